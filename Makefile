@@ -1,0 +1,58 @@
+# make demo and make test set up everything they need in .venv; nothing else is touched.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: help demo test envtest lint types crds bench format requirements clean
+
+help: ## list the targets
+	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+.venv: $(VENV)/dev.stamp ## the virtual environment, with everything for development
+
+$(VENV)/run.stamp: requirements/run.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fairlead needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing what Fairlead needs into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+	@echo "installing the development tools into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/run.stamp ## play the story on embedded control planes and an embedded PostgreSQL
+	@$(BIN)/fairlead demo
+
+test: $(VENV)/dev.stamp ## the whole suite; the contract suite needs no control plane
+	$(BIN)/python -m pytest
+
+envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m pytest tests/contract tests/e2e
+
+lint: $(VENV)/dev.stamp ## formatting, style and the house's layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+
+types: $(VENV)/dev.stamp ## mypy --strict
+	$(BIN)/mypy
+
+format: $(VENV)/dev.stamp ## write the formatting
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+crds: $(VENV)/dev.stamp ## regenerate config/crd from the types
+	$(BIN)/fairlead crds --output-dir config/crd
+
+bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run
+	$(BIN)/python -m bench
+
+requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses
+	hack/requirements
+
+clean: ## remove the virtual environment and every cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,4 @@
+from fairlead.cli import main
+
+
+main()

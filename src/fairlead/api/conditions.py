@@ -1,0 +1,55 @@
+"""Conditions as ``metav1.Condition`` has them.
+
+kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubebind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+
+ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """``metav1.Condition``; ``last_transition_time`` is an RFC 3339 string."""
+
+    type: str
+    status: ConditionStatus
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str = ""
+    observed_generation: int = 0
+
+
+def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
+    """The list with ``new`` in it, in the place of the one of its type.
+
+    The transition time changes only with the status (Kubernetes API conventions).
+    """
+    result: list[Condition] = []
+    found = False
+    for old in conditions:
+        if old.type != new.type:
+            result.append(old)
+            continue
+        found = True
+        kept = old.last_transition_time if old.status == new.status else now
+        result.append(msgspec.structs.replace(new, last_transition_time=kept or now))
+    if not found:
+        result.append(msgspec.structs.replace(new, last_transition_time=now))
+    return result
+
+
+def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """The condition of this type, if it was ever set."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    """Whether the condition of this type is set and True."""
+    condition = get_condition(conditions, type_)
+    return condition is not None and condition.status == "True"

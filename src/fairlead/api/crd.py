@@ -1,0 +1,204 @@
+"""CustomResourceDefinitions made from msgspec types, the one source of their schemas.
+
+A type is a Struct with ``spec`` and ``status`` fields (either may be missing). Each field's
+description, pattern and bounds come from ``msgspec.Meta``. What JSON Schema has no word for goes
+into ``Meta(extra_json_schema=...)``: every ``x-kubernetes-*`` key, and ``x-default`` for a default
+that the API server shall write. Defaults of the Python types stay Python's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+
+
+_DROPPED = {"title", "default", "$defs"}
+
+
+class PrinterColumn(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """A column of ``kubectl get``; columns with a priority above 0 show with ``-o wide``."""
+
+    name: str
+    json_path: str = msgspec.field(name="jsonPath")
+    type: str = "string"
+    description: str = ""
+    priority: int = 0
+    format: str = ""
+
+
+AGE = PrinterColumn("Age", ".metadata.creationTimestamp", type="date")
+
+
+class Version(msgspec.Struct, frozen=True):
+    """One version of a CRD: its name, its type and how it is served."""
+
+    name: str
+    type: type
+    storage: bool = True
+    served: bool = True
+    columns: Sequence[PrinterColumn] = (AGE,)
+    status: bool = True
+    deprecated: bool = False
+    deprecation_warning: str = ""
+    schema_extra: Mapping[str, Any] = {}
+    """Keys for the root of the schema, such as x-kubernetes-validations."""
+
+
+def build_crd(
+    resource: Resource,
+    versions: Sequence[Version],
+    *,
+    singular: str = "",
+    list_kind: str = "",
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> JSON:
+    """The CustomResourceDefinition of a resource, ready to be created."""
+    metadata: JSON = {"name": f"{resource.plural}.{resource.group}"}
+    if labels:
+        metadata["labels"] = dict(labels)
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    names: JSON = {
+        "plural": resource.plural,
+        "singular": singular or resource.kind.lower(),
+        "kind": resource.kind,
+        "listKind": list_kind or f"{resource.kind}List",
+    }
+    if short_names:
+        names["shortNames"] = list(short_names)
+    if categories:
+        names["categories"] = list(categories)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": {
+            "group": resource.group,
+            "names": names,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "versions": [_version(version) for version in versions],
+        },
+    }
+
+
+def _version(version: Version) -> JSON:
+    result: JSON = {
+        "name": version.name,
+        "served": version.served,
+        "storage": version.storage,
+        "schema": {"openAPIV3Schema": object_schema(version.type) | dict(version.schema_extra)},
+    }
+    if version.status:
+        result["subresources"] = {"status": {}}
+    if version.columns:
+        result["additionalPrinterColumns"] = [
+            msgspec.to_builtins(column) for column in version.columns
+        ]
+    if version.deprecated:
+        result["deprecated"] = True
+        if version.deprecation_warning:
+            result["deprecationWarning"] = version.deprecation_warning
+    return result
+
+
+def object_schema(type_: type) -> JSON:
+    """The structural schema of a custom resource's type, apiVersion, kind and metadata included."""
+    schema = structural_schema(type_)
+    described = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+    }
+    properties = described | {
+        name: value
+        for name, value in schema.get("properties", {}).items()
+        if name not in described
+    }
+    required = [name for name in schema.get("required", []) if name not in described]
+    result: JSON = {"type": "object"}
+    if schema.get("description"):
+        result["description"] = schema["description"]
+    result["properties"] = properties
+    if required:
+        result["required"] = required
+    return result
+
+
+def structural_schema(type_: Any) -> JSON:
+    """The structural schema of a type: references inlined, defaults and titles left out.
+
+    Raises:
+        TypeError: the type refers to itself, or is one that no structural schema can describe.
+    """
+    (schema,), components = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
+    return _transform(schema, components, ())
+
+
+def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        if name in seen:
+            raise TypeError(f"{name} contains itself: structural schemas cannot")
+        target = _transform(defs[name], defs, (*seen, name))
+        return target | _annotations(schema)
+    if "anyOf" in schema:
+        return _any_of(schema, defs, seen)
+    result = _annotations(schema)
+    for key, value in schema.items():
+        if key == "properties":
+            result[key] = {name: _transform(item, defs, seen) for name, item in value.items()}
+        elif key in {"items", "additionalProperties"} and isinstance(value, dict):
+            if value:
+                result[key] = _transform(value, defs, seen)
+            else:
+                result[key] = {"x-kubernetes-preserve-unknown-fields": True}
+        elif key == "required" and not value:
+            continue
+        elif key not in _DROPPED and key != "x-default":
+            result[key] = value
+    if "type" not in result and result.get("enum"):
+        result["type"] = "string"
+    _open_objects(result)
+    return result
+
+
+def _open_objects(schema: JSON) -> None:
+    """A bare object or anything at all keeps the fields that nothing describes."""
+    described = {"properties", "additionalProperties", "x-kubernetes-int-or-string"}
+    if schema.get("type") in {"object", None} and not described & schema.keys():
+        if "type" not in schema and "enum" in schema:
+            return
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+    schema.pop("additionalProperties", None) if schema.get(
+        "additionalProperties"
+    ) is False else None
+
+
+def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:
+    """``T | None`` is an optional T; ``int | str`` is an int-or-string."""
+    options = [option for option in schema["anyOf"] if option.get("type") != "null"]
+    if len(options) == 1:
+        return _transform(options[0], defs, seen) | _annotations(schema)
+    kinds = {option.get("type") for option in options}
+    if kinds == {"integer", "string"}:
+        return {"x-kubernetes-int-or-string": True} | _annotations(schema)
+    raise TypeError(f"no structural schema for a choice of {sorted(map(str, kinds))}")
+
+
+def _annotations(schema: Mapping[str, Any]) -> JSON:
+    result: JSON = {}
+    if "description" in schema:
+        result["description"] = " ".join(schema["description"].split())
+    if "x-default" in schema:
+        result["default"] = schema["x-default"]
+    if "anyOf" in schema or "$ref" in schema:
+        result |= {key: value for key, value in schema.items() if key.startswith("x-kubernetes-")}
+    return result

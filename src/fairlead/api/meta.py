@@ -1,0 +1,143 @@
+"""What every Kubernetes object carries, and objects themselves as metadata plus bytes.
+
+An :class:`Object` is typed metadata beside the immutable JSON it was decoded from. Reading its
+body decodes a private copy, so that nobody can change what a cache holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+
+T = TypeVar("T")
+
+JSON = dict[str, Any]
+"""A JSON object as Python has it; ``Any`` stands only at this edge."""
+
+
+class Key(NamedTuple):
+    """Where an object is among those of its resource; cluster scope has namespace ""."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """``metav1.OwnerReference``."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True):
+    """``metav1.ObjectMeta`` without managedFields; times are RFC 3339 strings, "" when unset."""
+
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def deleting(self) -> bool:
+        """True once a delete was accepted and finalizers are awaited."""
+        return self.deletion_timestamp is not None
+
+    def controller(self) -> OwnerReference | None:
+        """The owner reference that has ``controller: true``, if there is one."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+    def owned_by(self, uid: str) -> bool:
+        """Whether any owner reference carries this uid."""
+        return any(owner.uid == uid for owner in self.owner_references)
+
+
+class Object(msgspec.Struct, frozen=True):
+    """One object as a server sent it: typed metadata and the JSON bytes of the whole."""
+
+    api_version: str
+    kind: str
+    meta: ObjectMeta
+    raw: bytes
+
+    @property
+    def key(self) -> Key:
+        """Namespace and name."""
+        return self.meta.key
+
+    def to_dict(self) -> JSON:
+        """A private decoded copy."""
+        return msgspec.json.decode(self.raw, type=JSON)
+
+    def decode(self, type_: type[T]) -> T:
+        """The body as ``type_``; unknown fields are ignored.
+
+        Raises:
+            msgspec.ValidationError: the body does not fit the type; the message names the path.
+        """
+        return msgspec.json.decode(self.raw, type=type_)
+
+    def owner_reference(self, *, controller: bool = True) -> OwnerReference:
+        """A reference to this object, for the metadata of what it owns."""
+        return OwnerReference(
+            api_version=self.api_version,
+            kind=self.kind,
+            name=self.meta.name,
+            uid=self.meta.uid,
+            controller=controller or None,
+            block_owner_deletion=controller or None,
+        )
+
+
+class _Envelope(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
+def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str = "") -> Object:
+    """An object from its JSON; the bytes are copied so that no larger buffer is kept alive.
+
+    Items of a list carry no apiVersion and kind: give those of the list's resource.
+
+    Raises:
+        msgspec.ValidationError: the metadata is not that of a Kubernetes object.
+        msgspec.DecodeError: the bytes are not JSON.
+    """
+    envelope = _envelope.decode(raw)
+    return Object(
+        api_version=envelope.api_version or api_version,
+        kind=envelope.kind or kind,
+        meta=envelope.metadata,
+        raw=bytes(raw),
+    )
+
+
+def object_from_dict(body: JSON) -> Object:
+    """An object from a decoded body, for tests and for what was just composed."""
+    return decode_object(msgspec.json.encode(body))

@@ -1,0 +1,57 @@
+"""``metav1.Status``: how an API server says that it did not do what was asked."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class StatusCause(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """One field that is wrong, and why."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class StatusDetails(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """What the answer is about; ``retry_after_seconds`` is in seconds."""
+
+    name: str = ""
+    group: str = ""
+    kind: str = ""
+    uid: str = ""
+    causes: list[StatusCause] = []
+    retry_after_seconds: int = 0
+
+
+class Status(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """The body of every answer that is not a success, and of ERROR watch events."""
+
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+    details: StatusDetails | None = None
+
+
+REASON_CODES = {
+    "BadRequest": 400,
+    "Unauthorized": 401,
+    "Forbidden": 403,
+    "NotFound": 404,
+    "MethodNotAllowed": 405,
+    "NotAcceptable": 406,
+    "AlreadyExists": 409,
+    "Conflict": 409,
+    "Gone": 410,
+    "Expired": 410,
+    "RequestEntityTooLarge": 413,
+    "UnsupportedMediaType": 415,
+    "Invalid": 422,
+    "TooManyRequests": 429,
+    "InternalError": 500,
+    "ServiceUnavailable": 503,
+    "ServerTimeout": 500,
+    "Timeout": 504,
+}
+"""The HTTP code that goes with each reason (``metav1.StatusReason``)."""

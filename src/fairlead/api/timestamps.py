@@ -1,0 +1,29 @@
+"""Times as Kubernetes writes them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def format_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with whole seconds, the form of ``metav1.Time``."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(moment: datetime) -> str:
+    """RFC 3339 in UTC with microseconds, the form of ``metav1.MicroTime``."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse_time(text: str) -> datetime:
+    """The moment of either form.
+
+    Raises:
+        ValueError: the text is no RFC 3339 time.
+    """
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def now() -> str:
+    """This moment as :func:`format_time` writes it."""
+    return format_time(datetime.now(UTC))
