@@ -110,7 +110,7 @@ def _version(version: Version) -> JSON:
 
 
 def object_schema(type_: type) -> JSON:
-    """The structural schema of a custom resource's type, apiVersion, kind and metadata included."""
+            name: value for name, value in schema.get("properties", {}).items() if name not in described
     schema = structural_schema(type_)
     described = {
         "apiVersion": {"type": "string"},
