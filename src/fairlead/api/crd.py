@@ -110,7 +110,7 @@ def _version(version: Version) -> JSON:
 
 
 def object_schema(type_: type) -> JSON:
-            name: value for name, value in schema.get("properties", {}).items() if name not in described
+    """The structural schema of a custom resource's type, with apiVersion, kind and metadata."""
     schema = structural_schema(type_)
     described = {
         "apiVersion": {"type": "string"},
