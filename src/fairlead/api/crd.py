@@ -100,7 +100,7 @@ def _version(version: Version) -> JSON:
         result["subresources"] = {"status": {}}
     if version.columns:
         result["additionalPrinterColumns"] = [
-            msgspec.to_builtins(column) for column in version.columns
+            {"type": column.type} | msgspec.to_builtins(column) for column in version.columns
         ]
     if version.deprecated:
         result["deprecated"] = True
@@ -166,6 +166,8 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
             result[key] = value
     if "type" not in result and result.get("enum"):
         result["type"] = "string"
+    if result.get("type") == "array" and "items" not in result:
+        result["items"] = {"x-kubernetes-preserve-unknown-fields": True}
     _open_objects(result)
     return result
 
