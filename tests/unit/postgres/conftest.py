@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from fairlead.demo.postgresql import EmbeddedPostgres
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """One server for all tests of this folder; its log holds every statement."""
+    server = EmbeddedPostgres(settings={"log_statement": "all"})
+    with asyncio.Runner() as runner:
+        runner.run(server.__aenter__())
+        yield server
+        runner.run(server.__aexit__(None, None, None))
+
+
+@pytest.fixture
+async def admin(postgres: EmbeddedPostgres) -> AsyncIterator[psycopg.AsyncConnection]:
+    """The superuser in the maintenance database; leaves no role and no database behind."""
+    async with await psycopg.AsyncConnection.connect(
+        postgres.dsn(), autocommit=True
+    ) as connection:
+        yield connection
+        await _sweep(connection)
+
+
+@pytest.fixture
+async def database(admin: psycopg.AsyncConnection) -> str:
+    """The name of a fresh database."""
+    return await create_database(admin)
+
+
+async def create_database(admin: psycopg.AsyncConnection) -> str:
+    name = f"app{next(_numbers)}"
+    await admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return name
+
+
+async def _sweep(admin: psycopg.AsyncConnection) -> None:
+    cursor = await admin.execute(
+        "SELECT datname FROM pg_catalog.pg_database WHERE NOT datistemplate"
+        " AND datname <> current_database()"
+    )
+    for (name,) in await cursor.fetchall():
+        await admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+    cursor = await admin.execute("SELECT rolname FROM pg_catalog.pg_roles WHERE oid >= 16384")
+    roles = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
+    for role in roles:
+        await admin.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
+    for role in roles:
+        await admin.execute(sql.SQL("DROP ROLE {}").format(role))
