@@ -1,0 +1,80 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fairlead.client import ClusterConfig, load_config
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cluster_options(function: F) -> F:
+    """``--kubeconfig`` and ``--context``; pass both to :func:`cluster_config`."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster.",
+    )
+    context = click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+    return kubeconfig(context(function))
+
+
+def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig:
+    """The cluster that the shared options name.
+
+    Raises:
+        fairlead.client.ConfigError: no kubeconfig is found, or it cannot be used.
+    """
+    return load_config(kubeconfig, context)
+
+
+def run_options(function: F) -> F:
+    """What every long-running command takes, in the names that kubebuilder gave them."""
+    for option in reversed(
+        [
+            click.option(
+                "--install-crds",
+                type=bool,
+                default=True,
+                show_default=True,
+                help="Create or update the CRDs that this program owns.",
+            ),
+            click.option(
+                "--health-probe-bind-address",
+                "health_address",
+                default="127.0.0.1:8081",
+                show_default=True,
+                metavar="HOST:PORT",
+                help="Where /healthz and /readyz listen; empty turns them off.",
+            ),
+            click.option(
+                "--metrics-bind-address",
+                "metrics_address",
+                default="127.0.0.1:8080",
+                show_default=True,
+                metavar="HOST:PORT",
+                help="Where /metrics listens; empty turns it off.",
+            ),
+            click.option(
+                "--leader-elect",
+                type=bool,
+                default=False,
+                show_default=True,
+                help="Work only while holding the Lease; for several replicas.",
+            ),
+            click.option(
+                "--log-format",
+                type=click.Choice(["auto", "json", "console"]),
+                default="auto",
+                show_default=True,
+                help="auto is console on a terminal and JSON elsewhere.",
+            ),
+        ]
+    ):
+        function = option(function)
+    return function

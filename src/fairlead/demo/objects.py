@@ -1,0 +1,148 @@
+"""The objects of the story, as a platform team and an app team would write them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from fairlead.api.meta import JSON
+
+
+ACCESS_GROUP = "access.k8s.delta10.nl"
+SERVER = "main"
+TEMPLATE = "postgres"
+DATABASE = "shop"
+NAMESPACE = "shop"
+APP = "shop"
+ACCESS = "shop-database"
+SECRET = "shop-database-login"  # noqa: S105
+USERNAME = "shop"
+
+
+def server(host: str, port: int, *, name: str = SERVER, secret: str = "") -> JSON:
+    """The platform team's database server, named by consumers and opened only by the operator."""
+    return {
+        "apiVersion": f"{ACCESS_GROUP}/v1",
+        "kind": "PostgresServer",
+        "metadata": {"name": name},
+        "spec": {
+            "host": host,
+            "port": port,
+            "sslMode": "disable",
+            "credentialsSecretRef": {"name": secret or f"{name}-admin"},
+            "allowedDatabases": [DATABASE],
+        },
+    }
+
+
+def server_secret(namespace: str, username: str, password: str, *, name: str = "") -> JSON:
+    """The administrator's credentials, in the operator's own namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name or f"{SERVER}-admin", "namespace": namespace},
+        "stringData": {"username": username, "password": password},
+    }
+
+
+def template() -> JSON:
+    """What consumers are offered: PostgresAccess, with its generated Secret coming back."""
+    return {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "APIServiceExportTemplate",
+        "metadata": {"name": TEMPLATE},
+        "spec": {
+            "description": "A login to a PostgreSQL database",
+            "scope": "Namespaced",
+            "resources": [
+                {"group": ACCESS_GROUP, "resource": "postgresaccesses", "versions": ["v1"]}
+            ],
+            "permissionClaims": [
+                {
+                    "group": "",
+                    "resource": "secrets",
+                    "selector": {
+                        "references": [
+                            {
+                                "group": ACCESS_GROUP,
+                                "resource": "postgresaccesses",
+                                "versions": ["v1"],
+                                "jsonPath": {
+                                    "name": "spec.generatedSecret",
+                                    "namespace": "metadata.namespace",
+                                },
+                            }
+                        ]
+                    },
+                }
+            ],
+        },
+    }
+
+
+def namespace(name: str = NAMESPACE) -> JSON:
+    """The app team's namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+def access(
+    privileges: Sequence[str], *, name: str = ACCESS, in_namespace: str = NAMESPACE,
+    username: str = USERNAME, secret: str = SECRET, server_name: str = SERVER,
+) -> JSON:  # fmt: skip
+    """First manifest of the app team: who wants to do what in which database."""
+    return {
+        "apiVersion": f"{ACCESS_GROUP}/v1",
+        "kind": "PostgresAccess",
+        "metadata": {"name": name, "namespace": in_namespace},
+        "spec": {
+            "connection": {"serverRef": {"name": server_name}},
+            "username": username,
+            "generatedSecret": secret,
+            "grants": [
+                {"database": DATABASE, "schema": "public", "privileges": list(privileges)}
+            ],
+        },
+    }
+
+
+def deployment(*, name: str = APP, in_namespace: str = NAMESPACE) -> JSON:
+    """Second manifest: the app, which says nothing about databases."""
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": in_namespace, "labels": labels},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "app",
+                            "image": "shop:1",
+                            "command": [sys.executable, "-m", "fairlead.demo.app"],
+                        }
+                    ]
+                },
+            },
+        },
+    }
+
+
+def binding(*, name: str = APP, in_namespace: str = NAMESPACE, access_name: str = ACCESS) -> JSON:
+    """Third manifest: the app gets the login."""
+    return {
+        "apiVersion": "servicebinding.io/v1",
+        "kind": "ServiceBinding",
+        "metadata": {"name": name, "namespace": in_namespace},
+        "spec": {
+            "service": {
+                "apiVersion": f"{ACCESS_GROUP}/v1",
+                "kind": "PostgresAccess",
+                "name": access_name,
+            },
+            "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        },
+    }

@@ -1,0 +1,91 @@
+"""How a story looks: live lines on a terminal, plain lines elsewhere, nothing for JSON."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+from fairlead.demo.steps import Report, Step
+
+
+class SilentScreen:
+    """Shows nothing; for ``--json``."""
+
+    def started(self, step: Step) -> None:
+        """Nothing."""
+
+    def saw(self, step: Step, line: str) -> None:
+        """Nothing."""
+
+    def finished(self, step: Step) -> None:
+        """Nothing."""
+
+
+class PlainScreen:
+    """A line for each step and each piece of evidence; for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def started(self, step: Step) -> None:
+        """Name the step."""
+        self._print(step.name)
+
+    def saw(self, step: Step, line: str) -> None:
+        """Show the evidence below the step."""
+        self._print(f"    {line}")
+
+    def finished(self, step: Step) -> None:
+        """Say how the step ended and how long it took."""
+        if step.ok:
+            self._print(f"  ok, {step.seconds:.2f} s")
+        else:
+            self._print(f"  FAILED after {step.seconds:.2f} s: {step.detail}")
+
+    def _print(self, line: str) -> None:
+        self._console.print(Text(line), soft_wrap=True)
+
+
+class LiveScreen:
+    """A spinner with the running step; finished steps stay above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+
+    def started(self, step: Step) -> None:
+        """Spin."""
+        self._status = self._console.status(Text(step.name, style="bold"), spinner="dots")
+        self._status.start()
+
+    def saw(self, step: Step, line: str) -> None:
+        """Show the evidence above the spinner."""
+        self._console.print(Text(f"     {line}", style="dim"), soft_wrap=True)
+
+    def finished(self, step: Step) -> None:
+        """Replace the spinner by the step's end."""
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+        mark = Text(" ✔ ", style="green") if step.ok else Text(" ✘ ", style="red")
+        self._console.print(
+            mark + Text(step.name, style="bold") + Text(f"  {step.seconds:.2f} s", style="cyan")
+        )
+        if not step.ok:
+            self._console.print(Text(f"     {step.detail}", style="red"), soft_wrap=True)
+
+
+def summary(report: Report) -> Table:
+    """The table of steps and times that ends the story."""
+    table = Table(title="Fairlead: a database in one cluster, an app in another", title_justify="left")
+    table.add_column("", width=1)
+    table.add_column("step")
+    table.add_column("seconds", justify="right")
+    for step in report.steps:
+        mark = Text("✔", style="green") if step.ok else Text("✘", style="red")
+        table.add_row(mark, step.name, f"{step.seconds:.2f}")
+    table.add_section()
+    table.add_row("", "all", f"{sum(step.seconds for step in report.steps):.2f}")
+    return table

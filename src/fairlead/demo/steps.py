@@ -1,0 +1,113 @@
+"""Steps of the story: what each one shows, how long it took, and why it failed if it did."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+
+class StoryError(Exception):
+    """A step of the story does not hold; the text says what was expected and what was seen."""
+
+
+class Step(msgspec.Struct):
+    """One step: ``detail`` is the evidence seen, or the reason why the step does not hold."""
+
+    name: str
+    ok: bool = False
+    seconds: float = 0.0
+    detail: str = ""
+
+
+class Report(msgspec.Struct):
+    """What ``fairlead demo --json`` prints; ``seconds`` of all steps add up to the story's."""
+
+    steps: list[Step] = []
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a step and every one holds."""
+        return bool(self.steps) and all(step.ok for step in self.steps)
+
+    def to_json(self) -> bytes:
+        """``{"steps": [{"name", "ok", "seconds", "detail"}], "ok": bool}``."""
+        steps = [
+            {
+                "name": step.name,
+                "ok": step.ok,
+                "seconds": round(step.seconds, 3),
+                "detail": step.detail,
+            }
+            for step in self.steps
+        ]
+        return msgspec.json.encode({"steps": steps, "ok": self.ok})
+
+
+class Screen(Protocol):
+    """Where a story is shown while it runs."""
+
+    def started(self, step: Step) -> None:
+        """A step begins."""
+
+    def saw(self, step: Step, line: str) -> None:
+        """Evidence came in."""
+
+    def finished(self, step: Step) -> None:
+        """A step ended, well or not."""
+
+
+class Narrator:
+    """Runs steps one after another, times them and tells the screen."""
+
+    def __init__(self, screen: Screen, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.report = Report(steps=[])
+        self._screen = screen
+        self._clock = clock
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[Callable[[str], None]]:
+        """Time the block as one step; the yielded function takes a line of evidence.
+
+        Raises:
+            StoryError: re-raised after the step is recorded as failed; any other exception too.
+        """
+        step = Step(name)
+        lines: list[str] = []
+        self.report.steps.append(step)
+        self._screen.started(step)
+        start = self._clock()
+
+        def saw(line: str) -> None:
+            lines.append(line)
+            self._screen.saw(step, line)
+
+        try:
+            yield saw
+            step.ok = True
+        except BaseException as error:
+            lines.append(_reason(error))
+            raise
+        finally:
+            step.seconds = self._clock() - start
+            step.detail = "; ".join(lines)
+            self._screen.finished(step)
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(error.exceptions[0])
+    return str(error) or type(error).__name__
+
+
+def expect(holds: object, otherwise: str) -> None:
+    """Go on when ``holds`` is true.
+
+    Raises:
+        StoryError: it is not; ``otherwise`` says what was seen instead.
+    """
+    if not holds:
+        raise StoryError(otherwise)
