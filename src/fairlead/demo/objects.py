@@ -98,9 +98,7 @@ def access(
             "connection": {"serverRef": {"name": server_name}},
             "username": username,
             "generatedSecret": secret,
-            "grants": [
-                {"database": DATABASE, "schema": "public", "privileges": list(privileges)}
-            ],
+            "grants": [{"database": DATABASE, "schema": "public", "privileges": list(privileges)}],
         },
     }
 

@@ -79,7 +79,9 @@ class LiveScreen:
 
 def summary(report: Report) -> Table:
     """The table of steps and times that ends the story."""
-    table = Table(title="Fairlead: a database in one cluster, an app in another", title_justify="left")
+    table = Table(
+        title="Fairlead: a database in one cluster, an app in another", title_justify="left"
+    )
     table.add_column("", width=1)
     table.add_column("step")
     table.add_column("seconds", justify="right")

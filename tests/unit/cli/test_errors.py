@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import click
+import pytest
+
+from fairlead.cli.errors import explain, explained
+from fairlead.demo.steps import StoryError
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        pytest.param(StoryError("the role is\n missing"), "the role is missing", id="ours"),
+        pytest.param(
+            ExceptionGroup("x", [StoryError("first"), StoryError("second")]), "first", id="group"
+        ),
+        pytest.param(
+            FileNotFoundError(2, "No such file or directory", "/no/file"),
+            "/no/file: No such file or directory",
+            id="file",
+        ),
+        pytest.param(
+            ValueError("odd"), "unexpected ValueError: odd (--debug shows where)", id="unexpected"
+        ),
+        pytest.param(
+            ValueError(), "unexpected ValueError: no message (--debug shows where)", id="silent"
+        ),
+    ],
+)
+def test_every_error_is_one_line(error: Exception, line: str) -> None:
+    assert explain(error) == line
+
+
+def test_errors_become_click_errors_with_exit_code_1() -> None:
+    with pytest.raises(click.ClickException, match="the reason") as caught, explained():
+        raise StoryError("the reason")
+    assert caught.value.exit_code == 1
+
+
+def test_usage_errors_stay_what_they_are() -> None:
+    with pytest.raises(click.UsageError) as caught, explained():
+        raise click.UsageError("wrong")
+    assert caught.value.exit_code == 2
+
+
+def test_debug_lets_errors_through() -> None:
+    with pytest.raises(StoryError), explained(debug=True):
+        raise StoryError("the reason")
