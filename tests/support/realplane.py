@@ -21,9 +21,7 @@ from typing import Self
 
 import aiohttp
 import yaml
-
 from cryptography.hazmat.primitives.asymmetric import ec
-
 from tests.support.pki import Authority, KeyPair, private_pem
 
 
