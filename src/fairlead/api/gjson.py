@@ -1,0 +1,77 @@
+r"""The part of gjson paths that kube-bind's references are written in.
+
+A path is keys joined by dots: ``spec.secretRefs.#.name``. ``#`` goes through an array, and at the
+end of a path counts it; a number picks one item; ``\.`` is a dot within a key; ``*`` and ``?``
+stand for parts of a key. Queries, modifiers and pipes match nothing, and so do the brackets of
+JSONPath.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+
+
+_PART = re.compile(r"(?:\\.|[^.\\])+")
+_UNSUPPORTED = re.compile(r"(?<!\\)[|@{}\[\]!]|#\(")
+
+
+def values(data: Any, path: str) -> list[str]:
+    """What stands at a path, as text: scalars and items of arrays, trimmed, empty ones left out.
+
+    Arrays within arrays count as one. A path that leads nowhere gives [].
+    """
+    if not path or _UNSUPPORTED.search(path):
+        return []
+    texts = (_text(value).strip() for value in _flat(_walk(data, _PART.findall(path))))
+    return [text for text in texts if text]
+
+
+def _walk(data: Any, parts: list[str]) -> Iterator[Any]:
+    if not parts:
+        yield data
+        return
+    head, rest = parts[0], parts[1:]
+    if isinstance(data, list):
+        if head == "#" and not rest:
+            yield len(data)
+        elif head == "#":
+            for item in data:
+                yield from _walk(item, rest)
+        elif head.isdecimal() and int(head) < len(data):
+            yield from _walk(data[int(head)], rest)
+    elif isinstance(data, dict):
+        key = _key(data, head)
+        if key is not None:
+            yield from _walk(data[key], rest)
+
+
+def _key(data: dict[str, Any], part: str) -> str | None:
+    """The member that a part names; the first one, where it has wildcards."""
+    plain = re.sub(r"\\(.)", r"\1", part)
+    if plain in data:
+        return plain
+    if not re.search(r"(?<!\\)[*?]", part):
+        return None
+    pattern = re.sub(r"\\(.)", r"[\1]", part.replace("[", "[[]"))
+    return next((key for key in data if fnmatchcase(key, pattern)), None)
+
+
+def _flat(found: Iterator[Any]) -> Iterator[Any]:
+    for value in found:
+        if isinstance(value, list):
+            yield from _flat(iter(value))
+        else:
+            yield value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,143 @@
+"""Conditions as kube-bind has them: with a severity, and Ready as a summary of all others.
+
+Unlike ``metav1.Condition`` there is no observedGeneration, and the transition time changes with
+the message too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from fairlead.api.conditions import ConditionStatus
+
+
+Severity = Literal["", "Error", "Warning", "Info"]
+
+READY: Final = "Ready"
+CONNECTED: Final = "Connected"
+CONSUMER_IN_SYNC: Final = "ConsumerInSync"
+EXPORTS_READY: Final = "ExportsReady"
+HEALTHY: Final = "Healthy"
+HEARTBEATING: Final = "Heartbeating"
+INFORMERS_SYNCED: Final = "InformersSynced"
+PERMISSION_CLAIM: Final = "PermissionClaim"
+PROVIDER_IN_SYNC: Final = "ProviderInSync"
+SCHEMA_IN_SYNC: Final = "SchemaInSync"
+SECRET_VALID: Final = "SecretValid"  # noqa: S105  # the type of a condition
+SYNCED: Final = "Synced"
+VALID_VERSION: Final = "ValidVersion"
+
+
+class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """One condition; ``severity`` is set only where the status is False."""
+
+    type: str
+    status: Annotated[ConditionStatus, msgspec.Meta(extra_json_schema={"type": "string"})]
+    last_transition_time: Annotated[
+        str, msgspec.Meta(extra_json_schema={"format": "date-time"})
+    ] = ""
+    severity: Severity = ""
+    reason: str = ""
+    message: str = ""
+
+    def same_state(self, other: Condition) -> bool:
+        """Whether everything but the time is equal."""
+        return msgspec.structs.replace(self, last_transition_time="") == msgspec.structs.replace(
+            other, last_transition_time=""
+        )
+
+
+def true(type_: str) -> Condition:
+    """A condition that holds; it has no severity, reason or message."""
+    return Condition(type_, "True")
+
+
+def false(type_: str, reason: str, message: str, *, severity: Severity = "Error") -> Condition:
+    """A condition that does not hold, why, and what to do about it."""
+    return Condition(type_, "False", severity=severity, reason=reason, message=message)
+
+
+def unknown(type_: str, reason: str, message: str) -> Condition:
+    """A condition that cannot be told."""
+    return Condition(type_, "Unknown", reason=reason, message=message)
+
+
+def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
+    """The condition of this type, if it was ever set."""
+    return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def is_true(conditions: Iterable[Condition], type_: str) -> bool:
+    """Whether the condition of this type is set and True."""
+    condition = get_condition(conditions, type_)
+    return condition is not None and condition.status == "True"
+
+
+def is_false(conditions: Iterable[Condition], type_: str) -> bool:
+    """Whether the condition of this type is set and False."""
+    condition = get_condition(conditions, type_)
+    return condition is not None and condition.status == "False"
+
+
+def set_conditions(
+    conditions: Iterable[Condition], *new: Condition, now: str, summary: bool = False
+) -> list[Condition]:
+    """The list with each new condition in it, Ready first and the rest in alphabetical order.
+
+    Args:
+        conditions: the list as it was stored.
+        new: what was found; a later one of the same type wins, so that a condition which is set
+            twice in one pass keeps its transition time if it ends as it began.
+        now: the transition time of what has changed, RFC 3339 with whole seconds.
+        summary: whether to set Ready from all others (see :func:`summarize`).
+    """
+    stored = {condition.type: condition for condition in conditions}
+    result = dict(stored)
+    for condition in new:
+        result[condition.type] = _timed(condition, stored.get(condition.type), now)
+    if summary:
+        ready = summarize(result.values())
+        result.pop(READY, None)
+        if ready is not None:
+            result[READY] = _timed(ready, stored.get(READY), now)
+    return sorted(result.values(), key=lambda condition: (condition.type != READY, condition.type))
+
+
+def remove_condition(conditions: Iterable[Condition], type_: str) -> list[Condition]:
+    """The list without the condition of this type."""
+    return [condition for condition in conditions if condition.type != type_]
+
+
+def summarize(conditions: Iterable[Condition]) -> Condition | None:
+    """Ready, as the worst of all other conditions says; None when there is no other.
+
+    False/Error is worse than False/Warning, then False/Info, then True, then Unknown. Reason and
+    message are those of the first of the worst in alphabetical order; True has neither.
+    """
+    others = sorted(
+        (condition for condition in conditions if condition.type != READY),
+        key=lambda condition: (_rank(condition), condition.type),
+    )
+    if not others:
+        return None
+    worst = others[0]
+    if worst.status == "True":
+        return true(READY)
+    return msgspec.structs.replace(worst, type=READY, last_transition_time="")
+
+
+def _timed(new: Condition, old: Condition | None, now: str) -> Condition:
+    if new.status != "False":
+        new = msgspec.structs.replace(new, severity="")
+    if old is not None and old.last_transition_time and new.same_state(old):
+        return old
+    return msgspec.structs.replace(new, last_transition_time=now)
+
+
+def _rank(condition: Condition) -> int:
+    if condition.status == "False":
+        return {"Error": 0, "Warning": 1, "Info": 2, "": 2}[condition.severity]
+    return 3 if condition.status == "True" else 4

@@ -1,0 +1,135 @@
+"""Names of the kube-bind protocol: resources, metadata keys, and names made from names."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from fairlead.api.resource import Resource
+
+
+GROUP: Final = "kube-bind.io"
+VERSION: Final = "v1alpha2"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+
+def _resource(plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+    return Resource(GROUP, VERSION, plural, kind, namespaced)
+
+
+APISERVICEBINDINGS = _resource("apiservicebindings", "APIServiceBinding", namespaced=False)
+APISERVICEBINDINGBUNDLES = _resource(
+    "apiservicebindingbundles", "APIServiceBindingBundle", namespaced=False
+)
+APISERVICEEXPORTS = _resource("apiserviceexports", "APIServiceExport")
+APISERVICEEXPORTREQUESTS = _resource("apiserviceexportrequests", "APIServiceExportRequest")
+APISERVICEEXPORTTEMPLATES = _resource(
+    "apiserviceexporttemplates", "APIServiceExportTemplate", namespaced=False
+)
+APISERVICENAMESPACES = _resource("apiservicenamespaces", "APIServiceNamespace")
+BOUNDSCHEMAS = _resource("boundschemas", "BoundSchema")
+CLUSTERBINDINGS = _resource("clusterbindings", "ClusterBinding")
+COLLECTIONS = _resource("collections", "Collection", namespaced=False)
+BINDABLERESOURCESREQUESTS = _resource("bindableresourcesrequests", "BindableResourcesRequest")
+
+LABEL_EXPORTED: Final = "kube-bind.io/exported"
+"""On a provider's CRD, value ``true``: it may be exported."""
+LABEL_OWNER: Final = "kube-bind.io/owner"
+"""On claimed objects, APIServiceNamespaces and consumer namespaces: whose the original is."""
+OWNER_PROVIDER: Final = "provider"
+OWNER_CONSUMER: Final = "consumer"
+LABEL_PROVIDER_KUBECONFIG: Final = "kube-bind.io/provider-kubeconfig"
+"""On a consumer's Secret, value ``true``: connect to that provider before any binding exists."""
+LABEL_AGGREGATE_TO_PARENT: Final = "rbac.kube-bind.io/aggregate-to-parent"
+LABEL_AGGREGATE_TO_PROVIDER: Final = "rbac.kube-bind.io/aggregate-to-provider"
+"""On ClusterRoles whose rights the provider's controllers get, to hand them out."""
+LABEL_AGGREGATE_TO_KONNECTOR: Final = "rbac.kube-bind.io/aggregate-to-konnector"
+
+ANNOTATION_CLUSTER_NAMESPACE: Final = "kube-bind.io/cluster-namespace"
+ANNOTATION_CONSUMER_NAMESPACE: Final = "kube-bind.io/consumer-namespace"
+ANNOTATION_CONSUMER_UID: Final = "kube-bind.io/consumer-uid"
+ANNOTATION_PROVIDER_NAMESPACE: Final = "kube-bind.io/provider-namespace"
+ANNOTATION_PROVIDER_UID: Final = "kube-bind.io/provider-uid"
+ANNOTATION_SERVICE_NAMESPACE: Final = "kube-bind.io/api-service-namespace"
+"""On a provider namespace: ``<cluster namespace>/<name of the APIServiceNamespace>``."""
+ANNOTATION_SOURCE_SPEC_HASH: Final = "kube-bind.io/source-spec-hash"
+ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
+ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
+ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"
+ANNOTATION_AUTHOR: Final = "backend.kube-bind.io/author"
+ANNOTATION_CLUSTER_PRETTY_NAME: Final = "backend.kube-bind.io/cluster-pretty-name"
+
+FINALIZER_SYNCER: Final = "kubebind.io/syncer"
+"""On consumer objects; the protocol spells it without the dash."""
+
+FIELD_MANAGER: Final = "kube-bind.io"
+CLUSTER_BINDING_NAME: Final = "cluster"
+BINDER_NAME: Final = "kube-binder"
+"""The ServiceAccount, ClusterRole and RoleBinding of a consumer in its cluster namespace."""
+KUBECONFIG_NAME: Final = "kubeconfig"
+"""The Secret of a cluster namespace that holds the consumer's kubeconfig, and its key."""
+CORE_GROUP_NAME: Final = "core"
+
+CLAIMABLE: Final = frozenset({"configmaps", "secrets", "serviceaccounts"})
+"""The core/v1 resources that a permission claim may name."""
+
+_BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def resource_name(resource: str, group: str) -> str:
+    """``resource.group``, the name of a BoundSchema; the core group is written ``core``."""
+    return f"{resource}.{group or CORE_GROUP_NAME}"
+
+
+def crd_name(resource: str, group: str) -> str:
+    """The name of a CustomResourceDefinition."""
+    return f"{resource}.{group}"
+
+
+def identity_hash(identity: str) -> str:
+    """The part of a cluster namespace's name that is made from a consumer's identity.
+
+    The first 8 bytes of SHA-224 as one big-endian number in base 36; each leading zero byte adds
+    a ``0`` (kube-bind's handshake, so that both implementations find the same namespace).
+    """
+    digest = hashlib.sha224(identity.encode()).digest()[:8]
+    zeros = len(digest) - len(digest.lstrip(b"\0"))
+    return "0" * zeros + _base36(int.from_bytes(digest, "big"))
+
+
+def cluster_namespace(identity: str, prefix: str) -> str:
+    """The name of the cluster namespace of a consumer that was never seen before."""
+    return prefix + identity_hash(identity)
+
+
+def service_namespace(cluster_ns: str, name: str) -> str:
+    """The provider namespace for one consumer namespace, at most 63 characters.
+
+    A longer name is cut and ends in a hash of the whole, so that two never become one.
+    """
+    full = f"{cluster_ns}-{name}"
+    if len(full) <= 63:
+        return full
+    digest = hashlib.sha256(f"{cluster_ns}/{name}".encode()).hexdigest()[:10]
+    return f"{full[:52].rstrip('-.')}-{digest}"
+
+
+def service_namespace_ref(cluster_ns: str, name: str) -> str:
+    """The value of the annotation that ties a provider namespace to its APIServiceNamespace."""
+    return f"{cluster_ns}/{name}"
+
+
+def spec_hash(spec: object) -> str:
+    """A SHA-256 of what a spec says, whatever the order of its keys; hexadecimal."""
+    canonical = msgspec.json.encode(msgspec.to_builtins(spec), order="sorted")
+    return hashlib.sha256(canonical).hexdigest()
+
+
+def _base36(number: int) -> str:
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _BASE36[digit] + digits
+    return digits
