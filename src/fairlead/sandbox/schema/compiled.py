@@ -1,0 +1,91 @@
+"""A CRD's schema, compiled once to functions that prune, complete and check objects."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.defaults import compile_defaulter
+from fairlead.sandbox.schema.embedded import compile_embedded_check
+from fairlead.sandbox.schema.errors import FieldError, invalid
+from fairlead.sandbox.schema.listtypes import compile_list_check
+from fairlead.sandbox.schema.prune import compile_pruner
+from fairlead.sandbox.schema.rules import compile_rules
+from fairlead.sandbox.schema.values import compile_check
+
+
+_BLOCKING = frozenset(
+    {
+        "FieldValueNotSupported",
+        "FieldValueRequired",
+        "FieldValueTooLong",
+        "FieldValueTooMany",
+        "FieldValueTypeInvalid",
+    }
+)
+_UNCHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+
+
+class CompiledSchema:
+    """What one version of a custom resource must look like."""
+
+    def __init__(self, schema: JSON) -> None:
+        self.schema = schema
+        self._prune = compile_pruner(schema, root=True)
+        self._default = compile_defaulter(_bare_root(schema))
+        self._checks = [
+            check
+            for check in (
+                compile_check(_bare_root(schema)),
+                compile_embedded_check(schema),
+                compile_list_check(schema),
+            )
+            if check
+        ]
+        self._rules = compile_rules(schema)
+
+    def prune(self, obj: JSON) -> None:
+        """Drop, in place, what the schema does not describe; the root's envelope stays."""
+        if self._prune is not None:
+            self._prune(obj)
+
+    def default(self, obj: JSON) -> None:
+        """Write defaults in place, and drop nulls that the schema does not allow."""
+        if self._default is not None:
+            self._default(obj)
+
+    def validate(self, obj: JSON, old: JSON | None = None) -> list[FieldError]:
+        """What is wrong with an object; [] when nothing is.
+
+        Args:
+            obj: the object, pruned and completed.
+            old: what it replaces, for the rules that name ``oldSelf``.
+        """
+        errors: list[FieldError] = []
+        for check in self._checks:
+            check(obj, "", errors)
+        if self._rules is None:
+            return errors
+        if any(error.reason in _BLOCKING for error in errors):
+            return [*errors, invalid("<nil>", None, _UNCHECKED)]
+        self._rules(obj, old, "", errors)
+        return errors
+
+
+def compile_schema(schema: JSON) -> CompiledSchema:
+    """The compiled form of an ``openAPIV3Schema`` that :func:`validate_crd` found sound.
+
+    Raises:
+        ValueError: a pattern or a rule cannot be compiled.
+    """
+    return CompiledSchema(schema)
+
+
+def _bare_root(schema: JSON) -> JSON:
+    """The schema with the root's metadata held to its name alone: the server has checked it."""
+    properties = schema.get("properties") or {}
+    if "metadata" not in properties:
+        return schema
+    metadata = {"type": "object", "properties": properties["metadata"].get("properties") or {}}
+    return schema | {"properties": properties | {"metadata": metadata}}

@@ -1,0 +1,54 @@
+"""Embedded resources: values that are whole Kubernetes objects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.errors import FieldError, required, type_invalid
+from fairlead.sandbox.schema.scalars import Check, type_name
+
+
+def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
+    """The check that every embedded resource names its apiVersion and kind."""
+    own = not root and bool(schema.get("x-kubernetes-embedded-resource"))
+    items = compile_embedded_check(schema["items"], root=False) if schema.get("items") else None
+    members = {
+        name: inner
+        for name, member in (schema.get("properties") or {}).items()
+        if (inner := compile_embedded_check(member, root=False))
+    }
+    additional = schema.get("additionalProperties")
+    other = (
+        compile_embedded_check(additional, root=False) if isinstance(additional, dict) else None
+    )
+    if not (own or items or members or other):
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is list and items is not None:
+            for index, item in enumerate(value):
+                items(item, f"{path}[{index}]", errors)
+        if type(value) is not dict:
+            return
+        if own:
+            _envelope(value, path, errors)
+        for name, member in value.items():
+            one = members.get(name, other)
+            if one is not None:
+                one(member, f"{path}.{name}" if path else name, errors)
+
+    return check
+
+
+def _envelope(value: JSON, path: str, errors: list[FieldError]) -> None:
+    for name in ("apiVersion", "kind"):
+        given = value.get(name)
+        if given is None or given == "":
+            errors.append(required(f"{path}.{name}", "must not be empty"))
+        elif not isinstance(given, str):
+            errors.append(type_invalid(f"{path}.{name}", type_name(given), "must be a string"))
+    metadata = value.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        detail = "must be an object"
+        errors.append(type_invalid(f"{path}.metadata", type_name(metadata), detail))

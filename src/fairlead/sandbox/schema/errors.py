@@ -1,0 +1,116 @@
+"""What is wrong with a field, in the words of a Kubernetes API server.
+
+Texts and reasons are those of ``field.Error`` and ``metav1.StatusCause`` (observed on
+kube-apiserver 1.20; the reasons that came later as Kubernetes 1.30 gives them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from fairlead.api.status import StatusCause
+
+
+class FieldError(NamedTuple):
+    """One field that is wrong: reason and message as they stand in ``details.causes``."""
+
+    reason: str
+    message: str
+    field: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+    def cause(self) -> StatusCause:
+        """The entry for ``Status.details.causes``."""
+        return StatusCause(reason=self.reason, message=self.message, field=self.field)
+
+
+def summarize(errors: Sequence[FieldError]) -> str:
+    """One error alone, several in brackets; equal ones are said once."""
+    texts = list(dict.fromkeys(str(error) for error in errors))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """The field must be given."""
+    return FieldError("FieldValueRequired", _with("Required value", detail), field)
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    """The value does not fit."""
+    return FieldError("FieldValueInvalid", f"Invalid value: {go_value(value)}: {detail}", field)
+
+
+def type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """The value is of another type than the schema's."""
+    return FieldError(
+        "FieldValueTypeInvalid", f"Invalid value: {go_value(value)}: {detail}", field
+    )
+
+
+def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldError:
+    """The value is none of an enumeration."""
+    choices = ", ".join(_quote(_plain(choice)) for choice in supported)
+    text = f"Unsupported value: {go_value(value)}: supported values: {choices}"
+    return FieldError("FieldValueNotSupported", text, field)
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """The value stands twice where it may stand once."""
+    return FieldError("FieldValueDuplicate", f"Duplicate value: {go_value(value)}", field)
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    """The field may not be given here."""
+    return FieldError("FieldValueForbidden", _with("Forbidden", detail), field)
+
+
+def too_long(field: str, value: Any, detail: str) -> FieldError:
+    """The string has more characters than it may have."""
+    return FieldError("FieldValueTooLong", f"Invalid value: {go_value(value)}: {detail}", field)
+
+
+def too_many(field: str, value: Any, detail: str) -> FieldError:
+    """The list or object has more members than it may have."""
+    return FieldError("FieldValueTooMany", f"Invalid value: {go_value(value)}: {detail}", field)
+
+
+def _with(head: str, detail: str) -> str:
+    return f"{head}: {detail}" if detail else head
+
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _quote(text: str) -> str:
+    return '"' + "".join(_ESCAPES.get(char, char) for char in text) + '"'
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else go_value(value).strip('"')
+
+
+def go_value(value: Any) -> str:
+    """A JSON value the way the server prints it in messages."""
+    if isinstance(value, str):
+        return _quote(value)
+    if value is None:
+        return '"null"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() else repr(value)
+    return _go_syntax(value)
+
+
+def _go_syntax(value: Any) -> str:
+    if isinstance(value, dict):
+        items = ", ".join(f"{_quote(key)}:{_go_syntax(value[key])}" for key in sorted(value))
+        return f"map[string]interface {{}}{{{items}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+    if value is None:
+        return "interface {}(nil)"
+    return str(value) if type(value) is int else go_value(value)

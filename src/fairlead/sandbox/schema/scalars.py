@@ -1,0 +1,169 @@
+"""Checks of strings, numbers and enumerations, each compiled from its part of a schema.
+
+A check appends what is wrong with ``value`` at ``path``. As in the real server, one check reports
+the first of its own failures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isclose
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.errors import (
+    FieldError,
+    invalid,
+    not_supported,
+    too_long,
+    type_invalid,
+)
+from fairlead.sandbox.schema.formats import CHECKS
+from fairlead.sandbox.schema.regex import compile_regex
+
+
+Check = Callable[[Any, str, list[FieldError]], None]
+
+
+def type_name(value: Any) -> str:
+    """The JSON Schema type of a value, as messages name it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "integer" if value.is_integer() else "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def type_check(schema: JSON) -> Check | None:
+    """The check of ``type``, ``nullable`` and int-or-string."""
+    if schema.get("x-kubernetes-int-or-string"):
+        allowed, wanted = {"integer", "string"}, "integer,string"
+    elif schema.get("type"):
+        wanted = schema["type"]
+        allowed = {"number", "integer"} if wanted == "number" else {wanted}
+    else:
+        return None
+    if schema.get("nullable"):
+        allowed = allowed | {"null"}
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        name = type_name(value)
+        if name not in allowed:
+            detail = f'{path} in body must be of type {wanted}: "{name}"'
+            errors.append(type_invalid(path, name, detail))
+
+    return check
+
+
+def enum_check(schema: JSON) -> Check | None:
+    """The check of ``enum``."""
+    choices = schema.get("enum")
+    if not choices:
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        for choice in choices:
+            if choice == value and isinstance(choice, bool) == isinstance(value, bool):
+                return
+        errors.append(not_supported(path, value, choices))
+
+    return check
+
+
+def string_check(schema: JSON) -> Check | None:
+    """The check of maxLength, minLength and pattern; lengths are in characters."""
+    most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
+    if most is None and least is None and not pattern:
+        return None
+    search = compile_regex(pattern).search if pattern else None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is not str:
+            return
+        if most is not None and len(value) > most:
+            detail = f"{path} in body should be at most {most} chars long"
+            errors.append(too_long(path, value, detail))
+        elif least is not None and len(value) < least:
+            detail = f"{path} in body should be at least {least} chars long"
+            errors.append(invalid(path, value, detail))
+        elif search is not None and not search(value):
+            errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
+
+    return check
+
+
+def format_check(schema: JSON) -> Check | None:
+    """The check of ``format``, where Kubernetes honours it."""
+    name = schema.get("format", "")
+    holds = CHECKS.get(name)
+    if holds is None:
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is str and not holds(value):
+            detail = f'{path} in body must be of type {name}: "{value}"'
+            errors.append(invalid(path, value, detail))
+
+    return check
+
+
+def number_check(schema: JSON) -> Check | None:
+    """The check of multipleOf, maximum and minimum with their exclusive forms."""
+    rules = [rule for rule in (_multiple(schema), _maximum(schema), _minimum(schema)) if rule]
+    if not rules:
+        return None
+
+    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) is not int and type(value) is not float:
+            return
+        for holds, words in rules:
+            if not holds(value):
+                errors.append(invalid(path, value, f"{path} in body should be {words}"))
+                return
+
+    return check
+
+
+_Rule = tuple[Callable[[float], bool], str]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(value)
+
+
+def _multiple(schema: JSON) -> _Rule | None:
+    factor = schema.get("multipleOf")
+    if not factor:
+        return None
+
+    def holds(value: float) -> bool:
+        if isinstance(value, int) and isinstance(factor, int):
+            return value % factor == 0
+        quotient = value / factor
+        return isclose(quotient, round(quotient), rel_tol=1e-12, abs_tol=1e-12)
+
+    return holds, f"a multiple of {_number(factor)}"
+
+
+def _maximum(schema: JSON) -> _Rule | None:
+    bound = schema.get("maximum")
+    if bound is None:
+        return None
+    if schema.get("exclusiveMaximum"):
+        return (lambda value: value < bound), f"less than {_number(bound)}"
+    return (lambda value: value <= bound), f"less than or equal to {_number(bound)}"
+
+
+def _minimum(schema: JSON) -> _Rule | None:
+    bound = schema.get("minimum")
+    if bound is None:
+        return None
+    if schema.get("exclusiveMinimum"):
+        return (lambda value: value > bound), f"greater than {_number(bound)}"
+    return (lambda value: value >= bound), f"greater than or equal to {_number(bound)}"
