@@ -162,7 +162,7 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
                 result[key] = {"x-kubernetes-preserve-unknown-fields": True}
         elif key == "required" and not value:
             continue
-        elif key not in _DROPPED and key != "x-default":
+        elif key not in _DROPPED and key not in {"x-default", "description"}:
             result[key] = value
     if "type" not in result and result.get("enum"):
         result["type"] = "string"
