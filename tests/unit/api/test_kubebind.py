@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APIServiceExportTemplate,
+    BoundSchemaSpec,
+    ExportResource,
+    Isolation,
+    bound_schema_spec,
+    consumer_crds,
+    crd_from_bound_schema,
+    decode_binding_response,
+    new_binding_response,
+    new_bound_schema,
+    provider_crds,
+    request_from_template,
+)
+from fairlead.api.meta import JSON, OwnerReference
+
+
+SCHEMA: JSON = {"type": "object", "properties": {"spec": {"type": "object"}}}
+CRDS = {crd["metadata"]["name"]: crd for crd in provider_crds() + consumer_crds()}
+
+
+def crd(*, scope: str = "Namespaced", **spec: Any) -> JSON:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "deprecated": True,
+        "deprecationWarning": "use v2",
+        "schema": {"openAPIV3Schema": SCHEMA},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"},
+        },
+        "additionalPrinterColumns": [{"name": "Age", "type": "date", "jsonPath": ".metadata.x"}],
+    }
+    names = {
+        "kind": "Widget",
+        "plural": "widgets",
+        "singular": "widget",
+        "listKind": "WidgetList",
+        "shortNames": ["wd"],
+        "categories": ["all"],
+    }
+    body = {"group": "example.org", "names": names, "scope": scope, "versions": [version], **spec}
+    return {"metadata": {"name": "widgets.example.org", "labels": {"x": "y"}}, "spec": body}
+
+
+def convert(body: JSON, isolation: Isolation = "Prefixed") -> BoundSchemaSpec:
+    return bound_schema_spec(body, informer_scope="Namespaced", isolation=isolation)
+
+
+def test_a_crd_survives_the_way_to_the_consumer() -> None:
+    result = crd_from_bound_schema(convert(crd()))
+    assert result["spec"] == crd()["spec"]
+    assert result["metadata"] == {"name": "widgets.example.org"}
+
+
+def test_a_bare_schema_is_wrapped_for_the_crd() -> None:
+    spec = msgspec.to_builtins(convert(crd()))
+    spec["versions"][0]["schema"] = SCHEMA
+    bare = msgspec.convert(spec, BoundSchemaSpec)
+    result = crd_from_bound_schema(bare)
+    assert result["spec"]["versions"][0]["schema"] == {"openAPIV3Schema": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("conversion", "expected"),
+    [
+        pytest.param({"strategy": "None"}, {"strategy": "None"}, id="none"),
+        pytest.param(
+            {
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": {"url": "https://x", "caBundle": "Zm8=", "service": {}},
+                    "conversionReviewVersions": ["v1"],
+                },
+            },
+            {
+                "strategy": "Webhook",
+                "webhook": {
+                    "clientConfig": {"url": "https://x", "caBundle": "Zm8="},
+                    "conversionReviewVersions": ["v1"],
+                },
+            },
+            id="webhook by url",
+        ),
+        pytest.param(
+            {"strategy": "Webhook", "webhook": {"clientConfig": {"service": {"name": "s"}}}},
+            None,
+            id="webhook by service is dropped",
+        ),
+    ],
+)
+def test_conversion(conversion: JSON, expected: JSON | None) -> None:
+    result = crd_from_bound_schema(convert(crd(conversion=conversion)))
+    assert result["spec"].get("conversion") == expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "isolation", "expected"),
+    [
+        ("Namespaced", "Prefixed", "Namespaced"),
+        ("Namespaced", "None", "Namespaced"),
+        ("Namespaced", "Namespaced", "Cluster"),
+        ("Cluster", "Namespaced", "Cluster"),
+        ("Cluster", "Prefixed", "Cluster"),
+    ],
+)
+def test_namespaced_isolation_flips_the_scope(
+    scope: str, isolation: Isolation, expected: str
+) -> None:
+    assert convert(crd(scope=scope), isolation).scope == expected
+
+
+def test_objects_are_synchronised_in_the_first_served_version() -> None:
+    versions = crd()["spec"]["versions"]
+    old = versions[0] | {"name": "v1alpha1", "served": False}
+    new = versions[0] | {"name": "v2", "storage": False}
+    spec = convert(crd(versions=[old, new, versions[0]]))
+    resource = spec.resource()
+    assert resource is not None
+    assert (resource.version, resource.plural, resource.namespaced) == ("v2", "widgets", True)
+
+
+def test_no_served_version_means_no_resource() -> None:
+    unserved = crd()["spec"]["versions"][0] | {"served": False}
+    assert convert(crd(versions=[unserved])).resource() is None
+
+
+def test_a_bound_schema_carries_its_hash_and_owner() -> None:
+    owner = OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "e", "u", controller=True)
+    body = new_bound_schema(convert(crd()), namespace="ns", owner=owner)
+    assert body["metadata"]["name"] == "widgets.example.org"
+    assert len(body["metadata"]["annotations"]["kube-bind.io/source-spec-hash"]) == 64
+    assert body["metadata"]["ownerReferences"][0]["controller"] is True
+
+
+def test_core_resources_have_a_name_of_their_own() -> None:
+    assert ExportResource(resource="secrets").name == "secrets.core"
+
+
+def test_each_cluster_has_its_own_crds() -> None:
+    consumer = {body["spec"]["names"]["kind"] for body in consumer_crds()}
+    assert consumer == {"APIServiceBinding", "APIServiceBindingBundle"}
+    assert not consumer & {body["spec"]["names"]["kind"] for body in provider_crds()}
+
+
+@pytest.mark.parametrize(
+    ("plural", "short", "category", "scope"),
+    [
+        ("apiservicebindings", ["sb"], "kube-bindings", "Cluster"),
+        ("apiservicebindingbundles", ["sbb"], "kube-bindings", "Cluster"),
+        ("apiserviceexports", None, "kube-bindings", "Namespaced"),
+        ("apiserviceexportrequests", None, "kube-bindings", "Namespaced"),
+        ("apiserviceexporttemplates", None, "kube-bind", "Cluster"),
+        ("apiservicenamespaces", None, "kube-bindings", "Namespaced"),
+        ("boundschemas", ["bs"], "kube-bindings", "Namespaced"),
+        ("clusterbindings", None, "kube-bindings", "Namespaced"),
+        ("bindableresourcesrequests", None, "kube-bindings", "Namespaced"),
+        ("collections", None, "kube-bind", "Cluster"),
+    ],
+)
+def test_names_and_scopes(plural: str, short: list[str] | None, category: str, scope: str) -> None:
+    spec = CRDS[f"{plural}.kube-bind.io"]["spec"]
+    assert spec["names"].get("shortNames") == short
+    assert spec["names"]["categories"] == [category]
+    assert spec["scope"] == scope
+    assert spec["versions"][0]["subresources"] == {"status": {}}
+
+
+def schema_at(plural: str, *path: str) -> JSON:
+    (version,) = CRDS[f"{plural}.kube-bind.io"]["spec"]["versions"]
+    schema: JSON = version["schema"]["openAPIV3Schema"]
+    for name in path:
+        schema = schema["items"] if name == "#" else schema["properties"][name]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("plural", "field"),
+    [
+        ("apiservicebindings", "kubeconfigSecretRef"),
+        ("apiservicebindingbundles", "kubeconfigSecretRef"),
+        ("clusterbindings", "kubeconfigSecretRef"),
+        ("apiserviceexports", "resources"),
+        ("apiserviceexports", "permissionClaims"),
+        ("apiserviceexports", "informerScope"),
+        ("apiserviceexports", "isolation"),
+        ("apiserviceexports", "clusterScopedIsolation"),
+        ("apiserviceexportrequests", "parameters"),
+        ("apiserviceexportrequests", "resources"),
+        ("apiserviceexportrequests", "permissionClaims"),
+        ("apiserviceexportrequests", "namespaces"),
+        ("apiserviceexportrequests", "schemaUpdatePolicy"),
+    ],
+)
+def test_immutable_fields(plural: str, field: str) -> None:
+    rules = schema_at(plural, "spec", field)["x-kubernetes-validations"]
+    assert rules == [{"rule": "self == oldSelf", "message": f"{field} is immutable"}]
+
+
+def test_the_policy_of_a_template_may_change() -> None:
+    policy = schema_at("apiserviceexporttemplates", "spec", "schemaUpdatePolicy")
+    assert policy["default"] == "Never"
+    assert "x-kubernetes-validations" not in policy
+
+
+def test_a_cluster_binding_has_one_name() -> None:
+    (rule,) = schema_at("clusterbindings")["x-kubernetes-validations"]
+    assert rule["message"] == "cluster binding name should be cluster"
+
+
+def test_the_schema_of_a_bound_schema_is_kept_as_it_is() -> None:
+    versions = schema_at("boundschemas", "spec", "versions")
+    assert versions["x-kubernetes-list-map-keys"] == ["name"]
+    assert versions["items"]["properties"]["schema"] == {
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": True,
+    }
+
+
+def test_secret_references_are_never_empty() -> None:
+    secret = schema_at(APISERVICEBINDINGS.plural, "spec", "kubeconfigSecretRef")
+    assert secret["required"] == ["name", "namespace", "key"]
+    assert secret["properties"]["name"]["minLength"] == 1
+
+
+TEMPLATE: JSON = {
+    "metadata": {"name": "widgets"},
+    "spec": {
+        "scope": "Namespaced",
+        "resources": [{"group": "example.org", "resource": "widgets", "versions": ["v1"]}],
+        "permissionClaims": [{"resource": "secrets", "selector": {"labelSelector": {}}}],
+        "schemaUpdatePolicy": "Always",
+    },
+}
+
+
+def test_a_template_becomes_a_request_with_a_name_only() -> None:
+    template = msgspec.convert(TEMPLATE, APIServiceExportTemplate)
+    request = request_from_template(template.spec, name="mine")
+    assert request["metadata"] == {"name": "mine"}
+    assert request["kind"] == "APIServiceExportRequest"
+    assert request["spec"] == {
+        key: TEMPLATE["spec"][key]
+        for key in ("resources", "permissionClaims", "schemaUpdatePolicy")
+    }
+
+
+def test_a_binding_response_goes_over_the_wire_and_back() -> None:
+    template = msgspec.convert(TEMPLATE, APIServiceExportTemplate)
+    body = new_binding_response(
+        kubeconfig=b"kube: config",
+        requests=[request_from_template(template.spec, name="mine")],
+        provider_namespace="ns",
+    )
+    assert body["kubeconfig"] == base64.b64encode(b"kube: config").decode()
+    response = decode_binding_response(msgspec.json.encode(body))
+    assert response.kubeconfig == b"kube: config"
+    assert response.requests[0].metadata.name == "mine"
+    assert response.provider_namespace == "ns"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(b"{", "not a BindingResponse", id="no JSON"),
+        pytest.param(b"[]", "not a BindingResponse", id="no object"),
+        pytest.param(b'{"apiVersion":"v1","kind":"Secret"}', "kind is 'Secret'", id="other kind"),
+        pytest.param(
+            b'{"apiVersion":"v1","kind":"BindingResponse","requests":[{}]}',
+            r"requests\[0\]",
+            id="request without spec",
+        ),
+    ],
+)
+def test_what_is_no_binding_response_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode_binding_response(data)

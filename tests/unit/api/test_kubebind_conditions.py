@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fairlead.api.kubebind_conditions import (
+    Condition,
+    false,
+    get_condition,
+    is_false,
+    is_true,
+    remove_condition,
+    set_conditions,
+    summarize,
+    true,
+    unknown,
+)
+
+
+OLD = "2026-01-01T00:00:00Z"
+NOW = "2026-01-02T00:00:00Z"
+
+
+def info(type_: str, reason: str) -> Condition:
+    return false(type_, reason, reason.lower(), severity="Info")
+
+
+def warning(type_: str, reason: str) -> Condition:
+    return false(type_, reason, reason.lower(), severity="Warning")
+
+
+@pytest.mark.parametrize(
+    ("others", "status", "severity", "reason"),
+    [
+        pytest.param([true("A")], "True", "", "", id="all true"),
+        pytest.param([true("A"), unknown("B", "R", "m")], "True", "", "", id="true beats unknown"),
+        pytest.param([unknown("B", "R", "m")], "Unknown", "", "R", id="only unknown"),
+        pytest.param([true("A"), info("B", "I")], "False", "Info", "I", id="info beats true"),
+        pytest.param(
+            [info("A", "I"), warning("B", "W")], "False", "Warning", "W", id="warning beats info"
+        ),
+        pytest.param(
+            [warning("A", "W"), false("B", "E", "e")], "False", "Error", "E", id="error is worst"
+        ),
+        pytest.param(
+            [false("C", "Third", ""), false("B", "Second", "")],
+            "False",
+            "Error",
+            "Second",
+            id="first in the alphabet speaks",
+        ),
+        pytest.param(
+            [true("A"), false("Ready", "Stale", "")], "True", "", "", id="ready itself is ignored"
+        ),
+    ],
+)
+def test_ready_sums_up(others: list[Condition], status: str, severity: str, reason: str) -> None:
+    ready = summarize(others)
+    assert ready is not None
+    assert (ready.type, ready.status) == ("Ready", status)
+    assert (ready.severity, ready.reason) == (severity, reason)
+
+
+def test_no_other_condition_means_no_ready() -> None:
+    assert summarize([]) is None
+    assert set_conditions([], now=NOW, summary=True) == []
+
+
+def test_ready_goes_when_nothing_is_left_to_sum_up() -> None:
+    assert set_conditions([true("Ready")], now=NOW, summary=True) == []
+
+
+def test_ready_comes_first_and_the_rest_in_alphabetical_order() -> None:
+    conditions = set_conditions([], true("Zeta"), true("Alpha"), now=NOW, summary=True)
+    assert [condition.type for condition in conditions] == ["Ready", "Alpha", "Zeta"]
+
+
+@pytest.mark.parametrize(
+    ("new", "time"),
+    [
+        pytest.param(false("A", "R", "m"), OLD, id="unchanged keeps its time"),
+        pytest.param(false("A", "R", "other"), NOW, id="message"),
+        pytest.param(false("A", "Other", "m"), NOW, id="reason"),
+        pytest.param(warning("A", "R"), NOW, id="severity"),
+        pytest.param(true("A"), NOW, id="status"),
+    ],
+)
+def test_transition_time_changes_with_anything_but_itself(new: Condition, time: str) -> None:
+    stored = Condition("A", "False", OLD, "Error", "R", "m")
+    (condition,) = set_conditions([stored], new, now=NOW)
+    assert condition.last_transition_time == time
+
+
+def test_a_condition_set_twice_in_one_pass_keeps_its_time_if_it_ends_as_it_began() -> None:
+    stored = Condition("Connected", "False", OLD, "Error", "R", "m")
+    (condition,) = set_conditions(
+        [stored], true("Connected"), false("Connected", "R", "m"), now=NOW
+    )
+    assert condition == stored
+
+
+def test_a_true_condition_carries_nothing_else() -> None:
+    (condition,) = set_conditions([Condition("A", "False", OLD, "Error", "R")], true("A"), now=NOW)
+    assert msgspec.to_builtins(condition) == {
+        "type": "A",
+        "status": "True",
+        "lastTransitionTime": NOW,
+    }
+
+
+def test_look_up_and_removal() -> None:
+    conditions = [true("A"), false("B", "R", "m")]
+    assert is_true(conditions, "A")
+    assert is_false(conditions, "B")
+    assert not is_true(conditions, "C")
+    assert not is_false(conditions, "C")
+    assert get_condition(conditions, "C") is None
+    assert remove_condition(conditions, "A") == conditions[1:]
