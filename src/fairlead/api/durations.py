@@ -1,0 +1,34 @@
+"""Durations as Go writes them, such as ``1h30m0s``: the form of ``metav1.Duration``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """The duration; None for an empty text and for one that is no duration."""
+    sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if body == "0":
+        return timedelta()
+    terms = _TERM.findall(body)
+    if not terms or "".join(number + unit for number, unit in terms) != body:
+        return None
+    return sign * timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in terms))
+
+
+def format_duration(duration: timedelta) -> str:
+    """The duration in hours, minutes and seconds, as Go prints it: ``5m0s``."""
+    total = duration.total_seconds()
+    hours, rest = divmod(abs(total), 3600)
+    minutes, seconds = divmod(rest, 60)
+    text = f"{seconds:.9f}".rstrip("0").rstrip(".") + "s"
+    if hours or minutes:
+        text = f"{int(minutes)}m{text}"
+    if hours:
+        text = f"{int(hours)}h{text}"
+    return f"-{text}" if total < 0 else text

@@ -1,0 +1,56 @@
+"""Bodies to store, made from what is stored and what was found out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind_conditions import Condition, set_conditions
+from fairlead.api.meta import JSON, Object
+
+
+class _Status(msgspec.Struct):
+    conditions: list[Condition] = []
+
+
+class _WithStatus(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+def stored_conditions(obj: Object) -> list[Condition]:
+    """The conditions of any kube-bind object."""
+    return obj.decode(_WithStatus).status.conditions
+
+
+def with_status(
+    obj: Object,
+    conditions: Sequence[Condition],
+    *,
+    now: str,
+    summary: bool = True,
+    **fields: Any,
+) -> JSON:
+    """The object's body with conditions and other fields of its status set.
+
+    A field that is None is removed. Whatever else the status holds stays, and so do conditions
+    that others set.
+    """
+    body = obj.to_dict()
+    merged = set_conditions(stored_conditions(obj), *conditions, now=now, summary=summary)
+    status: JSON = {**(body.get("status") or {}), **fields}
+    status["conditions"] = msgspec.to_builtins(merged)
+    body["status"] = {name: value for name, value in status.items() if value is not None}
+    return body
+
+
+def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Condition]:
+    """The conditions that began or ended to hold, or fail for another reason than before."""
+    before = {condition.type: condition for condition in old}
+    changed: list[Condition] = []
+    for condition in new:
+        was = before.get(condition.type)
+        if was is None or (was.status, was.reason) != (condition.status, condition.reason):
+            changed.append(condition)
+    return changed

@@ -1,0 +1,1 @@
+"""ClusterBinding: whether a consumer's konnector is alive."""

@@ -1,0 +1,1 @@
+"""APIServiceExport: its hash tells the konnector when a schema has changed."""

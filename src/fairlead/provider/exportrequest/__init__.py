@@ -1,0 +1,1 @@
+"""APIServiceExportRequest: a consumer's wish becomes BoundSchemas and an APIServiceExport."""

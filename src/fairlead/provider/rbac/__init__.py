@@ -1,0 +1,1 @@
+"""What a consumer may do in the provider's cluster: exactly what its exports say."""

@@ -1,0 +1,206 @@
+"""Roles for the konnector of one consumer (reference/kube-bind.md, 2.B.3 and notes 47 and 62).
+
+Everything goes to the ServiceAccount ``kube-binder`` of the cluster namespace, and to no other.
+Namespaced objects are granted in the consumer's own provider namespaces alone; the whole cluster
+is granted only where the protocol cannot do without:
+
+* cluster-scoped kinds: all verbs, since RBAC knows no name prefixes;
+* informerScope Cluster: reading exported kinds, since the konnector watches them cluster-wide.
+
+Claims never reach beyond the consumer's provider namespaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    BINDER_NAME,
+    LABEL_AGGREGATE_TO_PARENT,
+    APIServiceExport,
+    BoundSchema,
+    ExportSpec,
+    GroupResource,
+)
+from fairlead.api.kubebind_claims import claimable
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    ROLEBINDINGS,
+    ROLES,
+    Resource,
+)
+
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
+READ_VERBS = VERBS[:3]
+MANAGED_BY = {"app.kubernetes.io/managed-by": "fairlead-provider"}
+RESOURCES_PREFIX = f"{BINDER_NAME}-resources-"
+CLAIMS_PREFIX = f"{BINDER_NAME}-claims-"
+
+_RBAC_GROUP = "rbac.authorization.k8s.io"
+_RBAC_VERSION = f"{_RBAC_GROUP}/v1"
+_ORDER = (ROLES, CLUSTERROLES, ROLEBINDINGS, CLUSTERROLEBINDINGS)
+
+
+class Id(NamedTuple):
+    """One RBAC object."""
+
+    resource: Resource
+    key: Key
+
+
+class State(NamedTuple):
+    """What rights depend on.
+
+    ``export`` is None when it is gone. ``schemas`` are the BoundSchemas of its namespace by name,
+    ``namespaces`` the provider namespaces that belong to the consumer, and ``existing`` what this
+    controller made for the export before.
+    """
+
+    key: Key
+    export: Object | None
+    schemas: Mapping[str, Object]
+    namespaces: frozenset[str]
+    existing: Mapping[Id, Object]
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """Objects to have, roles before their bindings, and objects to delete, bindings first."""
+
+    apply: list[tuple[Resource, JSON]] = []
+    delete: list[Id] = []
+
+
+def reconcile(state: State) -> Plan:
+    """What to do about the rights that go with an export."""
+    wanted = {} if state.export is None else _wanted(state, state.export)
+    stale = [identity for identity in state.existing if identity not in wanted]
+    ordered = sorted(wanted.items(), key=lambda item: _ORDER.index(item[0].resource))
+    return Plan(
+        apply=[(identity.resource, body) for identity, body in ordered],
+        delete=sorted(stale, key=lambda identity: -_ORDER.index(identity.resource)),
+    )
+
+
+def export_of(binding: Object) -> Key | None:
+    """Which export a RoleBinding or ClusterRoleBinding of this controller was made for."""
+    for subject in binding.decode(_Binding).subjects:
+        if subject.kind != "ServiceAccount" or subject.name != BINDER_NAME:
+            continue
+        infix = "" if binding.meta.namespace else f"{subject.namespace}-"
+        for prefix in (RESOURCES_PREFIX + infix, CLAIMS_PREFIX + infix):
+            if binding.meta.name.startswith(prefix):
+                return Key(subject.namespace, binding.meta.name.removeprefix(prefix))
+    return None
+
+
+def names_in_namespaces(export: str) -> tuple[str, str]:
+    """The names of an export's Roles and RoleBindings, for its resources and for its claims."""
+    return f"{RESOURCES_PREFIX}{export}", f"{CLAIMS_PREFIX}{export}"
+
+
+def cluster_name(key: Key) -> str:
+    """The name of an export's ClusterRole and ClusterRoleBinding."""
+    return f"{RESOURCES_PREFIX}{key.namespace}-{key.name}"
+
+
+def _wanted(state: State, export: Object) -> dict[Id, JSON]:
+    spec = export.decode(APIServiceExport).spec
+    resources, claims = names_in_namespaces(state.key.name)
+    everywhere = _cluster_scoped(spec, state.schemas)
+    objects: dict[Id, JSON] = {}
+    if verbs := _cluster_verbs(spec, everywhere=everywhere):
+        objects |= _grant(state.key, "", cluster_name(state.key), _rules(spec.resources, verbs))
+    if not everywhere:
+        for namespace in _object_namespaces(spec, state):
+            rules = _rules(spec.resources, VERBS)
+            objects |= _grant(state.key, namespace, resources, rules)
+    if rules := _rules(filter(claimable, spec.permission_claims), VERBS):
+        for namespace in sorted(state.namespaces):
+            objects |= _grant(state.key, namespace, claims, rules)
+    return objects
+
+
+def _object_namespaces(spec: ExportSpec, state: State) -> list[str]:
+    """Where copies of the consumer's objects live."""
+    if spec.isolation == "Namespaced":
+        return [state.key.namespace]
+    return sorted(state.namespaces)
+
+
+def _cluster_scoped(spec: ExportSpec, schemas: Mapping[str, Object]) -> bool:
+    """Whether the exported kinds are cluster-scoped in the provider's own cluster.
+
+    Under Namespaced isolation they are only so for the consumer.
+    """
+    if spec.isolation == "Namespaced":
+        return False
+    stored = (schemas.get(resource.name) for resource in spec.resources)
+    return any(
+        schema.decode(BoundSchema).spec.scope == "Cluster"
+        for schema in stored
+        if schema is not None
+    )
+
+
+def _cluster_verbs(spec: ExportSpec, *, everywhere: bool) -> tuple[str, ...]:
+    if everywhere:
+        return VERBS
+    return READ_VERBS if spec.informer_scope == "Cluster" else ()
+
+
+def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[JSON]:
+    """One rule for each API group."""
+    groups: dict[str, list[str]] = {}
+    for resource in resources:
+        groups.setdefault(resource.group, []).append(resource.resource)
+    return [
+        {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": list(verbs)}
+        for group, plurals in sorted(groups.items())
+    ]
+
+
+def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, JSON]:
+    """A role and its binding to the consumer, for a namespace or, without one, the cluster."""
+    role = ROLES if namespace else CLUSTERROLES
+    binding = ROLEBINDINGS if namespace else CLUSTERROLEBINDINGS
+    metadata: JSON = {"name": name, "labels": dict(MANAGED_BY)}
+    if namespace:
+        metadata["namespace"] = namespace
+    role_metadata = metadata
+    if not namespace:
+        labels = MANAGED_BY | {LABEL_AGGREGATE_TO_PARENT: "true"}
+        role_metadata = metadata | {"labels": labels}
+    identity = Key(namespace, name)
+    return {
+        Id(role, identity): {
+            "apiVersion": _RBAC_VERSION,
+            "kind": role.kind,
+            "metadata": role_metadata,
+            "rules": rules,
+        },
+        Id(binding, identity): {
+            "apiVersion": _RBAC_VERSION,
+            "kind": binding.kind,
+            "metadata": metadata,
+            "roleRef": {"apiGroup": _RBAC_GROUP, "kind": role.kind, "name": name},
+            "subjects": [
+                {"kind": "ServiceAccount", "name": BINDER_NAME, "namespace": key.namespace}
+            ],
+        },
+    }
+
+
+class _Subject(msgspec.Struct, frozen=True):
+    kind: str
+    name: str
+    namespace: str = ""
+
+
+class _Binding(msgspec.Struct, frozen=True):
+    subjects: list[_Subject] = []
