@@ -1,0 +1,54 @@
+"""Controllers over many clusters: informers, queues, leader election, health."""
+
+from __future__ import annotations
+
+from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.commit import commit
+from fairlead.runtime.controller import Controller
+from fairlead.runtime.crds import CRDError, install_crds
+from fairlead.runtime.delta import Delta, Handler
+from fairlead.runtime.events import EventRecorder
+from fairlead.runtime.informer import Informer, InformerClosed
+from fairlead.runtime.lease import LeaderElection
+from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
+from fairlead.runtime.request import (
+    Mapper,
+    Predicate,
+    Reconciler,
+    Request,
+    Result,
+    TerminalError,
+    object_mapper,
+    owner_mapper,
+)
+from fairlead.runtime.transform import strip_managed_fields
+
+
+__all__ = [
+    "BackoffPolicy",
+    "CRDError",
+    "Cluster",
+    "Controller",
+    "Delta",
+    "Engagement",
+    "EventRecorder",
+    "Handler",
+    "Informer",
+    "InformerClosed",
+    "LeaderElection",
+    "Manager",
+    "ManagerError",
+    "Mapper",
+    "Predicate",
+    "Reconciler",
+    "Request",
+    "Result",
+    "Runnable",
+    "TerminalError",
+    "commit",
+    "install_crds",
+    "object_mapper",
+    "owner_mapper",
+    "strip_managed_fields",
+]

@@ -1,0 +1,48 @@
+"""How long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+
+class BackoffPolicy(msgspec.Struct, frozen=True):
+    """Exponential delays in seconds: ``initial`` times ``factor`` each, at most ``maximum``.
+
+    Each is multiplied by a random number within ``jitter`` of 1, so that clients which fail
+    together do not come back together. The values are those of Kubernetes' own reflector.
+    """
+
+    initial: float = 0.8
+    maximum: float = 30.0
+    factor: float = 2.0
+    jitter: float = 0.25
+    stable: float = 30.0
+    """How long things must go well before the delays start from the beginning."""
+
+
+class Backoff:
+    """The delays of one thing that may fail. Times are seconds of the caller's clock."""
+
+    def __init__(self, policy: BackoffPolicy | None = None) -> None:
+        self._policy = policy or BackoffPolicy()
+        self._failures = 0
+        self._good_since: float | None = None
+
+    def good(self, now: float) -> None:
+        """It works; the first call after a failure counts."""
+        if self._good_since is None:
+            self._good_since = now
+
+    def failed(self, now: float) -> float:
+        """It does not work: the delay before the next attempt."""
+        policy = self._policy
+        if self._good_since is not None and now - self._good_since >= policy.stable:
+            self._failures = 0
+        self._good_since = None
+        # Beyond 64 doublings the power overflows and the maximum holds anyway.
+        delay = min(policy.initial * policy.factor ** min(self._failures, 64), policy.maximum)
+        self._failures += 1
+        spread = policy.jitter * (2 * random.random() - 1)  # noqa: S311
+        return min(delay * (1 + spread), policy.maximum)

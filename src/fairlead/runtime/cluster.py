@@ -1,0 +1,123 @@
+"""A cluster as a value: its client, the informers that are shared on it, its events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fairlead.api.resource import Resource
+from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.events import EventRecorder, EventWriter
+from fairlead.runtime.informer import Informer, SharedInformer
+from fairlead.runtime.scope import Scope
+from fairlead.runtime.transform import Transform
+
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+
+
+class _Shared:
+    """A shared informer, how many hold it, and the task that feeds it."""
+
+    def __init__(self, informer: SharedInformer) -> None:
+        self.informer = informer
+        self.leases = 0
+        self.task: asyncio.Task[None] | None = None
+
+
+class Cluster:
+    """One API server as controllers see it. The client stays its owner's to close.
+
+    ``transform`` is applied to every object that informers keep; ``backoff`` to their faults.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        client: Client,
+        *,
+        transform: Transform | None = None,
+        backoff: BackoffPolicy | None = None,
+    ) -> None:
+        self.name = name
+        self.client = client
+        self._transform = transform
+        self._backoff = backoff
+        self._shared: dict[Scope, _Shared] = {}
+        self._events = EventWriter(client)
+        self._group: asyncio.TaskGroup | None = None
+
+    def informer(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        labels: str = "",
+        fields: str = "",
+        metadata_only: bool = False,
+    ) -> Informer:
+        """A lease on the informer of this scope, which watches from now on if the cluster runs."""
+        scope = Scope(resource, namespace, labels, fields, metadata_only)
+        shared = self._shared.get(scope)
+        if shared is None:
+            shared = self._shared[scope] = _Shared(self._make(scope))
+            self._start(shared)
+        shared.leases += 1
+        return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
+
+    def informers(self) -> Iterator[SharedInformer]:
+        """The informers that somebody holds."""
+        return (shared.informer for shared in self._shared.values())
+
+    @property
+    def running(self) -> bool:
+        """Whether :meth:`run` is at work."""
+        return self._group is not None
+
+    def unsynced(self) -> str:
+        """Which informers have not synced and why, "" when all have."""
+        waiting = [
+            informer.reflector.error or f"waiting for {informer.scope}"
+            for informer in self.informers()
+            if not informer.synced.is_set()
+        ]
+        return "; ".join(waiting)
+
+    def events(self, component: str) -> EventRecorder:
+        """A recorder of events that name this component as their source."""
+        return EventRecorder(self._events, component)
+
+    async def run(self) -> None:
+        """Watch and write events until cancelled; the tasks end with this one.
+
+        Raises:
+            RuntimeError: it is running already.
+        """
+        if self._group is not None:
+            raise RuntimeError(f"cluster {self.name} is running already")
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                for shared in self._shared.values():
+                    self._start(shared)
+                await self._events.run()
+        finally:
+            self._group = None
+
+    def _make(self, scope: Scope) -> SharedInformer:
+        return SharedInformer(self.client, scope, transform=self._transform, backoff=self._backoff)
+
+    def _start(self, shared: _Shared) -> None:
+        if self._group is not None:
+            name = f"{self.name}: {shared.informer.scope}"
+            shared.task = self._group.create_task(shared.informer.run(), name=name)
+
+    async def _release(self, scope: Scope, shared: _Shared) -> None:
+        shared.leases -= 1
+        if shared.leases:
+            return
+        del self._shared[scope]
+        if shared.task is not None:
+            shared.task.cancel()
+            await asyncio.wait([shared.task])

@@ -1,0 +1,197 @@
+"""Controllers: informers in, requests through a queue, a reconciler that is never stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import NamedTuple
+
+import structlog
+
+from fairlead.client.errors import ClientError, Conflict
+from fairlead.runtime.delta import Delta
+from fairlead.runtime.informer import Informer, InformerClosed
+from fairlead.runtime.queue import Band, QueueClosed, WorkQueue
+from fairlead.runtime.request import (
+    Mapper,
+    Predicate,
+    Reconciler,
+    Request,
+    Result,
+    TerminalError,
+    object_mapper,
+)
+from fairlead.runtime.stats import ControllerStats
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.controller")
+
+GRACE_SECONDS = 2.0
+"""How long a controller that is told to stop lets its reconcilers finish. With the renew deadline
+of a lease it stays below the lease's duration, so that two leaders never work at once."""
+
+
+class _Source(NamedTuple):
+    informer: Informer
+    mapper: Mapper
+    predicate: Predicate | None
+
+
+class Controller:
+    """Calls a reconciler for every object that changes, each key by one worker at a time.
+
+    ``timeout`` is in seconds and ends one call of the reconciler. Whatever the reconciler raises
+    is logged and the request retried with back-off, except :class:`TerminalError`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Reconciler,
+        *,
+        workers: int = 2,
+        timeout: float = 120.0,
+    ) -> None:
+        self.name = name
+        self.stats = ControllerStats()
+        self.queue: WorkQueue[Request] = WorkQueue(self.stats.queue)
+        self._reconcile = reconcile
+        self._workers = workers
+        self._timeout = timeout
+        self._sources: list[_Source] = []
+
+    def watch(
+        self,
+        informer: Informer,
+        mapper: Mapper | None = None,
+        *,
+        predicate: Predicate | None = None,
+        cluster: str = "",
+    ) -> None:
+        """Turn an informer's changes into requests; without a mapper, of the object itself.
+
+        ``cluster`` goes into the requests of the default mapper. May be called while running.
+        """
+        source = _Source(informer, mapper or object_mapper(cluster), predicate)
+        self._sources.append(source)
+        informer.subscribe(lambda delta: self._take(source, delta))
+
+    def enqueue(self, request: Request, *, after: float = 0.0) -> None:
+        """Have a request worked on, in so many seconds."""
+        self.queue.add_after(request, after)
+
+    def adopt(self, stats: ControllerStats) -> None:
+        """Count into these numbers from now on."""
+        self.stats = stats
+        self.queue.adopt(stats.queue)
+
+    async def run(self) -> None:
+        """Wait until the watched informers have synced, then work until cancelled."""
+        for source in list(self._sources):
+            try:
+                await source.informer.synced()
+            except InformerClosed:
+                self._sources.remove(source)
+        self.queue.open()
+        self.stats.workers += self._workers
+        try:
+            async with asyncio.TaskGroup() as group:
+                workers = [
+                    group.create_task(self._work(), name=f"{self.name}-{number}")
+                    for number in range(self._workers)
+                ]
+                await self._stand(workers)
+        finally:
+            self.stats.workers -= self._workers
+
+    async def _stand(self, workers: list[asyncio.Task[None]]) -> None:
+        """Until cancelled; then let what is being worked on finish."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.queue.close()
+            await asyncio.wait(workers, timeout=GRACE_SECONDS)
+
+    def _take(self, source: _Source, delta: Delta) -> None:
+        if source.predicate is not None and not source.predicate(delta):
+            return
+        band = Band.INITIAL if delta.initial else Band.LIVE
+        for request in source.mapper(delta):
+            self.queue.add(request, band)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                request = await self.queue.get()
+            except QueueClosed:
+                return
+            self.stats.active += 1
+            try:
+                await self._process(request)
+            except asyncio.CancelledError:
+                # The work was not finished: whoever runs this controller next takes it up.
+                self.queue.put_back(request)
+                raise
+            finally:
+                self.stats.active -= 1
+                self.queue.done(request)
+
+    async def _process(self, request: Request) -> None:
+        begun = asyncio.get_running_loop().time()
+        with structlog.contextvars.bound_contextvars(
+            controller=self.name,
+            cluster=request.cluster,
+            namespace=request.namespace,
+            name=request.name,
+            reconcileID=str(uuid.uuid4()),
+        ):
+            outcome = await self._call(request)
+        self.stats.results[outcome] += 1
+        self.stats.seconds.observe(asyncio.get_running_loop().time() - begun)
+
+    async def _call(self, request: Request) -> str:
+        """Reconcile once; the value of the ``result`` label of the metrics."""
+        scope = asyncio.timeout(self._timeout)
+        try:
+            async with scope:
+                result = await self._reconcile(request)
+        except TerminalError as error:
+            self.stats.terminal_errors += 1
+            self.queue.forget(request)
+            _log.error("reconcile failed and is not retried", error=str(error))
+            return "error"
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return self._retry(request, RuntimeError("the reconciler was cancelled from within"))
+        except Exception as error:  # noqa: BLE001
+            if not scope.expired():
+                return self._retry(request, error)
+            self.stats.timeouts += 1
+            return self._retry(request, TimeoutError(f"not done after {self._timeout:g} s"))
+        return self._settle(request, result)
+
+    def _settle(self, request: Request, result: Result | None) -> str:
+        self.queue.forget(request)
+        if result is None or result.requeue_after is None:
+            return "success"
+        self.queue.add_after(request, result.requeue_after)
+        return "requeue_after"
+
+    def _retry(self, request: Request, error: Exception) -> str:
+        delay = self.queue.retry(request)
+        if isinstance(error, Conflict):
+            # Somebody was faster, as happens; the next look sees what they wrote.
+            _log.debug("conflict", retry_in=delay)
+            return "requeue"
+        expected = isinstance(error, ClientError | TimeoutError)
+        if not expected:
+            self.stats.panics += 1
+        _log.error(
+            "reconcile failed",
+            error=str(error) or type(error).__name__,
+            retry_in=round(delay, 3),
+            exc_info=None if expected else error,
+        )
+        return "error"

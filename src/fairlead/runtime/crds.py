@@ -1,0 +1,130 @@
+"""Installing CustomResourceDefinitions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import structlog
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+
+
+ESTABLISHED_SECONDS = 30.0
+"""How long a CRD may take to be served."""
+
+_ATTEMPTS = 10
+_POLL_SECONDS = (0.05, 1.0)
+_log = structlog.get_logger(logger_name="fairlead.runtime.crds")
+
+
+class CRDError(ClientError):
+    """A CRD was written but the server does not serve it; says which and why."""
+
+
+async def install_crds(
+    client: Client,
+    crds: Sequence[JSON],
+    *,
+    timeout: float = ESTABLISHED_SECONDS,  # noqa: ASYNC109
+) -> None:
+    """Create or update each CRD and wait until the server has established all.
+
+    A CRD that is as wanted already is not written. Labels and annotations of others stay.
+
+    Raises:
+        CRDError: a CRD was not established within ``timeout`` seconds, or its names are taken.
+        ApiError: the server refused, for example because of missing rights.
+    """
+    for crd in crds:
+        await _write(client, crd)
+    for crd in crds:
+        await _established(client, crd["metadata"]["name"], timeout)
+    client.discovery.invalidate()
+
+
+async def _write(client: Client, crd: JSON) -> None:
+    name: str = crd["metadata"]["name"]
+    for _ in range(_ATTEMPTS):
+        try:
+            live = await client.get(CUSTOMRESOURCEDEFINITIONS, name)
+        except NotFound:
+            try:
+                await client.create(CUSTOMRESOURCEDEFINITIONS, crd)
+            except AlreadyExists:
+                continue
+            _log.info("CRD created", crd=name)
+            return
+        wanted = merged(live, crd)
+        if wanted is None:
+            return
+        try:
+            await client.update(CUSTOMRESOURCEDEFINITIONS, wanted)
+        except (Conflict, NotFound):
+            continue
+        _log.info("CRD updated", crd=name)
+        return
+    raise CRDError(f"CRD {name}: others keep changing it; stop them and start again")
+
+
+def merged(live: Object, crd: JSON) -> JSON | None:
+    """The live CRD with what the wanted one says, or None when it says the same already."""
+    body = live.to_dict()
+    before = body["metadata"]
+    metadata = dict(before)
+    for field in ("labels", "annotations"):
+        if crd["metadata"].get(field):
+            metadata[field] = {**before.get(field, {}), **crd["metadata"][field]}
+    if metadata == before and _defaulted(body["spec"]) == _defaulted(crd["spec"]):
+        return None
+    return {**body, "metadata": metadata, "spec": crd["spec"]}
+
+
+def _defaulted(spec: JSON) -> JSON:
+    """The spec with what the server fills in (apiextensions.k8s.io/v1 defaults)."""
+    names = spec["names"]
+    return {
+        **{name: value for name, value in spec.items() if name != "preserveUnknownFields"},
+        "conversion": spec.get("conversion") or {"strategy": "None"},
+        "names": {
+            **names,
+            "singular": names.get("singular") or names["kind"].lower(),
+            "listKind": names.get("listKind") or f"{names['kind']}List",
+        },
+    }
+
+
+async def _established(client: Client, name: str, seconds: float) -> None:
+    pause, longest = _POLL_SECONDS
+    reason = "the server has not answered"
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                reason = _obstacle(await client.get(CUSTOMRESOURCEDEFINITIONS, name))
+                if not reason:
+                    return
+                await asyncio.sleep(pause)
+                pause = min(pause * 1.5, longest)
+    except TimeoutError:
+        raise CRDError(f"CRD {name} is not established after {seconds:g} s: {reason}") from None
+
+
+def _obstacle(crd: Object) -> str:
+    conditions: list[JSON] = crd.to_dict().get("status", {}).get("conditions", [])
+    by_type = {condition["type"]: condition for condition in conditions}
+    names = by_type.get("NamesAccepted", {})
+    if names.get("status") == "False":
+        raise CRDError(
+            f"CRD {crd.meta.name}: its names are not accepted: {names.get('message', '')}"
+        )
+    established = by_type.get("Established", {})
+    if established.get("status") == "True":
+        return ""
+    return str(established.get("message") or "no Established condition yet")

@@ -1,0 +1,228 @@
+"""Shared caches of what a cluster holds, and the leases by which many read one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.delta import Delta, Handler
+from fairlead.runtime.reflector import Reflector, differences
+from fairlead.runtime.scope import ListWatch, Scope
+from fairlead.runtime.store import IndexFunction, Objects, Store
+from fairlead.runtime.transform import Transform
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.informer")
+
+_BREATH = 1000
+
+
+class SharedInformer:
+    """One watch, one store, any number of handlers: the sink of a reflector."""
+
+    def __init__(
+        self,
+        source: ListWatch,
+        scope: Scope,
+        *,
+        transform: Transform | None = None,
+        backoff: BackoffPolicy | None = None,
+    ) -> None:
+        self.scope = scope
+        self.store = Store()
+        self.reflector = Reflector(source, scope, self, backoff)
+        self.synced = asyncio.Event()
+        self._transform = transform
+        self._handlers: tuple[Handler, ...] = ()
+        self._indexes: Counter[IndexFunction] = Counter()
+
+    async def run(self) -> None:
+        """Keep the store up to date until cancelled."""
+        await self.reflector.run()
+
+    async def replace(self, objects: list[Object]) -> None:
+        """Make the store hold exactly these objects, telling only what differs."""
+        initial = not self.synced.is_set()
+        for gone in differences(self.store, objects):
+            self.remove(gone)
+        for number, object_ in enumerate(objects, 1):
+            old = self.store.get(object_.meta.namespace, object_.meta.name)
+            if old is None or not _same(old, object_):
+                self.put(object_, initial=initial)
+            if number % _BREATH == 0:
+                await asyncio.sleep(0)
+        self.synced.set()
+
+    def put(self, object_: Object, *, initial: bool = False) -> None:
+        """Keep an object and tell whether it was added or modified."""
+        if self._transform is not None:
+            object_ = self._transform(object_)
+        old = self.store.put(object_)
+        if old is None:
+            self._tell(Delta("ADDED", None, object_, initial))
+        elif old.meta.uid == object_.meta.uid:
+            self._tell(Delta("MODIFIED", old, object_, initial))
+        else:
+            # Another object has taken the name; that the first is gone must not go unsaid.
+            self._tell(Delta("DELETED", old, None, initial))
+            self._tell(Delta("ADDED", None, object_, initial))
+
+    def remove(self, object_: Object) -> None:
+        """Forget an object and tell its last state."""
+        if self.store.remove(object_.meta.namespace, object_.meta.name) is not None:
+            self._tell(Delta("DELETED", object_, None))
+
+    def subscribe(self, handler: Handler) -> None:
+        """Tell the handler what is there, then what changes."""
+        for object_ in self.store.list():
+            _call(handler, Delta("ADDED", None, object_, initial=True))
+        self._handlers = (*self._handlers, handler)
+
+    def unsubscribe(self, handler: Handler) -> None:
+        """Tell the handler nothing more."""
+        self._handlers = tuple(known for known in self._handlers if known is not handler)
+
+    def add_index(self, function: IndexFunction) -> None:
+        """Index by this function as long as one lease wants it."""
+        self._indexes[function] += 1
+        self.store.add_index(function)
+
+    def remove_index(self, function: IndexFunction) -> None:
+        """One lease no longer wants this index."""
+        self._indexes[function] -= 1
+        if self._indexes[function] <= 0:
+            del self._indexes[function]
+            self.store.remove_index(function)
+
+    def _tell(self, delta: Delta) -> None:
+        for handler in self._handlers:
+            _call(handler, delta)
+
+
+def _same(old: Object, new: Object) -> bool:
+    return old.meta.uid == new.meta.uid and old.meta.resource_version == new.meta.resource_version
+
+
+def _call(handler: Handler, delta: Delta) -> None:
+    try:
+        handler(delta)
+    except Exception:  # noqa: BLE001
+        # One handler that stumbles over an object must not keep it from the others.
+        _log.exception("handler failed", kind=delta.object.kind, object=str(delta.object.key))
+
+
+class InformerClosed(RuntimeError):  # noqa: N818
+    """The lease was given back; it will not sync any more."""
+
+
+class Informer:
+    """A lease on a shared informer: reads, indexes and subscriptions of one user.
+
+    Give it back with :meth:`close`; the last one ends the watch.
+    """
+
+    def __init__(
+        self,
+        shared: SharedInformer,
+        release: Callable[[], Awaitable[None]],
+        *,
+        cluster: str = "",
+    ) -> None:
+        self.cluster = cluster
+        self._shared = shared
+        self._release = release
+        self._handlers: list[Handler] = []
+        self._indexes: dict[str, IndexFunction] = {}
+        self._closed = asyncio.Event()
+
+    @property
+    def resource(self) -> Resource:
+        """What is watched."""
+        return self._shared.scope.resource
+
+    @property
+    def scope(self) -> Scope:
+        """What is watched, and which part of it."""
+        return self._shared.scope
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether the store has held the whole collection once."""
+        return self._shared.synced.is_set()
+
+    @property
+    def error(self) -> str:
+        """Why the cache is not up to date, "" when it is."""
+        return self._shared.reflector.error
+
+    def __len__(self) -> int:
+        return len(self._shared.store)
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """The object as last seen; cluster-scoped objects have namespace ""."""
+        return self._shared.store.get(namespace, name)
+
+    def list(self, namespace: str = "") -> list[Object]:
+        """The objects of one namespace, or of all."""
+        return self._shared.store.list(namespace)
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Let objects be found by the values that the function gives for them.
+
+        Raises:
+            ValueError: this lease has another index of that name.
+        """
+        known = self._indexes.get(name)
+        if known is function:
+            return
+        if known is not None:
+            raise ValueError(f"the informer of {self.scope} already has an index {name}")
+        self._indexes[name] = function
+        self._shared.add_index(function)
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """The objects for which the index function gave this value.
+
+        Raises:
+            KeyError: this lease has no index of that name.
+        """
+        return self._shared.store.by_index(self._indexes[name], value)
+
+    def subscribe(self, handler: Handler) -> None:
+        """Call the handler with what is there (as initial ADDED), then with every change."""
+        self._handlers.append(handler)
+        self._shared.subscribe(handler)
+
+    async def synced(self) -> None:
+        """Wait until the store holds the whole collection.
+
+        Raises:
+            InformerClosed: the lease was closed before that.
+        """
+        if self.has_synced:
+            return
+        waits = [asyncio.ensure_future(e.wait()) for e in (self._shared.synced, self._closed)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+        if not self.has_synced:
+            raise InformerClosed(f"the informer of {self.scope} was closed before it had synced")
+
+    async def close(self) -> None:
+        """Give the lease back; its handlers hear nothing more. Closing twice is harmless."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        for handler in self._handlers:
+            self._shared.unsubscribe(handler)
+        for function in self._indexes.values():
+            self._shared.remove_index(function)
+        await self._release()

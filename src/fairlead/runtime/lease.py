@@ -1,0 +1,260 @@
+"""Leader election on a Lease (coordination.k8s.io/v1), as client-go does it.
+
+Clocks of different machines are never compared: a lease is free when it has not changed for its
+duration by the clock of the one who waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+import structlog
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import LEASES
+from fairlead.api.timestamps import format_micro_time
+from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.lease")
+
+_RELEASE_SECONDS = 3.0
+
+
+class LeadershipLost(Exception):  # noqa: N818
+    """Another process may lead now; whatever only a leader may do has been stopped."""
+
+
+class LeaseSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """``coordination.k8s.io/v1`` LeaseSpec; times are RFC 3339 with microseconds."""
+
+    holder_identity: str = ""
+    lease_duration_seconds: int = 0
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int = 0
+
+
+class _Lease(msgspec.Struct):
+    spec: LeaseSpec = msgspec.field(default_factory=LeaseSpec)
+
+
+def default_identity() -> str:
+    """This host and a random part, so that two processes of one host differ."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class LeaderElection:
+    """One candidate for a Lease. Durations are in seconds.
+
+    Leadership ends ``renew_deadline`` after the last renewal, well before others may take the
+    lease after ``lease_duration``.
+
+    Raises:
+        ValueError: the durations are not in the order retry < renew < lease.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        identity: str = "",
+        *,
+        lease_duration: float = 15.0,
+        renew_deadline: float = 10.0,
+        retry_period: float = 2.0,
+    ) -> None:
+        if not 0 < retry_period < renew_deadline < lease_duration:
+            raise ValueError(
+                "leader election needs retry_period < renew_deadline < lease_duration, got "
+                f"{retry_period:g}, {renew_deadline:g}, {lease_duration:g}"
+            )
+        self.name = name
+        self.identity = identity or default_identity()
+        self.is_leader = False
+        self.error = ""
+        self._client = client
+        self._namespace = namespace
+        self._duration = lease_duration
+        self._deadline = renew_deadline
+        self._retry = retry_period
+        self._lease: Object | None = None
+        self._seen = LeaseSpec()
+        self._seen_at = 0.0
+        self._renewed_at = 0.0
+
+    async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
+        """Wait for leadership, then lead; the lease is released when that ends.
+
+        Raises:
+            LeadershipLost: the lease could not be kept; ``lead`` was cancelled and has ended.
+        """
+        await self._acquire()
+        self.is_leader = True
+        _log.info("leading", lease=self._title, identity=self.identity)
+        try:
+            lost = await self._lead(lead)
+        finally:
+            self.is_leader = False
+            await self._release()
+        if lost:
+            raise LeadershipLost(f"lost the lease {self._title}: {lost}")
+
+    def stale(self) -> str:
+        """Why this process must not call itself leader, "" when all is well."""
+        if not self.is_leader:
+            return ""
+        age = asyncio.get_running_loop().time() - self._renewed_at
+        return f"lease not renewed for {age:.0f} s" if age > self._duration else ""
+
+    @property
+    def _title(self) -> str:
+        return f"{self._namespace}/{self.name}"
+
+    async def _lead(self, lead: Callable[[], Awaitable[None]]) -> str:
+        async def body() -> None:
+            await lead()
+
+        async with asyncio.TaskGroup() as group:
+            leading = group.create_task(body(), name=f"leader of {self._title}")
+            renewing = group.create_task(self._renew(), name=f"renewal of {self._title}")
+            await asyncio.wait({leading, renewing}, return_when=asyncio.FIRST_COMPLETED)
+            leading.cancel()
+            renewing.cancel()
+        return renewing.result() if not renewing.cancelled() else ""
+
+    async def _acquire(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._deadline):
+                    if await self._attempt():
+                        self._note("")
+                        return
+                self._note(f"{self._seen.holder_identity} holds the lease {self._title}")
+            except (ClientError, TimeoutError) as error:
+                self._note(f"cannot get the lease {self._title}: {str(error) or 'no answer'}")
+            await asyncio.sleep(self._retry * random.uniform(1.0, 1.2))  # noqa: S311
+
+    def _note(self, text: str) -> None:
+        if text and text != self.error:
+            _log.info("waiting for leadership", reason=text)
+        self.error = text
+
+    async def _renew(self) -> str:
+        """Renew until that fails; returns why."""
+        while True:
+            await asyncio.sleep(self._retry)
+            try:
+                async with asyncio.timeout_at(self._renewed_at + self._deadline):
+                    if not await self._insist():
+                        return f"{self._seen.holder_identity or 'somebody'} has taken it"
+            except TimeoutError:
+                reason = self.error or "no answer"
+                return f"not renewed for {self._deadline:g} s: {reason}"
+
+    async def _insist(self) -> bool:
+        while True:
+            try:
+                return await self._attempt()
+            except ClientError as error:
+                self._note(str(error))
+            await asyncio.sleep(self._retry)
+
+    async def _attempt(self) -> bool:
+        """Take or keep the lease; False when another holds it."""
+        if self.is_leader and self._lease is not None:
+            try:
+                return await self._write(self._lease)
+            except (Conflict, NotFound):
+                self._lease = None
+        try:
+            lease = await self._client.get(LEASES, self.name, self._namespace)
+        except NotFound:
+            return await self._create()
+        self._observe(lease)
+        if self._held_by_another():
+            return False
+        try:
+            return await self._write(lease)
+        except (Conflict, NotFound):
+            return False
+
+    def _observe(self, lease: Object) -> None:
+        spec = lease.decode(_Lease).spec
+        if spec != self._seen or not self._seen_at:
+            self._seen = spec
+            self._seen_at = asyncio.get_running_loop().time()
+
+    def _held_by_another(self) -> bool:
+        if self._seen.holder_identity in {"", self.identity}:
+            return False
+        age = asyncio.get_running_loop().time() - self._seen_at
+        return age < (self._seen.lease_duration_seconds or self._duration)
+
+    async def _create(self) -> bool:
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"namespace": self._namespace, "name": self.name},
+            "spec": msgspec.to_builtins(self._spec(LeaseSpec())),
+        }
+        try:
+            self._keep(await self._client.create(LEASES, body, self._namespace))
+        except AlreadyExists:
+            return False
+        return True
+
+    async def _write(self, lease: Object) -> bool:
+        body: JSON = lease.to_dict()
+        body["spec"] = msgspec.to_builtins(self._spec(lease.decode(_Lease).spec))
+        self._keep(await self._client.update(LEASES, body))
+        return True
+
+    def _keep(self, lease: Object) -> None:
+        self._lease = lease
+        self._observe(lease)
+        self._renewed_at = asyncio.get_running_loop().time()
+        if self.is_leader:
+            self.error = ""
+
+    def _spec(self, old: LeaseSpec) -> LeaseSpec:
+        moment = format_micro_time(datetime.now(UTC))
+        mine = old.holder_identity == self.identity
+        return LeaseSpec(
+            holder_identity=self.identity,
+            lease_duration_seconds=max(1, round(self._duration)),
+            acquire_time=(old.acquire_time if mine else None) or moment,
+            renew_time=moment,
+            lease_transitions=old.lease_transitions + (not mine and bool(old.acquire_time)),
+        )
+
+    async def _release(self) -> None:
+        """Let the next candidate lead at once, if the lease is still ours."""
+        if self._lease is None:
+            return
+        body: JSON = self._lease.to_dict()
+        spec = msgspec.structs.replace(
+            self._lease.decode(_Lease).spec,
+            holder_identity="",
+            lease_duration_seconds=1,
+            renew_time=format_micro_time(datetime.now(UTC)),
+        )
+        body["spec"] = msgspec.to_builtins(spec)
+        self._lease = None
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._client.update(LEASES, body)
+        except (ClientError, TimeoutError) as error:
+            _log.info("lease not released", lease=self._title, error=str(error))

@@ -1,0 +1,235 @@
+"""The manager: one task tree of clusters, controllers and what joins and leaves at run time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import structlog
+
+from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.health import Checks, HealthServer
+from fairlead.runtime.lease import LeaderElection, LeadershipLost
+from fairlead.runtime.metrics import Metrics
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.manager")
+
+
+class ManagerError(Exception):
+    """The manager cannot go on; the text is for the person who started it."""
+
+
+class Runnable(Protocol):
+    """Something that works until it is cancelled."""
+
+    @property
+    def name(self) -> str:
+        """What logs call it."""
+        ...
+
+    async def run(self) -> None:
+        """Work; an exception ends the manager or engagement that runs this."""
+        ...
+
+
+class Engagement:
+    """A cluster, or controllers on one, that joined at run time; it leaves with :meth:`stop`.
+
+    ``done`` is set when its tasks have ended; ``error`` says why they ended by themselves, "" when
+    they were stopped.
+    """
+
+    def __init__(self, cluster: Cluster, runnables: Sequence[Runnable], *, watch: bool) -> None:
+        self.cluster = cluster
+        self.runnables = tuple(runnables)
+        self.done = asyncio.Event()
+        self.error = ""
+        self._watch = watch
+        self._task: asyncio.Task[None] | None = None
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """Cancel this subtree, nothing else, and wait until it has ended.
+
+        Must not be called by one of its own tasks, which cannot outlive it.
+        """
+        self._stopped = True
+        if self._task is None:
+            self.done.set()
+            return
+        self._task.cancel()
+        await self.done.wait()
+
+    def start(self, group: asyncio.TaskGroup) -> None:
+        """Run in this group, unless it was stopped already."""
+        if not self._stopped:
+            self._task = group.create_task(self._run(), name=f"cluster {self.cluster.name}")
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                if self._watch:
+                    group.create_task(self.cluster.run(), name=self.cluster.name)
+                for runnable in self.runnables:
+                    group.create_task(runnable.run(), name=runnable.name)
+                await asyncio.Event().wait()
+        except ExceptionGroup as failures:
+            # One cluster's trouble is its own; the others go on.
+            error = first_error(failures)
+            self.error = str(error) or type(error).__name__
+            _log.exception("cluster has left", cluster=self.cluster.name, exc_info=error)
+        finally:
+            self.done.set()
+
+
+class Manager:
+    """Starts clusters, then controllers; stops them in the reverse order.
+
+    Addresses are ``host:port``; port 0 takes a free one, "" serves nothing. Without an own
+    ``metrics_address``, metrics are served beside health. A runnable that fails ends the manager.
+    """
+
+    def __init__(
+        self,
+        *,
+        health_address: str = "127.0.0.1:0",
+        metrics_address: str = "",
+        leader_election: LeaderElection | None = None,
+    ) -> None:
+        self.metrics = Metrics()
+        self._checks = Checks()
+        self._health = HealthServer(health_address, self._checks)
+        self._election = leader_election
+        self._clusters: list[Cluster] = []
+        self._leading: list[Runnable] = []
+        self._free: list[Runnable] = []
+        self._engagements: list[Engagement] = []
+        self._group: asyncio.TaskGroup | None = None
+        if metrics_address:
+            self._servers = [self._health, HealthServer(metrics_address, None, self.metrics)]
+        else:
+            self._health.metrics = self.metrics
+            self._servers = [self._health]
+        if leader_election is not None:
+            self._checks.alive["leader-election"] = leader_election.stale
+            self.metrics.elections.append(leader_election)
+
+    @property
+    def health_url(self) -> str:
+        """Where health is served once the manager runs."""
+        return self._health.url
+
+    @property
+    def metrics_url(self) -> str:
+        """Where /metrics is served once the manager runs."""
+        return self._servers[-1].url
+
+    def add_cluster(self, cluster: Cluster) -> None:
+        """Run a cluster's informers; the manager is ready when they have synced.
+
+        Raises:
+            RuntimeError: the manager is running; use :meth:`engage`.
+        """
+        self._refuse_when_running()
+        self._clusters.append(cluster)
+        self.metrics.clusters.append(cluster)
+        self._checks.ready[f"caches-{cluster.name}"] = cluster.unsynced
+
+    def add(self, runnable: Runnable, *, leader_only: bool = True) -> None:
+        """Run something, once leadership is won where it is only for leaders.
+
+        Raises:
+            RuntimeError: the manager is running; use :meth:`engage`.
+        """
+        self._refuse_when_running()
+        self.metrics.instrument(runnable)
+        (self._leading if leader_only else self._free).append(runnable)
+
+    def add_ready_check(self, name: str, check: Callable[[], str]) -> None:
+        """Let /readyz ask this too; the check returns "" or what is wrong."""
+        self._checks.ready[name] = check
+
+    async def engage(self, cluster: Cluster, runnables: Sequence[Runnable]) -> Engagement:
+        """Let a cluster join with controllers of its own; it works as long as this one leads.
+
+        For a cluster that was added or engaged before, only the runnables are started.
+        """
+        watch = cluster not in self._clusters and not cluster.running
+        engagement = Engagement(cluster, runnables, watch=watch)
+        for runnable in runnables:
+            self.metrics.instrument(runnable)
+        if watch:
+            self.metrics.clusters.append(cluster)
+        self._engagements = [known for known in self._engagements if not known.done.is_set()]
+        self._engagements.append(engagement)
+        if self._group is not None:
+            engagement.start(self._group)
+        return engagement
+
+    async def run(self, stop: asyncio.Event | None = None) -> None:
+        """Run until ``stop`` is set or this is cancelled.
+
+        Raises:
+            ManagerError: an address cannot be listened on, or leadership was lost.
+            Exception: what a runnable raised.
+        """
+        async with AsyncExitStack() as stack:
+            for server in self._servers:
+                try:
+                    await stack.enter_async_context(server)
+                except OSError as error:
+                    text = error.strerror or error
+                    raise ManagerError(f"cannot listen on {server.address}: {text}") from error
+            try:
+                await self._run(stop or asyncio.Event())
+            except ExceptionGroup as failures:
+                reason = first_error(failures)
+                if isinstance(reason, LeadershipLost):
+                    raise ManagerError(str(reason)) from None
+                raise reason from None
+
+    async def _run(self, stop: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as group:
+            lag = group.create_task(self.metrics.measure_lag(), name="event loop lag")
+            tree = group.create_task(self._tree(), name="manager")
+            stopped = group.create_task(stop.wait(), name="stop")
+            await asyncio.wait({tree, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (tree, stopped, lag):
+                task.cancel()
+
+    async def _tree(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for cluster in self._clusters:
+                group.create_task(cluster.run(), name=f"cluster {cluster.name}")
+            for runnable in self._free:
+                group.create_task(runnable.run(), name=runnable.name)
+            if self._election is None:
+                await self._lead()
+            else:
+                await self._election.run(self._lead)
+
+    async def _lead(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                for runnable in self._leading:
+                    self._group.create_task(runnable.run(), name=runnable.name)
+                for engagement in self._engagements:
+                    engagement.start(self._group)
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+
+    def _refuse_when_running(self) -> None:
+        if self._group is not None:
+            raise RuntimeError("the manager is running: engage what joins later")
+
+
+def first_error(failures: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first exception that is no group."""
+    error: BaseException = failures
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

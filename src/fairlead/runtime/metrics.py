@@ -1,0 +1,229 @@
+"""Prometheus metrics under controller-runtime's names, read from what controllers count.
+
+Nothing is written into the registry while controllers work: the numbers are collected when
+somebody asks for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from typing import Protocol, runtime_checkable
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.lease import LeaderElection
+from fairlead.runtime.queue import Band
+from fairlead.runtime.stats import ControllerStats, QueueStats
+
+
+_PREFIX = "controller_runtime"
+_LAG_SECONDS = 1.0
+_RESULTS = ("success", "error", "requeue", "requeue_after")
+_QUEUE_LABELS = ("name", "controller")
+
+
+@runtime_checkable
+class Instrumented(Protocol):
+    """A runnable that counts what it does."""
+
+    name: str
+
+    def adopt(self, stats: ControllerStats) -> None:
+        """Count into these numbers from now on."""
+        ...
+
+
+class Metrics:
+    """The metrics of one manager, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.clusters: list[Cluster] = []
+        self.elections: list[LeaderElection] = []
+        self.lag = 0.0
+        self._controllers: dict[str, ControllerStats] = {}
+        self.registry.register(_ControllerCollector(self._controllers))
+        self.registry.register(_StateCollector(self))
+
+    def instrument(self, runnable: object) -> None:
+        """Collect what a controller counts, with those of its name that were before it."""
+        if isinstance(runnable, Instrumented):
+            runnable.adopt(self._controllers.setdefault(runnable.name, ControllerStats()))
+
+    def render(self) -> tuple[bytes, str]:
+        """The text for a scrape and its content type."""
+        return generate_latest(self.registry), CONTENT_TYPE_LATEST
+
+    async def measure_lag(self) -> None:
+        """Measure how late the event loop is, until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + _LAG_SECONDS
+            await asyncio.sleep(_LAG_SECONDS)
+            self.lag = max(0.0, loop.time() - due)
+
+
+class _ControllerCollector(Collector):
+    def __init__(self, controllers: dict[str, ControllerStats]) -> None:
+        self._controllers = controllers
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._reconciles()
+        for name, help_, read in (
+            ("reconcile_errors", "Failed reconciles", _errors),
+            ("terminal_reconcile_errors", "Failed reconciles that are not retried", _terminal),
+            ("reconcile_panics", "Reconciles that failed unexpectedly", _panics),
+            ("reconcile_timeouts", "Reconciles that took too long", _timeouts),
+        ):
+            family = CounterMetricFamily(f"{_PREFIX}_{name}", help_, labels=["controller"])
+            for controller, stats in self._controllers.items():
+                family.add_metric([controller], read(stats))
+            yield family
+        yield self._gauge("max_concurrent_reconciles", "Workers", _workers)
+        yield self._gauge("active_workers", "Workers that are busy", _active)
+        yield from _queues({name: stats.queue for name, stats in self._controllers.items()})
+
+    def _reconciles(self) -> Iterator[Metric]:
+        labels = ["controller", "result"]
+        total = CounterMetricFamily(f"{_PREFIX}_reconcile", "Reconciles", labels=labels)
+        seconds = HistogramMetricFamily(
+            f"{_PREFIX}_reconcile_time_seconds", "Length of a reconcile", labels=["controller"]
+        )
+        for controller, stats in self._controllers.items():
+            for result in _RESULTS:
+                total.add_metric([controller, result], stats.results[result])
+            histogram = stats.seconds
+            seconds.add_metric([controller], histogram.cumulative(), sum_value=histogram.sum)
+        yield total
+        yield seconds
+
+    def _gauge(self, name: str, help_: str, read: Reader) -> Metric:
+        family = GaugeMetricFamily(f"{_PREFIX}_{name}", help_, labels=["controller"])
+        for controller, stats in self._controllers.items():
+            family.add_metric([controller], read(stats))
+        return family
+
+
+class Reader(Protocol):
+    """Reads one number of a controller."""
+
+    def __call__(self, stats: ControllerStats) -> float:
+        """The number."""
+        ...
+
+
+def _errors(stats: ControllerStats) -> float:
+    return stats.results["error"]
+
+
+def _terminal(stats: ControllerStats) -> float:
+    return stats.terminal_errors
+
+
+def _panics(stats: ControllerStats) -> float:
+    return stats.panics
+
+
+def _timeouts(stats: ControllerStats) -> float:
+    return stats.timeouts
+
+
+def _workers(stats: ControllerStats) -> float:
+    return stats.workers
+
+
+def _active(stats: ControllerStats) -> float:
+    return stats.active
+
+
+def _queues(queues: dict[str, QueueStats]) -> Iterator[Metric]:
+    labels = list(_QUEUE_LABELS)
+    depth = GaugeMetricFamily("workqueue_depth", "Keys waiting", labels=[*labels, "priority"])
+    adds = CounterMetricFamily("workqueue_adds", "Keys added", labels=labels)
+    retries = CounterMetricFamily("workqueue_retries", "Keys retried", labels=labels)
+    waited = HistogramMetricFamily(
+        "workqueue_queue_duration_seconds", "Time in the queue", labels=labels
+    )
+    worked = HistogramMetricFamily(
+        "workqueue_work_duration_seconds", "Time being worked on", labels=labels
+    )
+    unfinished = GaugeMetricFamily(
+        "workqueue_unfinished_work_seconds", "Work in progress, summed", labels=labels
+    )
+    longest = GaugeMetricFamily(
+        "workqueue_longest_running_processor_seconds", "Oldest work in progress", labels=labels
+    )
+    now = asyncio.get_running_loop().time()
+    for name, stats in queues.items():
+        row = [name, name]
+        for band in Band:
+            waiting = sum(queue.depth(band) for queue in stats.queues)
+            depth.add_metric([*row, band.name.lower()], waiting)
+        ages = [now - begun for queue in stats.queues for begun in queue.started()]
+        adds.add_metric(row, stats.adds)
+        retries.add_metric(row, stats.retries)
+        waited.add_metric(row, stats.waited.cumulative(), sum_value=stats.waited.sum)
+        worked.add_metric(row, stats.worked.cumulative(), sum_value=stats.worked.sum)
+        unfinished.add_metric(row, sum(ages))
+        longest.add_metric(row, max(ages, default=0.0))
+    yield from (depth, adds, retries, waited, worked, unfinished, longest)
+
+
+class _StateCollector(Collector):
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        labels = ["cluster", "resource"]
+        objects = GaugeMetricFamily("fairlead_informer_objects", "Cached objects", labels=labels)
+        size = GaugeMetricFamily("fairlead_informer_bytes", "Bytes of bodies", labels=labels)
+        restarts = CounterMetricFamily(
+            "fairlead_watch_restarts", "Ended watches and lists", labels=[*labels, "reason"]
+        )
+        for (cluster, resource, reason), count in self._restarts().items():
+            restarts.add_metric([cluster, resource, reason], count)
+        for (cluster, resource), (count, bytes_) in self._objects().items():
+            objects.add_metric([cluster, resource], count)
+            size.add_metric([cluster, resource], bytes_)
+        yield from (objects, size, restarts)
+        yield self._leading()
+        yield GaugeMetricFamily(
+            "fairlead_event_loop_lag_seconds", "Lateness of the event loop", self._metrics.lag
+        )
+
+    def _objects(self) -> dict[tuple[str, str], tuple[int, int]]:
+        rows: dict[tuple[str, str], tuple[int, int]] = {}
+        for cluster in self._metrics.clusters:
+            for informer in cluster.informers():
+                row = (cluster.name, informer.scope.resource.group_resource)
+                count, size = rows.get(row, (0, 0))
+                rows[row] = (count + len(informer.store), size + informer.store.size)
+        return rows
+
+    def _restarts(self) -> dict[tuple[str, str, str], int]:
+        rows: dict[tuple[str, str, str], int] = {}
+        for cluster in self._metrics.clusters:
+            for informer in cluster.informers():
+                resource = informer.scope.resource.group_resource
+                for reason, count in informer.reflector.restarts.items():
+                    row = (cluster.name, resource, reason)
+                    rows[row] = rows.get(row, 0) + count
+        return rows
+
+    def _leading(self) -> Metric:
+        family = GaugeMetricFamily(
+            "leader_election_master_status", "1 when leading", labels=["name"]
+        )
+        for election in self._metrics.elections:
+            family.add_metric([election.name], float(election.is_leader))
+        return family

@@ -1,0 +1,82 @@
+"""What a process that runs controllers needs around them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+
+T = TypeVar("T")
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Decoding makes many objects and few cycles; the default thresholds triple its cost."""
+
+INTERRUPTED = 130
+"""The exit code after a second signal, as a shell's after Ctrl-C."""
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+    """Run ``main(stop)`` on a fast event loop to its end and return its result.
+
+    SIGINT and SIGTERM set ``stop``, on which ``main`` should end; a second signal ends the
+    process at once with code 130.
+    """
+    gc.set_threshold(*GC_THRESHOLDS)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_guarded(main))
+
+
+async def cancel_on(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
+    """Run ``work`` until it ends, or cancel it when ``stop`` is set.
+
+    Raises:
+        asyncio.CancelledError: it was stopped.
+    """
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(work)
+        watcher = group.create_task(stop.wait())
+        await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+        watcher.cancel()
+        if not task.done():
+            task.cancel()
+    return await task
+
+
+async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def signalled() -> None:
+        if stop.is_set():
+            # Buffers are flushed by hand, for nothing else runs after this.
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(Exception):
+                    stream.flush()
+            os._exit(INTERRUPTED)
+        stop.set()
+
+    for number in _SIGNALS:
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, signalled)
+    try:
+        return await main(stop)
+    finally:
+        for number in _SIGNALS:
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(number)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,223 @@
+"""The work queue: every key once, one worker per key, failures later, live events first."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import heapq
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from fairlead.runtime.stats import QueueStats
+
+
+K = TypeVar("K", bound=Hashable)
+
+RETRY_INITIAL = 0.005
+"""Seconds before the first retry of a key."""
+
+RETRY_MAXIMUM = 1000.0
+"""Seconds that a retry is never later than."""
+
+
+class Band(enum.IntEnum):
+    """Priority: what happens now goes before what was there when we came."""
+
+    LIVE = 0
+    INITIAL = 1
+
+
+class QueueClosed(Exception):  # noqa: N818
+    """The queue is shut down and gives out nothing more."""
+
+
+class WorkQueue(Generic[K]):
+    """Keys to be worked on, without duplicates.
+
+    A key added while it waits is not added again; one added while it is worked on comes again
+    when that is done. Times are those of the running loop, in seconds.
+    """
+
+    def __init__(self, stats: QueueStats | None = None) -> None:
+        self.stats = stats or QueueStats()
+        self.stats.attach(self)
+        self._bands: tuple[OrderedDict[K, float], OrderedDict[K, float]] = (
+            OrderedDict(),
+            OrderedDict(),
+        )
+        self._processing: dict[K, float] = {}
+        self._again: dict[K, Band] = {}
+        self._failures: dict[K, int] = {}
+        self._heap: list[tuple[float, int, K, Band]] = []
+        self._due: dict[K, tuple[float, int]] = {}
+        self._number = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._closed = False
+
+    def __len__(self) -> int:
+        return sum(len(band) for band in self._bands)
+
+    @property
+    def delayed(self) -> int:
+        """How many keys wait for their time."""
+        return len(self._due)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be worked on and nothing is; delayed keys do not count."""
+        return not (self._processing or len(self))
+
+    def adopt(self, stats: QueueStats) -> None:
+        """Count into these numbers from now on."""
+        self.stats = stats
+        stats.attach(self)
+
+    def depth(self, band: Band) -> int:
+        """How many keys wait in a band."""
+        return len(self._bands[band])
+
+    def started(self) -> list[float]:
+        """When each key that is being worked on was given out."""
+        return list(self._processing.values())
+
+    def add(self, key: K, band: Band = Band.LIVE) -> None:
+        """Have the key worked on as soon as a worker is free."""
+        if key in self._processing:
+            self._again[key] = min(band, self._again.get(key, band))
+            return
+        live, initial = self._bands
+        if key in live:
+            return
+        since = initial.get(key)
+        if since is not None:
+            if band is Band.LIVE:
+                del initial[key]
+                live[key] = since
+            return
+        self._bands[band][key] = self._now()
+        self.stats.adds += 1
+        self._wake()
+
+    def add_after(self, key: K, delay: float, band: Band = Band.LIVE) -> None:
+        """Add the key after so many seconds; of several delays the one that ends first counts."""
+        if delay <= 0:
+            self.add(key, band)
+            return
+        when = self._now() + delay
+        known = self._due.get(key)
+        if known is not None and known[0] <= when:
+            return
+        self._number += 1
+        self._due[key] = (when, self._number)
+        heapq.heappush(self._heap, (when, self._number, key, band))
+        self._schedule()
+
+    def retry(self, key: K) -> float:
+        """Add the key after its back-off, which doubles each time; the delay in seconds."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self.stats.retries += 1
+        delay: float = min(RETRY_INITIAL * 2 ** min(failures, 64), RETRY_MAXIMUM)
+        self.add_after(key, delay)
+        return delay
+
+    def failures(self, key: K) -> int:
+        """How often the key was retried since it was forgotten."""
+        return self._failures.get(key, 0)
+
+    def forget(self, key: K) -> None:
+        """The key is well: its next back-off starts from the beginning."""
+        self._failures.pop(key, None)
+
+    def put_back(self, key: K) -> None:
+        """The caller gives the key back unfinished; it comes again after :meth:`done`."""
+        self._again[key] = Band.LIVE
+
+    async def get(self) -> K:
+        """The next key; it is the caller's until :meth:`done`.
+
+        Raises:
+            QueueClosed: the queue was shut down.
+        """
+        while not len(self):
+            if self._closed:
+                raise QueueClosed
+            await self._wait()
+        if self._closed:
+            raise QueueClosed
+        live, initial = self._bands
+        key, since = (live or initial).popitem(last=False)
+        now = self._now()
+        self._processing[key] = now
+        self.stats.waited.observe(now - since)
+        return key
+
+    def done(self, key: K) -> None:
+        """The caller has worked on the key; it comes again if it was added meanwhile."""
+        begun = self._processing.pop(key)
+        self.stats.worked.observe(self._now() - begun)
+        band = self._again.pop(key, None)
+        if band is not None:
+            self.add(key, band)
+
+    def open(self) -> None:
+        """Give out keys again after :meth:`close`."""
+        self._closed = False
+        if self._heap:
+            self._schedule()
+
+    def close(self) -> None:
+        """Give out nothing more; what waits stays, and more may be added."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            # The call that woke this worker was meant for one that stays.
+            if waiter.done() and not waiter.cancelled():
+                self._wake()
+            raise
+        finally:
+            self._waiters.remove(waiter)
+
+    def _wake(self) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _schedule(self) -> None:
+        if self._closed:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= self._heap[0][0]:
+                return
+            self._timer.cancel()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_at(self._heap[0][0], self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        # A timer may fire within the clock's resolution before its time.
+        now = self._now() + 1e-6
+        while self._heap and self._heap[0][0] <= now:
+            _, number, key, band = heapq.heappop(self._heap)
+            if self._due.get(key, (0.0, 0))[1] == number:
+                del self._due[key]
+                self.add(key, band)
+        if self._heap:
+            self._schedule()

@@ -1,0 +1,259 @@
+"""Keeps a copy of a collection up to date: list, watch, resume, list again.
+
+Two phases and what ends them, nothing else (:data:`TRANSITIONS`). Every end of a phase other than
+a finished list and a watch that the server closed in due time waits for the back-off, so no fault
+can make it spin. Follows https://kubernetes.io/docs/reference/using-api/api-concepts/.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Protocol, cast
+
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.client.errors import (
+    ApiError,
+    ClientError,
+    ConnectionFailed,
+    Forbidden,
+    Gone,
+    NotFound,
+    Unauthorized,
+    UnexpectedAnswer,
+)
+from fairlead.runtime.backoff import Backoff, BackoffPolicy
+from fairlead.runtime.scope import ListWatch, Scope
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from fairlead.client import WatchEvent
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.reflector")
+
+SETTLED_SECONDS = 2.0
+"""A watch that has stood this long without an answer is taken for a working one."""
+
+SHORT_SECONDS = 5.0
+"""A watch that the server closes sooner counts as a failure."""
+
+ABSENT_ANSWERS = 3
+"""So many 404 in a row mean that the resource is gone; a starting server gives a few."""
+
+_WATCH_SECONDS = (300.0, 600.0)
+_OVERDUE_SECONDS = 30.0
+
+
+class Phase(enum.Enum):
+    """What a reflector is doing."""
+
+    LIST = "list"
+    WATCH = "watch"
+
+
+class Outcome(enum.Enum):
+    """How a phase ended; the values are the reasons in metrics."""
+
+    LISTED = "listed"
+    CLOSED = "closed"
+    SHORT = "short"
+    EXPIRED = "expired"
+    ABSENT = "absent"
+    REFUSED = "refused"
+    CUT = "cut"
+    BUSY = "busy"
+    FAILED = "failed"
+
+
+# After a fault in between, a watch goes on from the last version that was seen; when that version
+# or the answer itself is in doubt, only a list tells the truth.
+_RESUMABLE = {Outcome.CLOSED, Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.REFUSED}
+TRANSITIONS: dict[tuple[Phase, Outcome], Phase] = {
+    (Phase.LIST, Outcome.LISTED): Phase.WATCH,
+    **{(Phase.WATCH, outcome): Phase.WATCH for outcome in _RESUMABLE},
+}
+"""Which phase follows; whatever is not named leads to a list."""
+
+_AT_ONCE = {Outcome.LISTED, Outcome.CLOSED}
+
+
+def classify(error: Exception) -> Outcome:
+    """What an exception of a list or a watch means for the reflector."""
+    match error:
+        case Gone():
+            return Outcome.EXPIRED
+        case NotFound():
+            return Outcome.ABSENT
+        case Forbidden() | Unauthorized():
+            return Outcome.REFUSED
+        case ApiError() if error.code in {429, 503, 504}:
+            return Outcome.BUSY
+        case UnexpectedAnswer():
+            # The same version would bring the same answer; a list may not.
+            return Outcome.FAILED
+        case ConnectionFailed() | TimeoutError():
+            return Outcome.CUT
+    return Outcome.FAILED
+
+
+class Sink(Protocol):
+    """Where a reflector puts what it sees."""
+
+    async def replace(self, objects: list[Object]) -> None:
+        """The collection consists of exactly these."""
+        ...
+
+    def put(self, object_: Object) -> None:
+        """An object is there, new or changed."""
+        ...
+
+    def remove(self, object_: Object) -> None:
+        """An object is gone; this is what it was last."""
+        ...
+
+
+class Reflector:
+    """Feeds a sink with the objects of one scope until it is cancelled.
+
+    ``error`` says why it does not get on, "" when it does. ``restarts`` counts by reason.
+    """
+
+    def __init__(
+        self, source: ListWatch, scope: Scope, sink: Sink, policy: BackoffPolicy | None = None
+    ) -> None:
+        self.error = ""
+        self.restarts: Counter[str] = Counter()
+        self._source = source
+        self._scope = scope
+        self._sink = sink
+        self._backoff = Backoff(policy)
+        self._phase = Phase.LIST
+        self._version = ""
+        self._absent = 0
+        self._log = _log.bind(resource=str(scope))
+
+    async def run(self) -> None:
+        """List and watch until cancelled; no fault ends it."""
+        # What happened since an earlier run is unknown, and a list tells it soonest.
+        self._phase = Phase.LIST
+        while True:
+            outcome, error = await self._attempt()
+            delay = await self._conclude(outcome, error)
+            self._phase = TRANSITIONS.get((self._phase, outcome), Phase.LIST)
+            if delay:
+                await asyncio.sleep(delay)
+
+    async def _attempt(self) -> tuple[Outcome, Exception | None]:
+        try:
+            if self._phase is Phase.LIST:
+                return await self._list(), None
+            return await self._watch(), None
+        except Exception as error:  # noqa: BLE001
+            return classify(error), error
+
+    async def _list(self) -> Outcome:
+        scope = self._scope
+        listed = await self._source.list(
+            scope.resource,
+            scope.namespace,
+            labels=scope.labels,
+            fields=scope.fields,
+            metadata_only=scope.metadata_only,
+        )
+        await self._sink.replace(listed.items)
+        self._version = listed.resource_version
+        self._progress()
+        return Outcome.LISTED
+
+    async def _watch(self) -> Outcome:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
+        settled = loop.call_later(SETTLED_SECONDS, self._progress)
+        try:
+            async with asyncio.timeout(seconds + _OVERDUE_SECONDS):
+                await self._follow(seconds)
+        finally:
+            settled.cancel()
+        return Outcome.SHORT if loop.time() - begun < SHORT_SECONDS else Outcome.CLOSED
+
+    async def _follow(self, seconds: float) -> None:
+        scope = self._scope
+        events = self._source.watch(
+            scope.resource,
+            scope.namespace,
+            resource_version=self._version,
+            labels=scope.labels,
+            fields=scope.fields,
+            timeout_seconds=seconds,
+            metadata_only=scope.metadata_only,
+        )
+        async with aclosing(cast("AsyncGenerator[WatchEvent]", events)):
+            await self._consume(events)
+
+    async def _consume(self, events: AsyncIterator[WatchEvent]) -> None:
+        put = self._sink.put
+        first = True
+        async for event in events:
+            type_, object_ = event.type, event.object
+            if type_ in {"ADDED", "MODIFIED"}:
+                put(object_)
+            elif type_ == "DELETED":
+                self._sink.remove(object_)
+            self._version = object_.meta.resource_version
+            if first:
+                first = False
+                self._progress()
+
+    def _progress(self) -> None:
+        self._absent = 0
+        self._backoff.good(asyncio.get_running_loop().time())
+        if self.error:
+            self._log.info("informer has recovered")
+        self.error = ""
+
+    async def _conclude(self, outcome: Outcome, error: Exception | None) -> float:
+        """Account for the end of a phase; the delay before the next one in seconds."""
+        if outcome is not Outcome.LISTED:
+            self.restarts[outcome.value] += 1
+        if outcome in _AT_ONCE:
+            return 0.0
+        delay = self._backoff.failed(asyncio.get_running_loop().time())
+        if error is not None:
+            self._report(outcome, error)
+        if outcome is Outcome.ABSENT:
+            await self._missing()
+        return max(delay, getattr(error, "retry_after", None) or 0.0)
+
+    async def _missing(self) -> None:
+        self._absent += 1
+        if self._absent == ABSENT_ANSWERS:
+            await self._sink.replace([])
+
+    def _report(self, outcome: Outcome, error: Exception) -> None:
+        if outcome is Outcome.ABSENT:
+            reason = "the server does not serve this resource"
+        else:
+            reason = str(error) or type(error).__name__
+        text = f"cannot {self._phase.value} {self._scope}: {reason}"
+        if text != self.error:
+            unexpected = outcome is Outcome.FAILED and not isinstance(error, ClientError)
+            self._log.warning("informer is stuck", error=text, exc_info=unexpected and error)
+        self.error = text
+
+
+def differences(known: Iterable[Object], listed: list[Object]) -> list[Object]:
+    """Those known objects that are no longer listed."""
+    names = {(object_.meta.namespace, object_.meta.name) for object_ in listed}
+    return [
+        object_ for object_ in known if (object_.meta.namespace, object_.meta.name) not in names
+    ]

@@ -1,0 +1,149 @@
+"""Objects by namespace and name, with indexes, as an informer keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import structlog
+
+from fairlead.api.meta import Key, Object
+
+
+IndexFunction = Callable[[Object], Iterable[str]]
+"""The values under which an object is found; called once for every version of it."""
+
+Objects = list[Object]
+"""Has a name of its own because classes here have a method ``list``."""
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.store")
+
+
+class Index:
+    """Keys by the values that a function gives for each object."""
+
+    def __init__(self, function: IndexFunction) -> None:
+        self._function = function
+        self._keys: dict[str, dict[Key, None]] = {}
+        # What a function said is remembered, so that one that changes its mind leaves nothing.
+        self._values: dict[Key, tuple[str, ...]] = {}
+
+    def keys(self, value: str) -> Iterable[Key]:
+        """The keys of the objects that have this value."""
+        return self._keys.get(value, ())
+
+    def put(self, key: Key, object_: Object) -> None:
+        """Replace what is known of this key."""
+        values = self._compute(object_)
+        if self._values.get(key, ()) == values:
+            return
+        self.remove(key)
+        if values:
+            self._values[key] = values
+            for value in values:
+                self._keys.setdefault(value, {})[key] = None
+
+    def remove(self, key: Key) -> None:
+        """Forget this key."""
+        for value in self._values.pop(key, ()):
+            keys = self._keys[value]
+            del keys[key]
+            if not keys:
+                del self._keys[value]
+
+    def _compute(self, object_: Object) -> tuple[str, ...]:
+        try:
+            return tuple(dict.fromkeys(self._function(object_)))
+        except Exception:  # noqa: BLE001
+            # One object that an index cannot read must not stop the others from being seen.
+            _log.exception("index function failed", kind=object_.kind, object=str(object_.key))
+            return ()
+
+
+class Store:
+    """The objects of one informer: keyed, counted, indexed.
+
+    Namespaces hold names, so that listing one namespace does not walk the others.
+    """
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, dict[str, Object]] = {}
+        self._indexes: dict[IndexFunction, Index] = {}
+        self._count = 0
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Object]:
+        for names in self._namespaces.values():
+            yield from names.values()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all bodies."""
+        return self._bytes
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        """The object, or None."""
+        names = self._namespaces.get(namespace)
+        return names.get(name) if names is not None else None
+
+    def list(self, namespace: str = "") -> list[Object]:
+        """The objects of a namespace, or all."""
+        if namespace:
+            return list(self._namespaces.get(namespace, {}).values())
+        return list(self)
+
+    def put(self, object_: Object) -> Object | None:
+        """Keep an object; the one it replaces is returned."""
+        meta = object_.meta
+        names = self._namespaces.get(meta.namespace)
+        if names is None:
+            names = self._namespaces[meta.namespace] = {}
+        old = names.get(meta.name)
+        names[meta.name] = object_
+        self._bytes += len(object_.raw)
+        if old is None:
+            self._count += 1
+        else:
+            self._bytes -= len(old.raw)
+        if self._indexes:
+            for index in self._indexes.values():
+                index.put(meta.key, object_)
+        return old
+
+    def remove(self, namespace: str, name: str) -> Object | None:
+        """Forget an object; it is returned."""
+        names = self._namespaces.get(namespace)
+        old = names.pop(name, None) if names is not None else None
+        if old is None or names is None:
+            return None
+        if not names:
+            del self._namespaces[namespace]
+        self._count -= 1
+        self._bytes -= len(old.raw)
+        for index in self._indexes.values():
+            index.remove(old.meta.key)
+        return old
+
+    def add_index(self, function: IndexFunction) -> None:
+        """Index all objects, present and future; adding a function again changes nothing."""
+        if function in self._indexes:
+            return
+        index = Index(function)
+        for object_ in self:
+            index.put(object_.meta.key, object_)
+        self._indexes[function] = index
+
+    def remove_index(self, function: IndexFunction) -> None:
+        """Drop an index."""
+        self._indexes.pop(function, None)
+
+    def by_index(self, function: IndexFunction, value: str) -> Objects:
+        """The objects for which the function gave this value.
+
+        Raises:
+            KeyError: the function was never added.
+        """
+        found = (self.get(*key) for key in self._indexes[function].keys(value))
+        return [object_ for object_ in found if object_ is not None]
