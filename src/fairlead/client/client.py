@@ -1,0 +1,346 @@
+"""Verbs on the objects of one API server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Self
+
+import aiohttp
+import msgspec
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.client.config import ClusterConfig
+from fairlead.client.connection import explain
+from fairlead.client.discovery import Discovery
+from fairlead.client.errors import ConnectionFailed, Gone
+from fairlead.client.lists import ObjectList, Page, as_resource, decode_page
+from fairlead.client.metrics import RequestMetrics
+from fairlead.client.requests import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    JSON_TYPE,
+    MERGE_PATCH,
+    PARTIAL_LIST,
+    PARTIAL_OBJECT,
+    body_meta,
+    check_segment,
+    collection_path,
+    decode_answer,
+    delete_options,
+    encode_body,
+    object_path,
+    selectors,
+    watch_params,
+)
+from fairlead.client.retry import RetryPolicy
+from fairlead.client.transport import Timeouts, Transport
+from fairlead.client.watches import WatchEvent, decode_event, read_lines
+
+
+class Client:
+    """Speaks to one cluster; any number of them live side by side.
+
+    Every method raises :class:`~fairlead.client.errors.ApiError` when the server refuses,
+    :class:`~fairlead.client.errors.ConnectionFailed` when there is no whole answer, and
+    :class:`~fairlead.client.errors.ConfigError` when credentials are unusable. Requests are not
+    throttled; the server's own flow control is honoured.
+
+    Args:
+        config: the server and who asks.
+        user_agent: as servers log it.
+        field_manager: owner of the fields that are written.
+        metrics: counts requests; shared between clients at will.
+        timeouts: limits on silence.
+        retries: bounds on repeating what the server has put off.
+    """
+
+    def __init__(
+        self,
+        config: ClusterConfig,
+        *,
+        user_agent: str = "fairlead",
+        field_manager: str = "fairlead",
+        metrics: RequestMetrics | None = None,
+        timeouts: Timeouts | None = None,
+        retries: RetryPolicy | None = None,
+    ) -> None:
+        self.config = config
+        self.field_manager = field_manager
+        self._transport = Transport(
+            config, user_agent=user_agent, metrics=metrics, timeouts=timeouts, retries=retries
+        )
+        self.discovery = Discovery(self._get_body, config.server)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        await self._transport.close()
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
+    ) -> Object:
+        """One object, as it is now.
+
+        Raises:
+            NotFound: there is none.
+        """
+        path = object_path(resource, name, namespace, subresource)
+        return decode_answer(await self._transport.request("GET", path), resource)
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int = 500,
+        metadata_only: bool = False,
+    ) -> ObjectList:
+        """All objects, fetched in pages of ``limit``; an empty namespace means every one.
+
+        When a later page has expired on the server, the list starts over in one piece.
+        """
+        params = selectors(labels, fields)
+        if limit:
+            params["limit"] = str(limit)
+        result = ObjectList([])
+        while True:
+            try:
+                page = await self._page(resource, namespace, params, metadata_only=metadata_only)
+            except Gone:
+                if "continue" not in params:
+                    raise
+                params, result = selectors(labels, fields), ObjectList([])
+                continue
+            result.items += page.items
+            result.resource_version = result.resource_version or page.resource_version
+            if not page.continue_:
+                return result
+            params["continue"] = page.continue_
+
+    async def create(
+        self,
+        resource: Resource,
+        body: JSON | msgspec.Struct,
+        namespace: str = "",
+        *,
+        name: str = "",
+        subresource: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Creates an object, or POSTs to a subresource of the object ``name``.
+
+        Args:
+            resource: what to create.
+            body: the whole object.
+            namespace: where, if the body does not say it.
+            name: whose subresource, such as a ServiceAccount's ``token``.
+            subresource: which.
+            dry_run: the server checks and answers, and stores nothing.
+
+        Raises:
+            AlreadyExists: there is one of this name.
+            Invalid: validation failed.
+        """
+        encoded = encode_body(body)
+        namespace = namespace or body_meta(encoded).namespace
+        if subresource:
+            path = object_path(resource, name, namespace, subresource)
+        else:
+            path = collection_path(resource, namespace)
+        params = {"dryRun": "All"} if dry_run else {}
+        return await self._write("POST", resource, path, encoded, params)
+
+    async def update(self, resource: Resource, body: JSON, *, subresource: str = "") -> Object:
+        """Replaces an object; its name, namespace and resourceVersion are the body's.
+
+        Raises:
+            Conflict: it has changed since the resourceVersion.
+        """
+        encoded = encode_body(body)
+        meta = body_meta(encoded)
+        path = object_path(resource, meta.name, meta.namespace, subresource)
+        return await self._write("PUT", resource, path, encoded, {})
+
+    async def merge_patch(
+        self, resource: Resource, name: str, namespace: str, patch: JSON, *, subresource: str = ""
+    ) -> Object:
+        """Applies a JSON merge patch (RFC 7386); preconditions go into its metadata.
+
+        Raises:
+            Conflict: the patch's uid or resourceVersion is not the object's.
+        """
+        path = object_path(resource, name, namespace, subresource)
+        return await self._write("PATCH", resource, path, encode_body(patch), {}, MERGE_PATCH)
+
+    async def json_patch(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str,
+        operations: Sequence[JSON],
+        *,
+        subresource: str = "",
+    ) -> Object:
+        """Applies JSON patch operations (RFC 6902), all or none.
+
+        Raises:
+            Invalid: a ``test`` operation does not hold.
+        """
+        path = object_path(resource, name, namespace, subresource)
+        return await self._write("PATCH", resource, path, encode_body(operations), {}, JSON_PATCH)
+
+    async def apply(
+        self,
+        resource: Resource,
+        body: JSON,
+        *,
+        force: bool = True,
+        subresource: str = "",
+        field_manager: str = "",
+    ) -> Object:
+        """Server-side apply: the fields of the body become the field manager's.
+
+        Raises:
+            Conflict: another manager owns one of the fields, and ``force`` is off.
+            UnsupportedMediaType: the server has no server-side apply.
+        """
+        encoded = encode_body(body)
+        meta = body_meta(encoded)
+        path = object_path(resource, meta.name, meta.namespace, subresource)
+        params = {"fieldManager": field_manager or self.field_manager}
+        if force:
+            params["force"] = "true"
+        return await self._write("PATCH", resource, path, encoded, params, APPLY_PATCH)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+    ) -> None:
+        """Asks for an object's deletion; finalizers may keep it for a while.
+
+        Args:
+            resource: of what.
+            name: which.
+            namespace: where.
+            uid: delete only this very object.
+            resource_version: delete only this state of it.
+            propagation: ``Background``, ``Foreground`` or ``Orphan``; "" leaves it to the server.
+
+        Raises:
+            NotFound: there is none.
+            Conflict: a precondition does not hold.
+        """
+        path = object_path(resource, name, namespace)
+        await self._transport.request(
+            "DELETE",
+            path,
+            body=delete_options(uid, resource_version, propagation),
+            headers={"Content-Type": JSON_TYPE},
+        )
+
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> None:
+        """Deletes all objects of a namespace that the selectors match, each as delete does."""
+        path = collection_path(resource, namespace)
+        await self._transport.request("DELETE", path, params=selectors(labels, fields))
+
+    async def watch(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        resource_version: str,
+        labels: str = "",
+        fields: str = "",
+        timeout_seconds: float | None = None,
+        metadata_only: bool = False,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """What happens after ``resource_version``, until the server ends the stream.
+
+        The end is clean when the server's time is up, and also when nothing, not even a bookmark,
+        has arrived for ``timeouts.watch_idle`` seconds: resume from the last resourceVersion.
+
+        Raises:
+            Gone: the resourceVersion is too old, said by the answer or by an ERROR event.
+            ConnectionFailed: the connection broke, perhaps in the middle of an event.
+        """
+        params = selectors(labels, fields) | watch_params(resource_version, timeout_seconds)
+        headers = {"Accept": PARTIAL_OBJECT if metadata_only else JSON_TYPE}
+        path = collection_path(resource, namespace)
+        try:
+            async with self._transport.stream(path, params=params, headers=headers) as content:
+                async for lines in read_lines(content):
+                    for line in lines:
+                        event = decode_event(line, resource)
+                        if metadata_only:
+                            event = WatchEvent(event.type, as_resource(event.object, resource))
+                        yield event
+        except TimeoutError:
+            return
+        except aiohttp.ClientError as error:
+            raise ConnectionFailed(explain(self.config.server, error)) from error
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | JSON | None = None,
+        content_type: str = JSON_TYPE,
+        accept: str = JSON_TYPE,
+    ) -> bytes:
+        """Any request at all, with this client's credentials, retries and errors."""
+        headers = {"Accept": accept}
+        if body is not None:
+            headers["Content-Type"] = content_type
+        encoded = None if body is None else encode_body(body)
+        return await self._transport.request(
+            method, path, params=params, body=encoded, headers=headers
+        )
+
+    async def _page(
+        self, resource: Resource, namespace: str, params: Mapping[str, str], *, metadata_only: bool
+    ) -> Page:
+        headers = {"Accept": PARTIAL_LIST if metadata_only else JSON_TYPE}
+        path = collection_path(resource, namespace)
+        body = await self._transport.request("GET", path, params=params, headers=headers)
+        page = decode_page(body, resource)
+        if metadata_only:
+            page.items = [as_resource(item, resource) for item in page.items]
+        return page
+
+    async def _write(
+        self,
+        method: str,
+        resource: Resource,
+        path: str,
+        body: bytes,
+        params: dict[str, str],
+        content_type: str = JSON_TYPE,
+    ) -> Object:
+        params.setdefault("fieldManager", self.field_manager)
+        answer = await self._transport.request(
+            method, path, params=params, body=body, headers={"Content-Type": content_type}
+        )
+        return decode_answer(answer, resource)
+
+    async def _get_body(self, path: str, *, accept: str) -> bytes:
+        for segment in path.split("/")[1:]:
+            check_segment(segment)
+        return await self._transport.request("GET", path, headers={"Accept": accept})

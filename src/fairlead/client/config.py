@@ -1,0 +1,56 @@
+"""One server, who speaks to it, and how it is trusted: a value, resolved from a kubeconfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ExecPlugin:
+    """A command that prints an ``ExecCredential`` (client.authentication.k8s.io)."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    api_version: str = "client.authentication.k8s.io/v1"
+    provide_cluster_info: bool = False
+    install_hint: str = ""
+    cluster_extension: object = None
+    """``cluster.extensions`` named client.authentication.k8s.io/exec, passed on verbatim."""
+
+
+@dataclass(frozen=True)
+class Impersonation:
+    """Whom to act as (``as`` and its companions)."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """How one client reaches one cluster; credentials never show in its repr.
+
+    Certificates and keys are PEM. ``namespace`` is that of the context, "" where it names none.
+    """
+
+    server: str
+    namespace: str = ""
+    certificate_authority: bytes = field(default=b"", repr=False)
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    proxy_url: str = field(default="", repr=False)
+    disable_compression: bool = False
+    token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    client_certificate: bytes = field(default=b"", repr=False)
+    client_key: bytes = field(default=b"", repr=False)
+    exec_plugin: ExecPlugin | None = None
+    impersonation: Impersonation | None = None
+    context: str = ""
+    """Name of the context this came from, for messages."""

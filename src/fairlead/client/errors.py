@@ -1,0 +1,204 @@
+# ruff: noqa: N818  named after what happened and after Kubernetes' reasons
+"""Everything that can go wrong between here and an API server.
+
+::
+
+    ClientError
+    ├── ConfigError            a kubeconfig, a credential or a certificate is unusable
+    ├── ConnectionFailed       the server was not reached, or the connection broke
+    │   └── UnexpectedAnswer   what answered does not speak Kubernetes
+    └── ApiError               the server answered with a metav1.Status
+        ├── BadRequest             400
+        ├── Unauthorized           401
+        ├── Forbidden              403
+        ├── NotFound               404
+        │   └── NotServed              no such resource in discovery: a CRD is missing
+        ├── MethodNotAllowed       405
+        ├── NotAcceptable          406
+        ├── AlreadyExists          409, reason AlreadyExists
+        ├── Conflict               409, any other reason
+        ├── Gone                   410, reasons Gone and Expired
+        ├── RequestTooLarge        413
+        ├── UnsupportedMediaType   415
+        ├── Invalid                422
+        ├── TooManyRequests        429
+        └── ServerError            500 and above
+
+Messages are one line, name the object or server, and never contain a credential.
+"""
+
+from __future__ import annotations
+
+from http.client import responses
+
+import msgspec
+
+from fairlead.api.status import REASON_CODES, Status
+
+
+class ClientError(Exception):
+    """The base of everything that this package raises on purpose."""
+
+
+class ConfigError(ClientError):
+    """A kubeconfig, credential or certificate cannot be used; says where and what to do."""
+
+
+class ConnectionFailed(ClientError):
+    """The server could not be reached, or the connection broke before the answer was whole."""
+
+
+class UnexpectedAnswer(ConnectionFailed):
+    """Something answered that is no Kubernetes API: a proxy's page, or a truncated body."""
+
+
+class ApiError(ClientError):
+    """The server refused; ``retry_after`` is in seconds where the server gave one."""
+
+    def __init__(self, status: Status, *, retry_after: float | None = None) -> None:
+        super().__init__(status.message or status.reason or f"HTTP {status.code}")
+        self.status = status
+        self.retry_after = retry_after
+
+    @property
+    def reason(self) -> str:
+        """``metav1.StatusReason``, such as ``AlreadyExists``; "" when the server gave none."""
+        return self.status.reason
+
+    @property
+    def code(self) -> int:
+        """The HTTP status."""
+        return self.status.code
+
+    @property
+    def message(self) -> str:
+        """The server's words."""
+        return str(self)
+
+
+class BadRequest(ApiError):
+    """The request itself is malformed."""
+
+
+class Unauthorized(ApiError):
+    """The server does not know who is asking, also after credentials were refreshed."""
+
+
+class Forbidden(ApiError):
+    """The user may not do this; the message names user, verb and resource."""
+
+
+class NotFound(ApiError):
+    """No such object, namespace or path."""
+
+
+class NotServed(NotFound):
+    """Discovery does not list the resource."""
+
+
+class MethodNotAllowed(ApiError):
+    """The resource does not have this verb."""
+
+
+class NotAcceptable(ApiError):
+    """The server cannot answer in the wanted form."""
+
+
+class AlreadyExists(ApiError):
+    """An object of this name is there already."""
+
+
+class Conflict(ApiError):
+    """The object has changed since it was read, or a precondition does not hold."""
+
+
+class Gone(ApiError):
+    """The resourceVersion or continue token is too old: list again."""
+
+
+class RequestTooLarge(ApiError):
+    """The body is larger than the server takes."""
+
+
+class UnsupportedMediaType(ApiError):
+    """The server does not take this kind of patch or body."""
+
+
+class Invalid(ApiError):
+    """Validation failed; ``status.details.causes`` names the fields."""
+
+
+class TooManyRequests(ApiError):
+    """The server wants fewer requests, and said so more often than the client waits."""
+
+
+class ServerError(ApiError):
+    """The server failed, is overloaded or is shutting down."""
+
+
+_BY_REASON: dict[str, type[ApiError]] = {
+    "BadRequest": BadRequest,
+    "Unauthorized": Unauthorized,
+    "Forbidden": Forbidden,
+    "NotFound": NotFound,
+    "MethodNotAllowed": MethodNotAllowed,
+    "NotAcceptable": NotAcceptable,
+    "AlreadyExists": AlreadyExists,
+    "Conflict": Conflict,
+    "Gone": Gone,
+    "Expired": Gone,
+    "RequestEntityTooLarge": RequestTooLarge,
+    "UnsupportedMediaType": UnsupportedMediaType,
+    "Invalid": Invalid,
+    "TooManyRequests": TooManyRequests,
+    "InternalError": ServerError,
+    "ServiceUnavailable": ServerError,
+    "ServerTimeout": ServerError,
+    "Timeout": ServerError,
+}
+_BY_CODE: dict[int, type[ApiError]] = {
+    code: _BY_REASON[reason] for reason, code in REASON_CODES.items() if code != 409
+} | {409: Conflict}
+
+
+def api_error(status: Status, *, retry_after: float | None = None) -> ApiError:
+    """The exception for a Status: by its reason, else by its code."""
+    code = status.code or REASON_CODES.get(status.reason, 0)
+    type_ = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
+    if type_ is None:
+        type_ = ServerError if code >= 500 else ApiError
+    details = status.details
+    if retry_after is None and details is not None and details.retry_after_seconds:
+        retry_after = float(details.retry_after_seconds)
+    return type_(msgspec.structs.replace(status, code=code), retry_after=retry_after)
+
+
+def refusal(reason: str, message: str) -> ApiError:
+    """What the server would have answered, for requests that need not be sent to be wrong."""
+    return api_error(Status("Failure", message, reason, REASON_CODES[reason]))
+
+
+def status_from_answer(code: int, body: bytes, request: str) -> Status:
+    """The Status in an answer that is no success, or one made from the HTTP code.
+
+    Args:
+        code: the HTTP status.
+        body: the answer, which may be a proxy's HTML page, plain text or nothing.
+        request: method and path, for the message of answers that have none.
+    """
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        return Status(message=f"{request}: {_describe(code, body)}", code=code)
+    if status.status != "Failure" and not status.reason:
+        return Status(message=f"{request}: {_describe(code, body)}", code=code)
+    return msgspec.structs.replace(status, code=status.code or code)
+
+
+def _describe(code: int, body: bytes) -> str:
+    if code == 404:
+        return "the server does not serve this path; is the resource's CRD installed?"
+    phrase = responses.get(code, "unknown status")
+    text = body[:200].strip().lower()
+    form = "an HTML page" if text.startswith(b"<") else "no Kubernetes Status"
+    return f"{code} {phrase}, with {form if body else 'an empty body'}"

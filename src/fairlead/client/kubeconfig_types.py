@@ -1,0 +1,163 @@
+"""The form of kubeconfig files (``clientcmd/api/v1`` of client-go), and YAML read with care."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairlead.client.errors import ConfigError
+
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MAX_DEPTH = 64
+
+
+class Extension(msgspec.Struct):
+    """``NamedExtension``; its content is nobody's business but the reader's it is made for."""
+
+    name: str
+    extension: Any = None
+
+
+class ClusterFields(msgspec.Struct, rename="kebab"):
+    """``cluster`` of a clusters entry."""
+
+    server: str = ""
+    tls_server_name: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    certificate_authority: str | None = None
+    certificate_authority_data: str | None = None
+    proxy_url: str | None = None
+    disable_compression: bool | None = None
+    extensions: list[Extension] | None = None
+
+
+class ExecEnv(msgspec.Struct):
+    """One environment variable of an exec plugin."""
+
+    name: str
+    value: str = ""
+
+
+class ExecFields(msgspec.Struct, rename="camel"):
+    """``exec`` of a user."""
+
+    command: str
+    api_version: str = ""
+    args: list[str] | None = None
+    env: list[ExecEnv] | None = None
+    install_hint: str = ""
+    provide_cluster_info: bool = False
+    interactive_mode: str = ""
+
+
+class UserFields(msgspec.Struct, rename="kebab"):
+    """``user`` of a users entry."""
+
+    client_certificate: str | None = None
+    client_certificate_data: str | None = None
+    client_key: str | None = None
+    client_key_data: str | None = None
+    token: str | None = None
+    token_file: str | None = msgspec.field(default=None, name="tokenFile")
+    username: str | None = None
+    password: str | None = None
+    as_: str | None = msgspec.field(default=None, name="as")
+    as_uid: str | None = None
+    as_groups: list[str] | None = None
+    as_user_extra: dict[str, list[str]] | None = None
+    auth_provider: Any = None
+    exec_: ExecFields | None = msgspec.field(default=None, name="exec")
+
+
+class ContextFields(msgspec.Struct):
+    """``context`` of a contexts entry."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str | None = None
+
+
+class Named(msgspec.Struct):
+    """An entry of one of the three lists."""
+
+    name: str
+
+
+class NamedCluster(Named):
+    """A clusters entry."""
+
+    cluster: ClusterFields
+
+
+class NamedUser(Named):
+    """A users entry."""
+
+    user: UserFields
+
+
+class NamedContext(Named):
+    """A contexts entry."""
+
+    context: ContextFields
+
+
+class Kubeconfig(msgspec.Struct, rename="kebab"):
+    """One file, or several merged."""
+
+    current_context: str | None = None
+    clusters: list[NamedCluster] | None = None
+    users: list[NamedUser] | None = None
+    contexts: list[NamedContext] | None = None
+
+
+def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
+    """The kubeconfig in a file's bytes, YAML or JSON.
+
+    Args:
+        data: the bytes.
+        where: what messages call the file.
+        aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
+
+    Raises:
+        ConfigError: the bytes are no YAML, or not of this form; quotes nothing of them.
+    """
+    try:
+        text = data.decode()
+        _check_shape(text, where=where, aliases=aliases)
+        content = yaml.load(text, _LOADER)  # noqa: S506  a safe loader
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where} is not UTF-8 text") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where} is no valid YAML: {_problem(error)}") from None
+    if content is None:
+        return Kubeconfig()
+    try:
+        return msgspec.convert(content, Kubeconfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{where} is no kubeconfig: {error}") from None
+
+
+def _check_shape(text: str, *, where: str, aliases: bool) -> None:
+    """Refuse before building: libyaml's constructor overflows the C stack on deep nesting."""
+    depth = 0
+    for event in yaml.parse(text, _LOADER):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _MAX_DEPTH:
+                raise ConfigError(f"{where} is nested more than {_MAX_DEPTH} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent) and not aliases:
+            raise ConfigError(f"{where} has YAML aliases, which are not allowed here")
+
+
+def _problem(error: Exception) -> str:
+    """What is wrong and on which line, without the line."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} (line {error.problem_mark.line + 1})"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"unacceptable character at position {error.position}"
+    return type(error).__name__
