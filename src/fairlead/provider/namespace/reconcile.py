@@ -7,7 +7,7 @@ other is ever used, granted or deleted, whatever its name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -33,15 +33,15 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 class State(NamedTuple):
     """What is there.
 
-    ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``by_name`` looks
-    any namespace up, ``ungranted`` names the exports whose rights in the namespace are not there
-    yet.
+    ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``find`` looks
+    any namespace up by its name, and ``ungranted`` names the exports whose rights in the
+    namespace are not there yet.
     """
 
     key: Key
     service_namespace: Object | None
     owned: Sequence[Object]
-    by_name: Mapping[str, Object]
+    find: Callable[[str], Object | None]
     ungranted: Sequence[str]
 
 
@@ -64,7 +64,7 @@ def reconcile(state: State, isolation: Isolation, *, now: str) -> Plan:
     name = target_name(state, isolation)
     if not _LABEL.fullmatch(name):
         return Plan(status=_status(stored, None, _invalid(name), now))
-    namespace = state.by_name.get(name)
+    namespace = state.find(name)
     if namespace is None:
         pending = _info("NamespacePending", f"provider namespace {name} is being created")
         create = _new_namespace(state.key, name)

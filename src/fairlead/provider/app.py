@@ -1,0 +1,47 @@
+"""The provider's controllers, put together."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import provider_crds
+from fairlead.client import Client
+from fairlead.provider.clusterbinding.controller import ClusterBindingController
+from fairlead.provider.export.controller import ExportController
+from fairlead.provider.exportrequest.controller import RequestController
+from fairlead.provider.namespace.controller import NamespaceController
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rbac.controller import RbacController
+from fairlead.provider.watches import Watches
+from fairlead.runtime import Cluster, Controller, Manager
+from fairlead.runtime import install_crds as _install_crds
+
+
+def controllers(cluster: Cluster, options: ProviderOptions | None = None) -> list[Controller]:
+    """All controllers of a provider's cluster, ready to run; they share their informers."""
+    chosen = options or ProviderOptions()
+    watches = Watches(cluster)
+    return [
+        RequestController(cluster, watches, chosen).controller,
+        ExportController(cluster, watches).controller,
+        RbacController(cluster, watches).controller,
+        NamespaceController(cluster, watches, chosen).controller,
+        ClusterBindingController(cluster, watches).controller,
+    ]
+
+
+async def build(
+    manager: Manager, cluster: Cluster, options: ProviderOptions | None = None
+) -> None:
+    """Add a provider's controllers to a manager that has not been started."""
+    manager.add_cluster(cluster)
+    for controller in controllers(cluster, options):
+        manager.add(controller)
+
+
+async def install_crds(client: Client) -> None:
+    """Create or update the CRDs of a provider's cluster, and wait until they are served.
+
+    Raises:
+        CRDError: one was not established in time.
+        ApiError: the server refused.
+    """
+    await _install_crds(client, provider_crds())

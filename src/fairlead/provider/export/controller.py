@@ -1,0 +1,39 @@
+"""Watches exports and their BoundSchemas, and stores hash and condition."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.timestamps import now
+from fairlead.provider.export.reconcile import annotated, conditioned, reconcile
+from fairlead.provider.reporting import store_status
+from fairlead.provider.watches import Watches, by_schema, terminal_when_invalid
+from fairlead.runtime import Cluster, Controller, Request, commit
+
+
+NAME = "serviceexport"
+
+
+class ExportController:
+    """Keeps the hash of an export's schemas, which wakes the konnector when one changes."""
+
+    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller.watch(watches.exports, cluster=cluster.name)
+        self.controller.watch(watches.schemas, by_schema(cluster.name, watches.exports))
+
+    async def reconcile(self, key: Request) -> None:
+        """Compare one export with its schemas."""
+        export = self._watches.exports.get(key.namespace, key.name)
+        if export is None:
+            return
+        schemas = {item.meta.name: item for item in self._watches.schemas.list(key.namespace)}
+        plan = reconcile(export, schemas)
+        if plan.source_spec_hash:
+            body = annotated(export, plan.source_spec_hash)
+            export = await commit(self._client, APISERVICEEXPORTS, export, body)
+        if plan.condition is not None:
+            body = conditioned(export, plan.condition, now=now())
+            await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)

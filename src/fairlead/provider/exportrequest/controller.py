@@ -1,0 +1,137 @@
+"""Watches requests and what they depend on, and carries out what is planned for them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+)
+from fairlead.api.kubebind_conditions import EXPORTS_READY, false
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.api.timestamps import now
+from fairlead.client import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Client,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+from fairlead.provider.exportrequest.reconcile import Plan, State, reconcile, waiting_status
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.reporting import store_status
+from fairlead.provider.watches import (
+    BY_CRD,
+    Watches,
+    by_schema,
+    requests_for,
+    terminal_when_invalid,
+)
+from fairlead.runtime import Cluster, Controller, Delta, Request, commit
+
+
+NAME = "serviceexportrequest"
+
+
+class RequestController:
+    """Turns APIServiceExportRequests into BoundSchemas and APIServiceExports."""
+
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self._options = options
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self._watch(cluster.name)
+
+    def _watch(self, cluster: str) -> None:
+        watches, controller = self._watches, self.controller
+
+        def from_crd(delta: Delta) -> list[Request]:
+            name = delta.object.meta.name
+            return list(requests_for(cluster, watches.requests.by_index(BY_CRD, name)))
+
+        def from_namespace(delta: Delta) -> list[Request]:
+            namespace = delta.object.meta.namespace
+            return list(requests_for(cluster, watches.requests.list(namespace)))
+
+        controller.watch(watches.requests, cluster=cluster)
+        controller.watch(watches.exports, cluster=cluster)
+        controller.watch(watches.schemas, by_schema(cluster, watches.requests))
+        controller.watch(watches.crds, from_crd)
+        controller.watch(
+            watches.service_namespaces,
+            from_namespace,
+            predicate=lambda delta: delta.type == "DELETED",
+        )
+
+    async def reconcile(self, key: Request) -> None:
+        """Bring one request nearer to its export."""
+        request = self._watches.requests.get(key.namespace, key.name)
+        if request is None:
+            return
+        plan = reconcile(await self._state(request), self._options, now=now())
+        try:
+            await self._carry_out(plan)
+        except (Invalid, Forbidden, BadRequest) as error:
+            # Trying again may help once the provider's rights or schemas are mended.
+            await self._refused(request, error)
+            raise
+        await store_status(
+            self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, plan.status
+        )
+
+    async def _state(self, request: Object) -> State:
+        watches, namespace = self._watches, request.meta.namespace
+        return State(
+            request=request,
+            export=await self._export(request),
+            crds={crd.meta.name: crd for crd in watches.crds.list()},
+            schemas={schema.meta.name: schema for schema in watches.schemas.list(namespace)},
+            namespaces=frozenset(
+                item.meta.name for item in watches.service_namespaces.list(namespace)
+            ),
+        )
+
+    async def _export(self, request: Object) -> Object | None:
+        """The export of the same name; asked for when the cache, which may lag, has none."""
+        cached = self._watches.exports.get(request.meta.namespace, request.meta.name)
+        if cached is not None:
+            return cached
+        try:
+            return await self._client.get(
+                APISERVICEEXPORTS, request.meta.name, request.meta.namespace
+            )
+        except NotFound:
+            return None
+
+    async def _carry_out(self, plan: Plan) -> None:
+        for schema in plan.create_schemas:
+            await _create(self._client, BOUNDSCHEMAS, schema)
+        for stored, body in plan.update_schemas:
+            await commit(self._client, BOUNDSCHEMAS, stored, body)
+        if plan.create_export is not None:
+            await _create(self._client, APISERVICEEXPORTS, plan.create_export)
+        for namespace in plan.create_namespaces:
+            await _create(self._client, APISERVICENAMESPACES, namespace)
+
+    async def _refused(self, request: Object, error: ApiError) -> None:
+        condition = false(
+            EXPORTS_READY, "ExportFailed", f"the provider's API server refused: {error}"
+        )
+        status = waiting_status(request, condition, now=now())
+        await store_status(self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, status)
+
+
+async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:
+    """Create an object; one that is there already is looked at when its event arrives."""
+    try:
+        await client.create(resource, body)
+    except AlreadyExists:
+        return

@@ -1,0 +1,139 @@
+"""What the provider's controllers watch: one lease of each informer, and the indexes on it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    CLUSTERBINDINGS,
+    LABEL_EXPORTED,
+    ExportResource,
+    crd_name,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+)
+from fairlead.provider.namespace.reconcile import owner_of
+from fairlead.provider.rbac.reconcile import MANAGED_BY, export_of
+from fairlead.runtime import Cluster, Delta, Informer, Reconciler, Request, Result, TerminalError
+
+
+BY_SCHEMA = "schema"
+BY_CRD = "crd"
+BY_CONSUMER = "consumer"
+BY_OWNER = "owner"
+BY_EXPORT = "export"
+
+
+class Watches:
+    """The informers that the controllers share; each runs once whoever asks for it."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        ours = ",".join(f"{key}={value}" for key, value in MANAGED_BY.items())
+        self.requests = cluster.informer(APISERVICEEXPORTREQUESTS)
+        self.exports = cluster.informer(APISERVICEEXPORTS)
+        self.schemas = cluster.informer(BOUNDSCHEMAS)
+        self.service_namespaces = cluster.informer(APISERVICENAMESPACES)
+        self.cluster_bindings = cluster.informer(CLUSTERBINDINGS)
+        self.namespaces = cluster.informer(NAMESPACES)
+        self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
+        self.roles = cluster.informer(ROLES, labels=ours)
+        self.role_bindings = cluster.informer(ROLEBINDINGS, labels=ours)
+        self.cluster_roles = cluster.informer(CLUSTERROLES, labels=ours)
+        self.cluster_role_bindings = cluster.informer(CLUSTERROLEBINDINGS, labels=ours)
+        self._add_indexes()
+
+    def _add_indexes(self) -> None:
+        for informer in (self.requests, self.exports):
+            informer.add_index(BY_SCHEMA, schema_keys)
+        self.requests.add_index(BY_CRD, crd_names)
+        self.namespaces.add_index(BY_CONSUMER, consumer_of)
+        self.namespaces.add_index(BY_OWNER, owner_key)
+        for informer in (self.role_bindings, self.cluster_role_bindings):
+            informer.add_index(BY_EXPORT, export_key)
+
+
+def schema_keys(obj: Object) -> list[str]:
+    """Namespace and name of every BoundSchema that a request or an export needs."""
+    return [f"{obj.meta.namespace}/{resource.name}" for resource in _resources(obj)]
+
+
+def crd_names(obj: Object) -> list[str]:
+    """The names of the CRDs that a request asks for."""
+    return [crd_name(resource.resource, resource.group) for resource in _resources(obj)]
+
+
+def consumer_of(namespace: Object) -> list[str]:
+    """The cluster namespace of the consumer that a provider namespace belongs to."""
+    owner = owner_of(namespace)
+    return [owner.namespace] if owner is not None else []
+
+
+def owner_key(namespace: Object) -> list[str]:
+    """The APIServiceNamespace that a provider namespace belongs to, as ``namespace/name``."""
+    owner = owner_of(namespace)
+    return [str(owner)] if owner is not None else []
+
+
+def export_key(binding: Object) -> list[str]:
+    """The export that a binding of rights was made for, as ``namespace/name``."""
+    key = export_of(binding)
+    return [str(key)] if key is not None else []
+
+
+def states(delta: Delta) -> Iterator[Object]:
+    """The object before and after the change."""
+    return (state for state in (delta.old, delta.new) if state is not None)
+
+
+def requests_for(cluster: str, objects: Iterable[Object]) -> Iterator[Request]:
+    """A request for each object."""
+    return (Request(cluster, obj.meta.namespace, obj.meta.name) for obj in objects)
+
+
+def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[Request]]:
+    """A mapper from BoundSchemas to what needs them, in the same namespace."""
+    return lambda delta: requests_for(
+        cluster, dependents.by_index(BY_SCHEMA, str(delta.object.key))
+    )
+
+
+def terminal_when_invalid(
+    reconcile: Callable[[Request], Awaitable[Result | None]],
+) -> Reconciler:
+    """The reconciler, which does not try again an object that its own schema forbids."""
+
+    async def guarded(request: Request) -> Result | None:
+        try:
+            return await reconcile(request)
+        except msgspec.ValidationError as error:
+            raise TerminalError(f"{request}: not valid: {error}") from None
+
+    return guarded
+
+
+class _Spec(msgspec.Struct):
+    resources: list[ExportResource] = []
+
+
+class _WithResources(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+def _resources(obj: Object) -> list[ExportResource]:
+    try:
+        return obj.decode(_WithResources).spec.resources
+    except msgspec.ValidationError:
+        return []
