@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.sandbox.schema.compiled import CompiledSchema, compile_schema
+from fairlead.sandbox.schema.crd import complete_crd, validate_crd
 from fairlead.sandbox.schema.errors import FieldError, summarize
 from fairlead.sandbox.schema.jsonpath import compile_path
 
@@ -12,5 +13,7 @@ __all__ = [
     "FieldError",
     "compile_path",
     "compile_schema",
+    "complete_crd",
     "summarize",
+    "validate_crd",
 ]

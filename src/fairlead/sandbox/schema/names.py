@@ -1,0 +1,38 @@
+"""Names of API machinery: DNS labels, subdomains and the like, and what is wrong with one."""
+
+from __future__ import annotations
+
+import re
+
+
+_LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_LABEL_1123 = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL_1123}(\.{_LABEL_1123})*"
+_label_1035 = re.compile(_LABEL_1035)
+_subdomain = re.compile(_SUBDOMAIN)
+
+
+def dns1035_label(text: str) -> str:
+    """What is wrong with an RFC 1035 label; "" when nothing is."""
+    if len(text) > 63:
+        return "must be no more than 63 characters"
+    if _label_1035.fullmatch(text):
+        return ""
+    return (
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with "
+        "an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
+        f"'abc-123', regex used for validation is '{_LABEL_1035}')"
+    )
+
+
+def dns1123_subdomain(text: str) -> str:
+    """What is wrong with an RFC 1123 subdomain; "" when nothing is."""
+    if len(text) > 253:
+        return "must be no more than 253 characters"
+    if _subdomain.fullmatch(text):
+        return ""
+    return (
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' "
+        "or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
+        f"regex used for validation is '{_SUBDOMAIN}')"
+    )

@@ -1,0 +1,159 @@
+"""Whether an ``openAPIV3Schema`` is structural, as apiextensions.k8s.io/v1 demands.
+
+Source: "Specifying a structural schema" in the CRD documentation; texts seen on kube-apiserver
+1.20.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from fairlead.sandbox.schema.junctors import check_junctors
+from fairlead.sandbox.schema.listschemas import check_list_keywords
+from fairlead.sandbox.schema.regex import compile_regex
+
+
+TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_UNSUPPORTED = (
+    "$ref",
+    "$schema",
+    "id",
+    "additionalItems",
+    "patternProperties",
+    "definitions",
+    "dependencies",
+)
+_EMPTY_TYPE = {
+    "root": "at the root",
+    "field": "for specified object fields",
+    "items": "for specified array items",
+}
+
+_Part = Callable[[JSON, str, list[FieldError]], None]
+
+
+def check_structural(schema: JSON, path: str) -> list[FieldError]:
+    """What keeps a root schema from being structural; [] when nothing does."""
+    errors: list[FieldError] = []
+    _check(schema, path, "root", errors)
+    _check_root(schema, path, errors)
+    return errors
+
+
+def _check(schema: Any, path: str, where: str, errors: list[FieldError]) -> None:
+    if not isinstance(schema, dict):
+        errors.append(invalid(path, schema, "must be a schema object"))
+        return
+    for part in _PARTS:
+        part(schema, path, errors)
+    _check_type(schema, path, where, errors)
+    check_junctors(schema, path, errors)
+    for name, member in (schema.get("properties") or {}).items():
+        _check(member, f"{path}.properties[{name}]", "field", errors)
+    additional = schema.get("additionalProperties")
+    if isinstance(additional, dict):
+        _check(additional, f"{path}.additionalProperties", "field", errors)
+    if isinstance(schema.get("items"), dict):
+        _check(schema["items"], f"{path}.items", "items", errors)
+
+
+def _check_type(schema: JSON, path: str, where: str, errors: list[FieldError]) -> None:
+    type_ = schema.get("type")
+    free = schema.get("x-kubernetes-int-or-string") or schema.get(
+        "x-kubernetes-preserve-unknown-fields"
+    )
+    if not type_:
+        if where == "root" or not free:
+            detail = f"must not be empty {_EMPTY_TYPE[where]}"
+            errors.append(required(f"{path}.type", detail))
+    elif type_ not in TYPES:
+        errors.append(not_supported(f"{path}.type", type_, TYPES))
+        if type_ == "null":
+            detail = "type cannot be set to null, use nullable as an alternative"
+            errors.append(forbidden(f"{path}.type", detail))
+    elif where == "root" and type_ != "object":
+        errors.append(invalid(f"{path}.type", type_, "must be object at the root"))
+
+
+def _check_keywords(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    unsupported = [name for name in _UNSUPPORTED if schema.get(name)]
+    errors.extend(forbidden(f"{path}.{name}", f"{name} is not supported") for name in unsupported)
+    if schema.get("uniqueItems"):
+        detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        errors.append(forbidden(f"{path}.uniqueItems", detail))
+    pattern = schema.get("pattern")
+    if pattern:
+        try:
+            compile_regex(pattern)
+        except ValueError as error:
+            detail = f"must be a valid regular expression, but isn't: {error}"
+            errors.append(invalid(f"{path}.pattern", pattern, detail))
+
+
+def _check_object(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    if schema.get("additionalProperties") and schema.get("properties"):
+        detail = "additionalProperties and properties are mutual exclusive"
+        errors.append(forbidden(f"{path}.additionalProperties", detail))
+    items = schema.get("items")
+    if isinstance(items, list):
+        detail = "items must be a schema object and not an array"
+        errors.append(forbidden(f"{path}.items", detail))
+    elif schema.get("type") == "array" and items is None:
+        errors.append(required(f"{path}.items", "must be specified"))
+
+
+def _check_extensions(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        name = f"{path}.x-kubernetes-preserve-unknown-fields"
+        errors.append(invalid(name, False, "must be true or undefined"))
+    if not schema.get("x-kubernetes-embedded-resource"):
+        return
+    described = schema.get("properties") or schema.get("x-kubernetes-preserve-unknown-fields")
+    if not described:
+        detail = (
+            "must not be empty if x-kubernetes-embedded-resource is true without "
+            "x-kubernetes-preserve-unknown-fields"
+        )
+        errors.append(required(f"{path}.properties", detail))
+    if schema.get("type") != "object":
+        detail = "must be object if x-kubernetes-embedded-resource is true"
+        errors.append(invalid(f"{path}.type", schema.get("type", ""), detail))
+
+
+def _check_root(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    properties = schema.get("properties") or {}
+    for name in ("apiVersion", "kind"):
+        if name in properties and properties[name].get("type") not in {"string", None}:
+            field = f"{path}.properties[{name}].type"
+            errors.append(invalid(field, properties[name]["type"], "must be string"))
+    metadata = properties.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    field = f"{path}.properties[metadata]"
+    if metadata.get("type") not in {"object", None}:
+        errors.append(invalid(f"{field}.type", metadata["type"], "must be object"))
+        return
+    named = set(metadata.get("properties") or ()) <= {"name", "generateName"}
+    if not named or metadata.keys() - {"type", "properties", "description"}:
+        detail = (
+            "must not specify anything other than name and generateName, "
+            "but metadata is implicitly specified"
+        )
+        errors.append(forbidden(field, detail))
+
+
+_PARTS: tuple[_Part, ...] = (
+    _check_keywords,
+    _check_object,
+    _check_extensions,
+    check_list_keywords,
+)
