@@ -1,0 +1,336 @@
+"""Label and field selectors, in their text form and as ``metav1.LabelSelector``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+from fairlead.api.meta import JSON
+
+
+Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
+
+_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_TOKEN = re.compile(r"\s*(?:(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+))")
+_NAME_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value', "
+    " or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be read; the text is Kubernetes' own."""
+
+
+def qualified_name_errors(value: str) -> list[str]:
+    """What is wrong with a label key or any other qualified name; [] when nothing is."""
+    prefix, slash, name = value.rpartition("/")
+    errors: list[str] = []
+    if slash:
+        if "/" in prefix:
+            return [
+                "a qualified name "
+                + _NAME_TEXT.removeprefix("name part ")[:-1]
+                + ") with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ]
+        if not prefix:
+            errors.append("prefix part must be non-empty")
+        elif len(prefix) > 253:
+            errors.append("prefix part must be no more than 253 characters")
+        if prefix and not _SUBDOMAIN.fullmatch(prefix):
+            errors.append("prefix part " + _SUBDOMAIN_TEXT)
+    if not name:
+        errors.append("name part must be non-empty")
+    elif len(name) > 63:
+        errors.append("name part must be no more than 63 characters")
+    if not _NAME.fullmatch(name):
+        errors.append(_NAME_TEXT)
+    return errors
+
+
+def label_value_errors(value: str) -> list[str]:
+    """What is wrong with a label's value; [] when nothing is."""
+    errors: list[str] = []
+    if len(value) > 63:
+        errors.append("must be no more than 63 characters")
+    if value and not _NAME.fullmatch(value):
+        errors.append(_VALUE_TEXT)
+    return errors
+
+
+class Requirement(NamedTuple):
+    """One term of a label selector."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether these labels satisfy the term."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "=" | "==" | "in":
+                return value is not None and value in self.values
+            case "!=" | "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+        try:
+            number, bound = int(value or "x"), int(self.values[0])
+        except ValueError:
+            return False
+        return number > bound if self.operator == "gt" else number < bound
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "exists":
+                return self.key
+            case "!":
+                return f"!{self.key}"
+            case "in" | "notin":
+                return f"{self.key} {self.operator} ({','.join(sorted(self.values))})"
+            case "gt" | "lt":
+                return f"{self.key}{'>' if self.operator == 'gt' else '<'}{self.values[0]}"
+        return f"{self.key}{self.operator}{self.values[0]}"
+
+
+class LabelSelector(NamedTuple):
+    """Terms that all have to hold; no terms match everything.
+
+    ``nothing`` is what a missing ``metav1.LabelSelector`` means: it matches no object at all.
+    """
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> LabelSelector:
+        """The selector of a ``labelSelector`` query parameter.
+
+        Raises:
+            SelectorError: the text is no selector, or a key or value in it is not valid.
+        """
+        return cls(tuple(sorted(_Parser(text).requirements(), key=lambda term: term.key)))
+
+    @classmethod
+    def from_dict(cls, selector: JSON | None) -> LabelSelector:
+        """The selector of a ``metav1.LabelSelector``; None matches nothing, {} everything.
+
+        Raises:
+            SelectorError: an operator is unknown, or a key or value is not valid.
+        """
+        if selector is None:
+            return cls(nothing=True)
+        terms = [
+            _requirement(key, "=", [value])
+            for key, value in sorted((selector.get("matchLabels") or {}).items())
+        ]
+        operators: dict[str, Operator] = {
+            "In": "in",
+            "NotIn": "notin",
+            "Exists": "exists",
+            "DoesNotExist": "!",
+        }
+        for expression in selector.get("matchExpressions") or []:
+            operator = operators.get(expression.get("operator", ""))
+            if operator is None:
+                name = expression.get("operator", "")
+                raise SelectorError(f'"{name}" is not a valid label selector operator')
+            terms.append(
+                _requirement(expression.get("key", ""), operator, expression.get("values") or [])
+            )
+        return cls(tuple(sorted(terms, key=lambda term: term.key)))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return not self.nothing and all(term.matches(labels) for term in self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(str(term) for term in self.requirements)
+
+
+def _requirement(key: str, operator: Operator, values: list[str]) -> Requirement:
+    errors = qualified_name_errors(key)
+    if errors:
+        raise SelectorError(f'key: Invalid value: "{key}": ' + "; ".join(errors))
+    shown = "[]string{" + ", ".join(f'"{value}"' for value in values) + "}"
+    if operator in {"in", "notin"} and not values:
+        raise SelectorError(
+            "values: Invalid value: []string{}: for 'in', 'notin' operators, "
+            "values set can't be empty"
+        )
+    if operator in {"exists", "!"} and values:
+        raise SelectorError(
+            f"values: Invalid value: {shown}: values set must be empty for "
+            "exists and does not exist"
+        )
+    if operator in {"gt", "lt"}:
+        _check_integer(values)
+    for index, value in enumerate(values):
+        errors = label_value_errors(value)
+        if errors:
+            raise SelectorError(
+                f'values[{index}][{key}]: Invalid value: "{value}": ' + "; ".join(errors)
+            )
+    return Requirement(key, operator, tuple(values))
+
+
+def _check_integer(values: list[str]) -> None:
+    try:
+        int(values[0])
+    except ValueError:
+        raise SelectorError(
+            f"values[0]: Invalid value: \"{values[0]}\": for 'Gt', 'Lt' operators, the value "
+            "must be an integer"
+        ) from None
+
+
+class _Parser:
+    """Kubernetes' grammar: key, !key, key=v, key==v, key!=v, key in (a,b), key notin (a), <, >."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = [
+            (match[1] or match[2]) for match in _TOKEN.finditer(text) if match[1] or match[2]
+        ]
+        self._position = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._position += 1
+        return token
+
+    def requirements(self) -> Iterator[Requirement]:
+        if not self._tokens:
+            return
+        while True:
+            yield self._requirement()
+            token = self._next()
+            if not token:
+                return
+            if token != ",":
+                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            if not self._peek() or self._peek() == ",":
+                raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
+
+    def _requirement(self) -> Requirement:
+        token = self._next()
+        if token == "!":
+            return _requirement(self._identifier(self._next()), "!", [])
+        key = self._identifier(token)
+        if self._peek() in {"", ","}:
+            return _requirement(key, "exists", [])
+        operator = self._next()
+        match operator:
+            case "=" | "==" | "!=":
+                return _requirement(key, operator, [self._exact_value()])
+            case "<" | ">":
+                value = self._identifier(self._next())
+                return _requirement(key, "lt" if operator == "<" else "gt", [value])
+            case "in" | "notin":
+                return _requirement(key, operator, self._values())
+        raise SelectorError(
+            f"unable to parse requirement: found '{operator}', expected: "
+            "'=', '!=', '==', 'in', notin'"
+        )
+
+    @staticmethod
+    def _identifier(token: str) -> str:
+        if token in {"", "=", "==", "!=", ",", "(", ")", "<", ">", "!"}:
+            raise SelectorError(
+                f"unable to parse requirement: found '{token}', expected: identifier"
+            )
+        return token
+
+    def _exact_value(self) -> str:
+        if self._peek() in {"", ","}:
+            return ""
+        return self._identifier(self._next())
+
+    def _values(self) -> list[str]:
+        if self._next() != "(":
+            raise SelectorError(
+                f"unable to parse requirement: found '{self._tokens[self._position - 1]}' "
+                "expected: '('"
+                if self._position <= len(self._tokens)
+                else "unable to parse requirement: found '' expected: '('"
+            )
+        values: set[str] = set()
+        while True:
+            token = self._peek()
+            if token in {",", ")"}:
+                values.add("")
+            else:
+                values.add(self._identifier(self._next()))
+            token = self._next()
+            if token == ")":
+                return sorted(values)
+            if token != ",":
+                raise SelectorError(
+                    f"unable to parse requirement: found '{token}', expected: ',' or ')'"
+                )
+            if self._peek() == ")":
+                values.add("")
+                self._next()
+                return sorted(values)
+
+
+class FieldTerm(NamedTuple):
+    """One term of a field selector."""
+
+    field: str
+    value: str
+    equal: bool = True
+
+
+class FieldSelector(NamedTuple):
+    """``field=value`` and ``field!=value`` terms that all have to hold."""
+
+    terms: tuple[FieldTerm, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> FieldSelector:
+        """The selector of a ``fieldSelector`` query parameter; ``\\,`` and ``\\=`` are literal.
+
+        Raises:
+            SelectorError: a term has no operator.
+        """
+        terms: list[FieldTerm] = []
+        for part in re.split(r"(?<!\\),", text):
+            if not part:
+                continue
+            match = re.match(r"((?:\\.|[^\\=!])*?)(!=|==|=)(.*)", part, re.DOTALL)
+            if match is None:
+                raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
+            value = re.sub(r"\\([\\,=])", r"\1", match[3])
+            terms.append(FieldTerm(match[1], value, equal=match[2] != "!="))
+        return cls(tuple(terms))
+
+    def matches(self, lookup: Callable[[str], str | None]) -> bool:
+        """Whether an object is selected; ``lookup`` gives a field's text, None when absent."""
+        return all(((lookup(term.field) or "") == term.value) == term.equal for term in self.terms)
+
+    def __str__(self) -> str:
+        def escape(value: str) -> str:
+            return re.sub(r"([\\,=])", r"\\\1", value)
+
+        return ",".join(
+            f"{term.field}{'=' if term.equal else '!='}{escape(term.value)}" for term in self.terms
+        )

@@ -1,0 +1,8 @@
+"""The kinds that a cluster has before anybody defines one."""
+
+from __future__ import annotations
+
+from fairlead.sandbox.builtin.resources import builtin_types
+
+
+__all__ = ["builtin_types"]

@@ -1,0 +1,150 @@
+"""The table of built-in resources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.api import resource as names
+from fairlead.api.resource import Resource
+from fairlead.sandbox import metadata
+from fairlead.sandbox.builtin import columns, events
+from fairlead.sandbox.builtin.strategies import (
+    ConfigMapStrategy,
+    NamespaceStrategy,
+    Plain,
+    SecretStrategy,
+    WithSpec,
+)
+from fairlead.sandbox.builtin.workloads import (
+    CronJobStrategy,
+    DeploymentStrategy,
+    JobStrategy,
+    PodStrategy,
+    ServiceStrategy,
+)
+from fairlead.sandbox.types import Column, ResourceType, Scale, Strategy
+
+
+_EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
+_REPLICAS = Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
+
+
+class _Role(Strategy):
+    name_rule = staticmethod(metadata.path_segment_name)
+
+
+def _type(
+    resource: Resource,
+    strategy: Strategy | None = None,
+    *,
+    short: Sequence[str] = (),
+    columns: Sequence[Column] = (),
+    categories: Sequence[str] = (),
+    subresources: Sequence[str] | None = None,
+    scale: Scale | None = None,
+) -> ResourceType:
+    strategy = strategy or Plain()
+    if subresources is None:
+        subresources = ("status",) if strategy.status else ()
+    if scale is not None:
+        subresources = (*subresources, "scale")
+    return ResourceType(
+        resource=resource,
+        singular=resource.kind.lower(),
+        collection=resource.group_resource,
+        strategy=strategy,
+        list_kind=f"{resource.kind}List",
+        short_names=short,
+        categories=categories,
+        subresources=subresources,
+        columns=columns,
+        scale=scale,
+    )
+
+
+def _core() -> list[ResourceType]:
+    every = ("all",)
+    return [
+        _type(
+            names.NAMESPACES,
+            NamespaceStrategy(),
+            short=["ns"],
+            columns=columns.NAMESPACE,
+            subresources=("status", "finalize"),
+        ),
+        _type(names.NODES, WithSpec(), short=["no"]),
+        _type(names.SECRETS, SecretStrategy(), columns=columns.SECRET),
+        _type(names.CONFIGMAPS, ConfigMapStrategy(), short=["cm"], columns=columns.CONFIGMAP),
+        _type(names.SERVICEACCOUNTS, short=["sa"], columns=columns.SERVICEACCOUNT),
+        _type(
+            names.SERVICES,
+            ServiceStrategy(),
+            short=["svc"],
+            columns=columns.SERVICE,
+            categories=every,
+        ),
+        _type(names.ENDPOINTS, short=["ep"]),
+        _type(names.PODS, PodStrategy(), short=["po"], columns=columns.POD, categories=every),
+        _type(names.EVENTS, events.EventStrategy(), short=["ev"], columns=columns.EVENT),
+    ]
+
+
+def _workloads() -> list[ResourceType]:
+    every = ("all",)
+    deployment = DeploymentStrategy()
+    return [
+        _type(
+            names.DEPLOYMENTS,
+            deployment,
+            short=["deploy"],
+            columns=columns.DEPLOYMENT,
+            categories=every,
+            scale=_REPLICAS,
+        ),
+        _type(
+            names.STATEFULSETS,
+            deployment,
+            short=["sts"],
+            columns=columns.STATEFULSET,
+            categories=every,
+            scale=_REPLICAS,
+        ),
+        _type(
+            names.DAEMONSETS,
+            WithSpec(),
+            short=["ds"],
+            columns=columns.DAEMONSET,
+            categories=every,
+        ),
+        _type(
+            names.REPLICASETS,
+            deployment,
+            short=["rs"],
+            columns=columns.REPLICASET,
+            categories=every,
+            scale=_REPLICAS,
+        ),
+        _type(names.JOBS, JobStrategy(), columns=columns.JOB, categories=every),
+        _type(
+            names.CRONJOBS,
+            CronJobStrategy(),
+            short=["cj"],
+            columns=columns.CRONJOB,
+            categories=every,
+        ),
+    ]
+
+
+def builtin_types() -> list[ResourceType]:
+    """Every built-in resource but CustomResourceDefinitions, which bring their own module."""
+    events_v1 = _type(_EVENTS_V1, events.EventStrategy(), short=["ev"], columns=columns.EVENT)
+    return [
+        *_core(),
+        events.mirror(events_v1),
+        *_workloads(),
+        _type(names.LEASES, columns=columns.LEASE),
+        _type(names.ROLES, _Role(), columns=columns.ROLE),
+        _type(names.ROLEBINDINGS, _Role(), columns=columns.ROLEBINDING),
+        _type(names.CLUSTERROLES, _Role(), columns=columns.ROLE),
+        _type(names.CLUSTERROLEBINDINGS, _Role(), columns=columns.ROLEBINDING),
+    ]

@@ -1,0 +1,191 @@
+"""How the built-in kinds are written where they differ from the general rules."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox import errors, metadata
+from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
+from fairlead.sandbox.types import Strategy
+
+
+class Plain(Strategy):
+    """Kinds that are stored as they come."""
+
+
+class WithSpec(Strategy):
+    """Kinds with a spec that is counted and a status of its own."""
+
+    generation = True
+    status = True
+
+
+class NamespaceStrategy(Strategy):
+    """Namespaces: phase, and the finalizer that waits for their content."""
+
+    status = True
+    selectable_fields = ("status.phase",)
+    name_rule = staticmethod(metadata.label_name)
+
+    def prepare_create(self, body: JSON) -> None:
+        spec = body["spec"] = dict(body.get("spec") or {})
+        finalizers = list(spec.get("finalizers") or [])
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        spec["finalizers"] = finalizers
+        body["status"] = {"phase": "Active"}
+        labels = body["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """The finalizers change through the finalize subresource alone."""
+        body["spec"] = old["spec"]
+        labels = body["metadata"].setdefault("labels", {})
+        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+
+    def prepare_delete(self, body: JSON) -> None:
+        body["status"] = {**body.get("status", {}), "phase": "Terminating"}
+
+    def held(self, body: JSON) -> bool:
+        return super().held(body) or bool(body["spec"].get("finalizers"))
+
+
+class ConfigMapStrategy(Strategy):
+    """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
+
+    def prepare_create(self, body: JSON) -> None:
+        self._check_types(body)
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        self._check_types(body)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        found = [
+            error
+            for member in ("data", "binaryData")
+            for error in _check_keys(member, body.get(member) or {})
+        ]
+        return found + _check_immutable(body, old, ("data", "binaryData"))
+
+    @staticmethod
+    def _check_types(body: JSON) -> None:
+        _texts(body, "ConfigMap", "data")
+        _decoded(body, "ConfigMap", "binaryData")
+
+
+_REQUIRED_KEYS = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+
+
+class SecretStrategy(Strategy):
+    """Secrets: stringData is merged into data, the type says which keys must be there."""
+
+    selectable_fields = ("type",)
+
+    def prepare_create(self, body: JSON) -> None:
+        self._merge(body)
+        body["type"] = body.get("type") or "Opaque"
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        self._merge(body)
+        body["type"] = body.get("type") or old.get("type", "Opaque")
+
+    @staticmethod
+    def _merge(body: JSON) -> None:
+        data = _decoded(body, "Secret", "data")
+        texts = _texts(body, "Secret", "stringData")
+        body.pop("stringData", None)
+        merged = {
+            **(body.get("data") or {}),
+            **{key: base64.b64encode(text.encode()).decode() for key, text in texts.items()},
+        }
+        if merged or data:
+            body["data"] = merged
+        else:
+            body.pop("data", None)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        data = body.get("data") or {}
+        type_ = body["type"]
+        found = _check_keys("data", data)
+        if sum(len(value) for value in data.values()) * 3 // 4 > 1024 * 1024:
+            text = "Too long: must have at most 1048576 bytes"
+            found.append(FieldError("FieldValueTooLong", text, "data"))
+        for key in _REQUIRED_KEYS.get(type_, ()):
+            if key not in data:
+                found.append(required(f"data[{key}]"))
+        if type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
+            found += [required("data[username]"), required("data[password]")]
+        annotations = body["metadata"].get("annotations") or {}
+        if type_ == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT_NAME):
+            found.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+        if old is not None and old.get("type") != type_:
+            found.append(invalid("type", type_, "field is immutable"))
+        return found + _check_immutable(body, old, ("data",))
+
+
+def _unreadable(kind: str, member: str, key: str, text: str) -> errors.StatusError:
+    return errors.bad_request(
+        f'{kind} in version "v1" cannot be handled as a {kind}: {member}[{key}]: {text}'
+    )
+
+
+def _texts(body: JSON, kind: str, member: str) -> dict[str, str]:
+    values = body.get(member)
+    if values is None:
+        body.pop(member, None)
+        return {}
+    if not isinstance(values, dict):
+        raise errors.bad_request(
+            f'{kind} in version "v1" cannot be handled as a {kind}: {member} must be an object'
+        )
+    for key, value in list(values.items()):
+        if value is None:
+            values[key] = ""
+        elif not isinstance(value, str):
+            raise _unreadable(kind, member, key, "must be a string")
+    return values
+
+
+def _decoded(body: JSON, kind: str, member: str) -> dict[str, str]:
+    values = _texts(body, kind, member)
+    for key, value in values.items():
+        try:
+            base64.b64decode(value, validate=True)
+        except binascii.Error:
+            raise _unreadable(kind, member, key, "illegal base64 data") from None
+    return values
+
+
+def _check_keys(member: str, data: JSON) -> list[FieldError]:
+    text = (
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+        "'[-._a-zA-Z0-9]+')"
+    )
+    found = []
+    for key in data:
+        valid = key.isascii() and key.replace("-", "").replace("_", "").replace(".", "a").isalnum()
+        if (not valid and set(key) - set("-_.")) or not key or key in {".", ".."} or len(key) > 253:
+            found.append(invalid(f"{member}[{key}]", key, text))
+    return found
+
+
+def _check_immutable(body: JSON, old: JSON | None, members: tuple[str, ...]) -> list[FieldError]:
+    if old is None or not old.get("immutable"):
+        return []
+    text = "field is immutable when `immutable` is set"
+    changed: list[Any] = [
+        member for member in members if (body.get(member) or {}) != (old.get(member) or {})
+    ]
+    if not body.get("immutable"):
+        changed.insert(0, "immutable")
+    return [forbidden(member, text) for member in changed]

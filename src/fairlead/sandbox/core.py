@@ -1,0 +1,102 @@
+"""The control plane without HTTP: what handlers and controllers work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.negotiation import Accept
+from fairlead.sandbox.registry import Registry
+from fairlead.sandbox.request_info import RequestInfo
+from fairlead.sandbox.store import Record, Store
+from fairlead.sandbox.types import ResourceType
+
+
+Admission = Callable[["Operation"], None]
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks."""
+
+    name: str = "system:anonymous"
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A write before it happens; ``old`` is None for a create, ``body`` for a delete."""
+
+    verb: str
+    type: ResourceType
+    key: Key
+    body: JSON | None
+    old: Record | None
+    subresource: str = ""
+    user: User | None = None
+
+
+@dataclass
+class Core:
+    """One control plane: its objects, its resources, and what may refuse a write."""
+
+    store: Store
+    registry: Registry
+    admission: list[Admission] = field(default_factory=list)
+
+    def admit(self, operation: Operation) -> None:
+        """Ask everyone who may refuse.
+
+        Raises:
+            StatusError: the write is refused.
+        """
+        for check in self.admission:
+            check(operation)
+
+    def get(self, type_: ResourceType, key: Key) -> Record | None:
+        """The current object, if there is one."""
+        return self.store.collection(type_.collection).get(key)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to one resource, read but not yet answered."""
+
+    core: Core
+    type: ResourceType
+    info: RequestInfo
+    query: Mapping[str, str]
+    accept: Accept
+    body: bytes
+    content_type: str
+    user: User
+
+    @property
+    def key(self) -> Key:
+        """The object asked for."""
+        namespace = self.info.namespace if self.type.resource.namespaced else ""
+        return Key(namespace, self.info.name)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the write must leave no trace."""
+        return self.query.get("dryRun") == "All"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response that is sent in one piece."""
+
+    body: bytes
+    code: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def error_answer(error: StatusError) -> Answer:
+    """The answer that tells of an error."""
+    return Answer(error.body(), error.code, headers=error.headers)

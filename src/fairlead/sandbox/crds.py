@@ -1,0 +1,218 @@
+"""CustomResourceDefinitions: accepting names, serving, and cleaning up when one is deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead.api.timestamps import now
+from fairlead.sandbox import deletes, writes
+from fairlead.sandbox.builtin import columns
+from fairlead.sandbox.core import Core
+from fairlead.sandbox.custom import custom_types
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.schema.crd import validate_crd
+from fairlead.sandbox.schema.errors import FieldError
+from fairlead.sandbox.store import Change, Record
+from fairlead.sandbox.types import ResourceType, Strategy
+
+
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class CrdStrategy(Strategy):
+    """CustomResourceDefinitions themselves."""
+
+    generation = True
+    status = True
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the names and start with an empty status."""
+        self._complete(body)
+        body["status"] = {
+            "conditions": [],
+            "acceptedNames": {"plural": "", "kind": ""},
+            "storedVersions": _stored_versions(body),
+        }
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Complete the names; a new storage version joins those that were stored."""
+        self._complete(body)
+        status = body.setdefault("status", {})
+        stored = list(status.get("storedVersions") or [])
+        status["storedVersions"] = stored + [
+            version for version in _stored_versions(body) if version not in stored
+        ]
+
+    @staticmethod
+    def _complete(body: JSON) -> None:
+        spec = body.get("spec")
+        if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
+            return
+        kind = str(spec["names"].get("kind", ""))
+        spec["names"]["singular"] = spec["names"].get("singular") or kind.lower()
+        spec["names"]["listKind"] = spec["names"].get("listKind") or f"{kind}List"
+        spec["conversion"] = spec.get("conversion") or {"strategy": "None"}
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check the names, the versions and their schemas."""
+        return validate_crd(body, old)
+
+    def prepare_delete(self, body: JSON) -> None:
+        """Instances go first."""
+        finalizers = body["metadata"].setdefault("finalizers", [])
+        if FINALIZER not in finalizers:
+            finalizers.append(FINALIZER)
+
+
+def _stored_versions(body: JSON) -> list[str]:
+    versions = (body.get("spec") or {}).get("versions") or []
+    return [version["name"] for version in versions if version.get("storage")]
+
+
+CRD_TYPE = ResourceType(
+    resource=names.CUSTOMRESOURCEDEFINITIONS,
+    singular="customresourcedefinition",
+    collection=names.CUSTOMRESOURCEDEFINITIONS.group_resource,
+    strategy=CrdStrategy(),
+    list_kind="CustomResourceDefinitionList",
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    subresources=("status",),
+    columns=columns.CRD,
+)
+
+
+class CrdController:
+    """Keeps what is served in step with the CustomResourceDefinitions."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        for record in core.store.collection(CRD_TYPE.collection).list():
+            self._serve(record.to_dict())
+
+    def __call__(self, change: Change) -> None:
+        """React to a CRD, or to an instance of one that is being deleted."""
+        if change.collection == CRD_TYPE.collection:
+            self._on_crd(change)
+        elif change.type == "DELETED":
+            key = Key("", change.collection)
+            record = self._core.get(CRD_TYPE, key)
+            if record is not None and record.meta.deletion_timestamp:
+                self._clean_up(record)
+
+    def _on_crd(self, change: Change) -> None:
+        if change.type == "DELETED":
+            self._core.registry.replace(change.record.key.name, [])
+            self._accept_others()
+            return
+        record = self._core.get(CRD_TYPE, change.record.key)
+        if record is None or record.rv != change.rv:
+            return
+        body = record.to_dict()
+        if "deletionTimestamp" in body["metadata"]:
+            self._serve(body)
+            self._clean_up(record)
+            return
+        self._accept(record, body)
+
+    def _accept_others(self) -> None:
+        """Names that were in use may be free now."""
+        for record in list(self._core.store.collection(CRD_TYPE.collection).list()):
+            if not record.meta.deletion_timestamp:
+                self._accept(record, record.to_dict())
+
+    def _accept(self, record: Record, body: JSON) -> None:
+        spec, status = body["spec"], body["status"]
+        conflict = self._conflict(record.key.name, spec)
+        established = _condition(status, "Established").get("status") == "True"
+        if conflict:
+            reason, message = conflict
+            _set(status, "NamesAccepted", "False", reason, message)
+            if not established:
+                _set(status, "Established", "False", "NotAccepted", "not all names are accepted")
+        else:
+            status["acceptedNames"] = dict(spec["names"])
+            _set(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+            text = "the initial names have been accepted"
+            _set(status, "Established", "True", "InitialNamesAccepted", text)
+        self._write(record, body)
+        if established or not conflict:
+            self._serve(body)
+
+    def _conflict(self, own: str, spec: JSON) -> tuple[str, str] | None:
+        wanted = spec["names"]
+        plurals: set[str] = set()
+        kinds: set[str] = set()
+        for type_ in self._core.registry.all():
+            if type_.resource.group != spec["group"] or type_.collection == own:
+                continue
+            plurals |= {type_.resource.plural, type_.singular, *type_.short_names}
+            kinds |= {type_.resource.kind, type_.list_kind}
+        checks: list[tuple[str, Sequence[str], set[str]]] = [
+            ("PluralConflict", [wanted["plural"]], plurals),
+            ("SingularConflict", [wanted["singular"]], plurals),
+            ("ShortNamesConflict", wanted.get("shortNames") or [], plurals),
+            ("KindConflict", [wanted["kind"]], kinds),
+            ("ListKindConflict", [wanted["listKind"]], kinds),
+        ]
+        for reason, given, used in checks:
+            for name in given:
+                if name in used:
+                    return reason, f'"{name}" is already in use'
+        return None
+
+    def _serve(self, body: JSON) -> None:
+        if _condition(body["status"], "Established").get("status") == "True":
+            self._core.registry.replace(body["metadata"]["name"], custom_types(body))
+
+    def _write(self, record: Record, body: JSON) -> Record:
+        if body == record.to_dict():
+            return record
+        return writes.finish(self._core, CRD_TYPE, record.key, body)
+
+    def _clean_up(self, record: Record) -> None:
+        """Delete the instances; the CRD goes when the last one is gone."""
+        body = record.to_dict()
+        if FINALIZER not in (body["metadata"].get("finalizers") or []):
+            return
+        type_ = self._core.registry.by_collection(record.key.name)
+        collection = self._core.store.collection(record.key.name)
+        for instance in list(collection.list()):
+            if type_ is not None and not instance.meta.deletion_timestamp:
+                try:
+                    deletes.delete(self._core, type_, instance)
+                except StatusError:
+                    continue
+        if collection.count():
+            text = "CustomResource deletion is in progress"
+            _set(body["status"], "Terminating", "True", "InstanceDeletionInProgress", text)
+        else:
+            text = "removed all instances"
+            _set(body["status"], "Terminating", "False", "InstanceDeletionCompleted", text)
+            body["metadata"]["finalizers"].remove(FINALIZER)
+        self._write(record, body)
+
+
+def _condition(status: JSON, type_: str) -> JSON:
+    found = (one for one in status.get("conditions") or [] if one["type"] == type_)
+    return next(found, {})
+
+
+def _set(status: JSON, type_: str, value: str, reason: str, message: str) -> None:
+    """Set a condition; its time changes with its status alone."""
+    conditions = status["conditions"] = list(status.get("conditions") or [])
+    old = _condition(status, type_)
+    moment = old.get("lastTransitionTime", "") if old.get("status") == value else now()
+    new = {
+        "type": type_,
+        "status": value,
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
+    if old:
+        conditions[conditions.index(old)] = new
+    else:
+        conditions.append(new)

@@ -1,0 +1,87 @@
+"""PATCH with JSON, merge and strategic merge patches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.patch import apply_merge_patch
+from fairlead.sandbox import errors, writes
+from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.handlers.read import existing
+from fairlead.sandbox.handlers.write import answer
+from fairlead.sandbox.patches import PatchError, json_patch, strategic_merge_patch
+
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+async def patch(call: Call) -> Answer:
+    """Change an object or its status by a patch."""
+    media_type = call.content_type.partition(";")[0].strip().lower()
+    if media_type == APPLY_PATCH:
+        raise errors.StatusError(
+            415,
+            "UnsupportedMediaType",
+            "this server has no server-side apply yet; use a merge patch "
+            f"({MERGE_PATCH}) or kubectl apply without --server-side",
+        )
+    _check_type(call, media_type)
+    old = existing(call)
+    body = apply(call, media_type, call.type.to_dict(old))
+    record = writes.update(
+        call.core,
+        call.type,
+        old,
+        body,
+        subresource=call.info.subresource,
+        user=call.user,
+        dry_run=call.dry_run,
+        patched=True,
+    )
+    return await answer(call, record)
+
+
+def apply(call: Call, media_type: str, current: JSON) -> JSON:
+    """The current body with the request's patch applied.
+
+    Raises:
+        StatusError: the patch cannot be read or does not fit.
+    """
+    change = _decode(call.body)
+    try:
+        if media_type == JSON_PATCH:
+            result = json_patch(current, change)
+        elif not isinstance(change, dict):
+            raise errors.bad_request("the patch is not a JSON object")
+        elif media_type == STRATEGIC_PATCH:
+            result = strategic_merge_patch(call.type.resource.kind, current, change)
+        else:
+            result = apply_merge_patch(current, change)
+    except PatchError as error:
+        raise errors.StatusError(
+            error.code, "Invalid" if error.code == 422 else "BadRequest", str(error), details={}
+        ) from None
+    if not isinstance(result, dict):
+        raise errors.bad_request("the patched document is not a JSON object")
+    return result
+
+
+def _check_type(call: Call, media_type: str) -> None:
+    accepted = [JSON_PATCH, MERGE_PATCH]
+    if not call.type.custom:
+        accepted.append(STRATEGIC_PATCH)
+    if media_type not in accepted:
+        raise errors.unsupported_media_type(accepted)
+
+
+def _decode(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise errors.bad_request(f"error decoding patch: {error}") from None

@@ -1,0 +1,24 @@
+"""GET of one object."""
+
+from __future__ import annotations
+
+from fairlead.sandbox import answers, errors
+from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.store import Record
+
+
+def existing(call: Call) -> Record:
+    """The object that the request names.
+
+    Raises:
+        StatusError: 404, it does not exist.
+    """
+    record = call.core.get(call.type, call.key)
+    if record is None:
+        raise errors.not_found(call.type.group_resource, call.key.name)
+    return record
+
+
+async def get(call: Call) -> Answer:
+    """The object, or its status subresource, which is the same body."""
+    return answers.one(call, existing(call))

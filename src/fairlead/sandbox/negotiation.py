@@ -1,0 +1,113 @@
+"""Which form an answer takes, and what a request's body says."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import yaml
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox import errors
+
+
+Form = Literal["object", "table", "metadata"]
+
+_FORMS: dict[str, Form] = {
+    "Table": "table",
+    "PartialObjectMetadata": "metadata",
+    "PartialObjectMetadataList": "metadata",
+}
+_JSON = {"application/json", "application/*", "*/*"}
+_ACCEPTED = (
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+)
+
+
+class Accept(NamedTuple):
+    """The chosen form; ``version`` is that of meta.k8s.io for tables and metadata."""
+
+    form: Form = "object"
+    version: str = "v1"
+
+
+class MediaRange(NamedTuple):
+    """One entry of an Accept header."""
+
+    type: str
+    parameters: dict[str, str]
+
+
+@lru_cache(maxsize=256)
+def media_ranges(header: str) -> tuple[MediaRange, ...]:
+    """The entries of an Accept header in the order they are written."""
+    ranges: list[MediaRange] = []
+    for entry in header.split(","):
+        type_, *parameters = (part.strip() for part in entry.split(";"))
+        if type_:
+            pairs = (parameter.partition("=") for parameter in parameters)
+            ranges.append(MediaRange(type_.lower(), {key: value for key, _, value in pairs}))
+    return tuple(ranges) or (MediaRange("*/*", {}),)
+
+
+@lru_cache(maxsize=256)
+def negotiate(header: str) -> Accept:
+    """The form that an Accept header asks for first among those the server can write.
+
+    Raises:
+        StatusError: 406, when there is none (protobuf alone, for example).
+    """
+    for range_ in media_ranges(header):
+        if range_.type not in _JSON:
+            continue
+        target = range_.parameters.get("as")
+        if target is None:
+            return Accept()
+        version = range_.parameters.get("v", "")
+        if (
+            target in _FORMS
+            and range_.parameters.get("g") == "meta.k8s.io"
+            and version in {"v1", "v1beta1"}
+        ):
+            return Accept(_FORMS[target], version)
+    raise errors.not_acceptable(["application/json", "application/json;stream=watch"])
+
+
+def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
+    """The object in a request's body, JSON or YAML.
+
+    Raises:
+        StatusError: 415 for another format, 400 when the body cannot be read or is no object.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type in {"", "application/json"}:
+        value = _decode_json(body, kind)
+    elif media_type in {"application/yaml", "text/yaml", "application/x-yaml"}:
+        value = _decode_yaml(body, kind)
+    else:
+        raise errors.unsupported_media_type(_ACCEPTED)
+    if not isinstance(value, dict):
+        raise _unrecognized(kind, "the body is not a JSON object")
+    return value
+
+
+def _decode_json(body: bytes, kind: str) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise _unrecognized(kind, f"json parse error: {error}") from None
+
+
+def _decode_yaml(body: bytes, kind: str) -> Any:
+    try:
+        return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    except yaml.YAMLError as error:
+        raise _unrecognized(kind, f"yaml parse error: {error}") from None
+
+
+def _unrecognized(kind: str, reason: str) -> errors.StatusError:
+    text = f"the object provided is unrecognized (must be of type {kind})"
+    return errors.bad_request(f"{text}: couldn't get version/kind; {reason}")

@@ -1,0 +1,174 @@
+"""One embedded control plane: its store, its controllers and its listener."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+from aiohttp import web
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox import writes
+from fairlead.sandbox.builtin import builtin_types
+from fairlead.sandbox.core import Core
+from fairlead.sandbox.crds import CRD_TYPE, CrdController
+from fairlead.sandbox.discovery import Discovery
+from fairlead.sandbox.faults import Faults
+from fairlead.sandbox.log import Log
+from fairlead.sandbox.namespaces import NamespaceController, check_namespace
+from fairlead.sandbox.reactor import Reactor
+from fairlead.sandbox.registry import Registry
+from fairlead.sandbox.router import Router
+from fairlead.sandbox.security import Open, Security
+from fairlead.sandbox.server import HttpServer
+from fairlead.sandbox.store import Store
+
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+
+
+class Sandbox:
+    """A Kubernetes API server in this process; an async context manager.
+
+    Args:
+        name: the name of the cluster and context in kubeconfigs.
+        data: the folder that keeps the objects; None keeps them in memory.
+        host: the address to listen on.
+        port: the port, 0 for a free one.
+        rbac: whether RBAC decides; without it everyone is an administrator.
+        tls: whether the listener speaks TLS with the sandbox's own CA.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "sandbox",
+        data: Path | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        rbac: bool = True,
+        tls: bool = True,
+    ) -> None:
+        self.name = name
+        self.faults = Faults(self._compact)
+        self._data = data
+        self._address = (host, port)
+        self._rbac = rbac
+        self._tls = tls
+        self._security: Security = Open()
+        self._core: Core | None = None
+        self._runner: web.ServerRunner | None = None
+
+    async def __aenter__(self) -> Sandbox:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        type_: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def core(self) -> Core:
+        """The control plane behind the listener.
+
+        Raises:
+            RuntimeError: the sandbox is not running.
+        """
+        if self._core is None:
+            raise RuntimeError(f"sandbox {self.name} is not running")
+        return self._core
+
+    @property
+    def url(self) -> str:
+        """Where it listens; the port stays the same after a stop and a start."""
+        host, port = self._address
+        return f"{'https' if self._tls else 'http'}://{host}:{port}"
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The CA certificate that signed the listener's, empty without TLS."""
+        return self._security.ca_pem
+
+    async def start(self) -> None:
+        """Load what is stored, serve, and listen.
+
+        Raises:
+            OSError: the address cannot be listened on, or the folder cannot be used.
+        """
+        if self._rbac or self._tls:
+            raise RuntimeError(
+                "TLS and RBAC are not there yet: use Sandbox(tls=False, rbac=False)"
+            )
+        core = self._load()
+        router = Router(core)
+        server = HttpServer(router, Discovery(core.registry), self._security, self.faults)
+        self._core = core
+        await core.store.settle()
+        await self._listen(server)
+
+    def _load(self) -> Core:
+        path = None
+        if self._data is not None:
+            self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+            path = self._data / "objects.sqlite"
+        store = Store(Log(path))
+        core = Core(store, Registry([*builtin_types(), CRD_TYPE]))
+        core.admission.append(check_namespace(core))
+        reactor = Reactor()
+        store.observe(reactor.observe)
+        reactor.add(CrdController(core))
+        reactor.add(NamespaceController(core))
+        _bootstrap(core)
+        return core
+
+    async def _listen(self, server: HttpServer) -> None:
+        self._runner = web.ServerRunner(
+            web.Server(server.handle, access_log=None), shutdown_timeout=0.1
+        )
+        await self._runner.setup()
+        host, port = self._address
+        site = web.TCPSite(self._runner, host, port, ssl_context=self._security.server_context())
+        await site.start()
+        self._address = (host, self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening, cut what is still running, and store everything."""
+        self.faults.end_watches()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+        if self._core is not None:
+            await self._core.store.close()
+            self._core = None
+
+    def kubeconfig(self, namespace: str = "default") -> bytes:
+        """The administrator's kubeconfig."""
+        cluster: JSON = {"server": self.url}
+        context = {"cluster": self.name, "user": f"{self.name}-admin", "namespace": namespace}
+        config: JSON = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": self.name, "cluster": cluster}],
+            "users": [{"name": f"{self.name}-admin", "user": dict(self._security.credentials())}],
+            "contexts": [{"name": self.name, "context": context}],
+            "current-context": self.name,
+        }
+        return yaml.safe_dump(config, sort_keys=False).encode()
+
+    async def _compact(self) -> None:
+        await self.core.store.compact()
+
+
+def _bootstrap(core: Core) -> None:
+    """Make what every cluster has."""
+    type_ = core.registry.get("", "v1", "namespaces")
+    if type_ is None:
+        return
+    for name in _NAMESPACES:
+        if core.get(type_, Key("", name)) is None:
+            writes.create(core, type_, "", {"metadata": {"name": name}})

@@ -1,0 +1,278 @@
+"""The current objects in memory, the log behind them, and whoever watches them.
+
+Everything here runs on one event loop, so that a read never sees half of a write. Objects are
+kept as the bytes that are sent; only what selection and collection need is decoded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox.log import ChangeType, Log, Row
+
+
+class Owner(msgspec.Struct, rename="camel", frozen=True):
+    """The part of an owner reference that collection needs."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    block_owner_deletion: bool = False
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    owner_references: list[Owner] | None = None
+    finalizers: list[str] | None = None
+    deletion_timestamp: str | None = None
+
+
+class _Envelope(msgspec.Struct):
+    metadata: _Meta
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_dict = msgspec.json.Decoder(JSON).decode
+_NOTHING: dict[str, str] = {}
+
+
+class Record:
+    """One version of one object; ``raw`` is its JSON in the version it is stored in."""
+
+    __slots__ = ("_meta", "key", "raw", "rv")
+
+    def __init__(self, key: Key, rv: int, raw: bytes) -> None:
+        self.key = key
+        self.rv = rv
+        self.raw = raw
+        self._meta: _Meta | None = None
+
+    @property
+    def meta(self) -> _Meta:
+        """The metadata, decoded on first use."""
+        if self._meta is None:
+            self._meta = _decode_envelope(self.raw).metadata
+        return self._meta
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The object's labels."""
+        return self.meta.labels or _NOTHING
+
+    def to_dict(self) -> JSON:
+        """A private decoded copy."""
+        return _decode_dict(self.raw)
+
+
+class Change:
+    """One change, shared by all who watch; ``encoded`` keeps what was once made of it."""
+
+    __slots__ = ("collection", "encoded", "old", "record", "type")
+
+    def __init__(
+        self, collection: str, type_: ChangeType, record: Record, old: Record | None
+    ) -> None:
+        self.collection = collection
+        self.type = type_
+        self.record = record
+        self.old = old
+        self.encoded: dict[object, bytes] = {}
+
+    @property
+    def rv(self) -> int:
+        """The version that the change made."""
+        return self.record.rv
+
+
+class Collection:
+    """The current objects of one resource, in the order of namespace and name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.objects: dict[Key, Record] = {}
+        self._namespaces: dict[str, dict[str, Record]] = defaultdict(dict)
+        self._order: list[Key] | None = None
+        self.subscribers: set[Callable[[Change], None]] = set()
+
+    def get(self, key: Key) -> Record | None:
+        """The object, if it exists."""
+        return self.objects.get(key)
+
+    def put(self, record: Record) -> None:
+        """Make this the current version of its object."""
+        if record.key not in self.objects:
+            self._order = None
+        self.objects[record.key] = record
+        self._namespaces[record.key.namespace][record.key.name] = record
+
+    def remove(self, key: Key) -> None:
+        """Forget the object."""
+        del self.objects[key]
+        names = self._namespaces[key.namespace]
+        del names[key.name]
+        if not names:
+            del self._namespaces[key.namespace]
+        self._order = None
+
+    def list(self, namespace: str = "", after: Key | None = None) -> Iterator[Record]:
+        """The objects of a namespace, or all, in order; ``after`` skips up to that key."""
+        if namespace and after is None:
+            names = self._namespaces.get(namespace) or {}
+            return iter([names[name] for name in sorted(names)])
+        if self._order is None:
+            self._order = sorted(self.objects)
+        keys = self._order
+        if after is not None:
+            keys = keys[bisect.bisect_right(keys, after) :]
+        return (self.objects[key] for key in keys if not namespace or key.namespace == namespace)
+
+    def count(self, namespace: str = "") -> int:
+        """How many objects there are."""
+        if not namespace:
+            return len(self.objects)
+        return len(self._namespaces.get(namespace) or ())
+
+
+class Store:
+    """All collections, and the one counter of versions.
+
+    In a file, a change is published and answered once it is on disk; changes made while the disk
+    works share the next transaction.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self.rv = log.last()
+        self.published = self.rv
+        self.compacted = log.compacted()
+        self._collections: dict[str, Collection] = {}
+        self._observers: list[Callable[[Change], None]] = []
+        self._pending: list[Change] = []
+        self._flush: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
+        for row in log.state(self.rv):
+            key = Key(row.namespace, row.name)
+            self.collection(row.collection).put(Record(key, row.rv, row.body))
+
+    def collection(self, name: str) -> Collection:
+        """The collection of this name, made when new."""
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = Collection(name)
+        return found
+
+    def collections(self) -> list[Collection]:
+        """Every collection that was ever used."""
+        return list(self._collections.values())
+
+    def observe(self, observer: Callable[[Change], None]) -> None:
+        """Call ``observer`` with every change, in order, once it is published."""
+        self._observers.append(observer)
+
+    def put(self, collection: str, key: Key, body: JSON) -> Record:
+        """Store an object; its resourceVersion is set in ``body``."""
+        self.rv += 1
+        body["metadata"]["resourceVersion"] = str(self.rv)
+        record = Record(key, self.rv, msgspec.json.encode(body))
+        held = self.collection(collection)
+        old = held.get(key)
+        held.put(record)
+        self._append(Change(collection, "MODIFIED" if old else "ADDED", record, old))
+        return record
+
+    def remove(self, collection: str, key: Key, body: JSON | None = None) -> Record:
+        """Delete an object; ``body`` is its last state when that differs from what is stored."""
+        held = self.collection(collection)
+        old = held.objects[key]
+        last = body or old.to_dict()
+        self.rv += 1
+        last["metadata"]["resourceVersion"] = str(self.rv)
+        record = Record(key, self.rv, msgspec.json.encode(last))
+        held.remove(key)
+        self._append(Change(collection, "DELETED", record, old))
+        return record
+
+    def _append(self, change: Change) -> None:
+        if self._thread is None:
+            self.log.append([_row(change)])
+            self._publish(change)
+            return
+        self._pending.append(change)
+        if self._flush is None:
+            self._flush = asyncio.get_running_loop().create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._pending:
+                batch, self._pending = self._pending, []
+                rows = [_row(change) for change in batch]
+                await asyncio.get_running_loop().run_in_executor(
+                    self._thread, self.log.append, rows
+                )
+                for change in batch:
+                    self._publish(change)
+        finally:
+            self._flush = None
+
+    def _publish(self, change: Change) -> None:
+        self.published = change.rv
+        for subscriber in tuple(self.collection(change.collection).subscribers):
+            subscriber(change)
+        for observer in self._observers:
+            observer(change)
+
+    async def settle(self, rv: int | None = None) -> None:
+        """Return once every change up to ``rv`` (or made until now) is stored and published."""
+        wanted = self.rv if rv is None else rv
+        while self.published < wanted and self._flush is not None:
+            await asyncio.shield(self._flush)
+
+    def history(self, collection: str, after: int, until: int) -> Iterator[Change]:
+        """The published changes of a collection in (after, until] out of the log."""
+        for row in self.log.changes(collection, after, until):
+            previous = self.log.before(row) if row.type != "ADDED" else None
+            old = _record(previous) if previous else None
+            yield Change(collection, row.type, _record(row), old)
+
+    def state(self, collection: str, rv: int) -> list[Record]:
+        """The objects that a collection had at ``rv``, in order."""
+        records = [_record(row) for row in self.log.state(rv, collection)]
+        return sorted(records, key=lambda record: record.key)
+
+    async def compact(self, rv: int | None = None) -> None:
+        """Forget history up to ``rv``, by default all of it."""
+        await self.settle()
+        self.compacted = self.published if rv is None else min(rv, self.published)
+        self.log.compact(self.compacted)
+
+    async def close(self) -> None:
+        """Store what is pending and release the file."""
+        await self.settle()
+        if self._thread is not None:
+            self._thread.shutdown()
+        self.log.close()
+
+
+def _row(change: Change) -> Row:
+    record = change.record
+    return Row(
+        record.rv,
+        change.collection,
+        record.key.namespace,
+        record.key.name,
+        change.type,
+        record.raw,
+    )
+
+
+def _record(row: Row) -> Record:
+    return Record(Key(row.namespace, row.name), row.rv, row.body)

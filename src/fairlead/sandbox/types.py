@@ -1,0 +1,168 @@
+"""What the server knows about one resource of one API version."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import Resource
+from fairlead.sandbox import metadata
+from fairlead.sandbox.errors import GroupResource
+from fairlead.sandbox.schema.errors import FieldError
+from fairlead.sandbox.store import Record
+
+
+ALL_VERBS = (
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+)
+
+
+class Strategy:
+    """How objects of a kind are made, changed and checked; kinds override what differs."""
+
+    generation = False
+    """Whether metadata.generation counts changes of what is not status or metadata."""
+    status = False
+    """Whether status is written through its subresource alone."""
+    unconditional_update = True
+    """Whether an update may come without a resourceVersion."""
+    selectable_fields: Sequence[str] = ()
+    """Field selectors beyond metadata.name and metadata.namespace."""
+    name_rule: metadata.NameRule = staticmethod(metadata.subdomain_name)
+
+    def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Write defaults into an update."""
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """What is wrong with the body; ``old`` is None for a new object."""
+        return []
+
+    def prepare_delete(self, body: JSON) -> None:
+        """Note in the body that its deletion was asked for, just before it is stamped."""
+
+    def held(self, body: JSON) -> bool:
+        """Whether something keeps a deleted object from going."""
+        return bool(body["metadata"].get("finalizers"))
+
+    def field(self, body: JSON, path: str) -> str:
+        """The text of a selectable field, "" when it is not set."""
+        value: Any = body
+        for name in path.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return "" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a Table; ``cell`` reads its value out of the object."""
+
+    name: str
+    cell: Callable[[JSON], Any]
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+    def definition(self) -> JSON:
+        """``metav1.TableColumnDefinition``."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Where a kind keeps what its scale subresource shows, as paths of member names."""
+
+    spec: tuple[str, ...]
+    status: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+    is_object: bool = True
+    """Whether the selector is a LabelSelector object, not a string."""
+
+
+@dataclass(frozen=True)
+class ResourceType:
+    """One resource of one served API version."""
+
+    resource: Resource
+    singular: str
+    collection: str
+    """Where its objects are stored; all versions of a resource share one."""
+    strategy: Strategy
+    list_kind: str = ""
+    short_names: Sequence[str] = ()
+    categories: Sequence[str] = ()
+    verbs: Sequence[str] = ALL_VERBS
+    subresources: Sequence[str] = ()
+    columns: Sequence[Column] = ()
+    scale: Scale | None = None
+    custom: bool = False
+    accepts_create: bool = True
+    """False while the CRD is being deleted."""
+    warning: str = ""
+    """Sent with every answer of a deprecated version."""
+    stored_as: str = ""
+    """The apiVersion of stored objects; "" when it is the resource's own."""
+    encode: Callable[[JSON], JSON] | None = None
+    """From the stored form to this version's, where apiVersion is not all that differs."""
+    decode: Callable[[JSON], JSON] | None = None
+    """The way back."""
+    _prefix: bytes = field(init=False, default=b"")
+
+    def __post_init__(self) -> None:
+        prefix = b'{"apiVersion":' + msgspec.json.encode(self.resource.api_version) + b","
+        object.__setattr__(self, "_prefix", prefix)
+
+    @property
+    def group_resource(self) -> GroupResource:
+        """How errors name it."""
+        return GroupResource(self.resource.group, self.resource.plural)
+
+    @property
+    def storage_version(self) -> str:
+        """The apiVersion that stored objects carry."""
+        return self.stored_as or self.resource.api_version
+
+    def served(self, record: Record) -> bytes:
+        """The object's JSON in this version."""
+        raw = record.raw
+        if raw.startswith(self._prefix):
+            return raw
+        if self.encode is not None:
+            return msgspec.json.encode(self.encode(record.to_dict()))
+        return self._prefix + raw[raw.index(b",") + 1 :]
+
+    def to_dict(self, record: Record) -> JSON:
+        """The object's body in this version, a private copy."""
+        return msgspec.json.decode(self.served(record), type=JSON)
+
+    def record(self, key: Key, body: JSON) -> Record:
+        """A record that is not stored, as a dry run answers with."""
+        version = body["metadata"].get("resourceVersion", "")
+        return Record(key, int(version or 0), msgspec.json.encode(self.stored(body)))
+
+    def stored(self, body: JSON) -> JSON:
+        """The form in which a body of this version is stored; apiVersion and kind come first."""
+        if self.decode is not None:
+            body = self.decode(body)
+        rest = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
+        return {"apiVersion": self.storage_version, "kind": body["kind"], **rest}
