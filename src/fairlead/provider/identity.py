@@ -1,0 +1,96 @@
+"""The cluster namespace of a consumer, found by its identity (reference/kube-bind.md, 3.3)."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import (
+    ANNOTATION_AUTHOR,
+    ANNOTATION_IDENTITY,
+    ANNOTATION_LEGACY_IDENTITY,
+    cluster_namespace,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.client import AlreadyExists, Client
+from fairlead.runtime import commit
+
+
+class InviteError(Exception):
+    """An invitation that cannot be given; says why and what to do."""
+
+
+async def ensure_cluster_namespace(
+    client: Client, *, identity: str, author: str, prefix: str
+) -> Object:
+    """The namespace whose annotation has the identity, or a new one named by its hash.
+
+    Raises:
+        InviteError: the identity is another author's, or its namespace cannot be used.
+        ApiError: the server refused.
+    """
+    namespace = await _find(client, identity)
+    if namespace is None:
+        namespace = await _create(client, identity, author, prefix)
+    owner = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
+    if owner != author:
+        raise InviteError(
+            f"identity {identity} belongs to {_named(owner)}, not to {_named(author)}: choose "
+            "another identity, or invite it as that author"
+        )
+    if namespace.meta.deleting:
+        raise InviteError(
+            f"namespace {namespace.meta.name} of {identity} is being deleted: try again when it "
+            "is gone"
+        )
+    return await _migrated(client, namespace, identity)
+
+
+def identity_of(namespace: Object) -> str:
+    """The consumer identity that a namespace was made for; "" for any other namespace."""
+    annotations = namespace.meta.annotations
+    return annotations.get(ANNOTATION_IDENTITY) or annotations.get(ANNOTATION_LEGACY_IDENTITY, "")
+
+
+async def _find(client: Client, identity: str) -> Object | None:
+    listed = await client.list(NAMESPACES)
+    found = [namespace for namespace in listed.items if identity_of(namespace) == identity]
+    if len(found) > 1:
+        names = ", ".join(sorted(namespace.meta.name for namespace in found))
+        raise InviteError(
+            f"identity {identity} has several namespaces ({names}): delete all but one"
+        )
+    return found[0] if found else None
+
+
+async def _create(client: Client, identity: str, author: str, prefix: str) -> Object:
+    name = cluster_namespace(identity, prefix)
+    annotations = {ANNOTATION_IDENTITY: identity}
+    if author:
+        annotations[ANNOTATION_AUTHOR] = author
+    body: JSON = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "annotations": annotations},
+    }
+    try:
+        return await client.create(NAMESPACES, body)
+    except AlreadyExists:
+        namespace = await client.get(NAMESPACES, name)
+    if identity_of(namespace) != identity:
+        raise InviteError(
+            f"namespace {name} exists and was not made for identity {identity}: choose another "
+            "identity or another namespace prefix"
+        )
+    return namespace
+
+
+async def _migrated(client: Client, namespace: Object, identity: str) -> Object:
+    """The namespace with the annotation of today, where it has that of the first versions."""
+    body = namespace.to_dict()
+    annotations: JSON = body["metadata"].setdefault("annotations", {})
+    annotations[ANNOTATION_IDENTITY] = identity
+    annotations.pop(ANNOTATION_LEGACY_IDENTITY, None)
+    return await commit(client, NAMESPACES, namespace, body)
+
+
+def _named(author: str) -> str:
+    return f"author {author}" if author else "no author"
