@@ -99,7 +99,7 @@ def _rule(rule: JSON, type_: Type, schema: JSON) -> Rules:
         if program.transition and old is None:
             return
         name = schema.get("type") or type_name(value)
-        at = f"{path}{where}".removeprefix(".")
+        at = f"{path}{where}".removeprefix(".") or "<nil>"
         try:
             if program.run(value, old) is not True:
                 errors.append(report(at, name, message(value, old) or failed))

@@ -200,8 +200,7 @@ def _overloaded(node: Node, args: list[Typed], overloads: list[Function]) -> Typ
                 return one.run(*values)
         raise CelError("no such overload")
 
-    gives = {one.gives for one in fitting} if len(fitting) == 1 else set()
-    return Typed(gives.pop() if gives else _common(fitting), dispatch)
+    return Typed(_common(fitting), dispatch)
 
 
 def _common(functions: list[Function]) -> Type:
