@@ -1,0 +1,93 @@
+"""What both Service Binding APIs share: conditions, reasons, annotations and finalizers.
+
+The names are those of the Service Binding specification 1.1 and of Service Binding Operator 1.4.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+
+
+COLLECTION_READY = "CollectionReady"
+INJECTION_READY = "InjectionReady"
+READY = "Ready"
+SERVICE_AVAILABLE = "ServiceAvailable"
+
+DATA_COLLECTED = "DataCollected"
+ERROR_READING_SERVICES = "ErrorReadingServices"
+ERROR_READING_CRD = "ErrorReadingCRD"
+ERROR_READING_BINDING = "ErrorReadingBinding"
+ERROR_READING_SECRET = "ErrorReadingSecret"  # noqa: S105
+INVALID_ANNOTATION = "InvalidAnnotation"
+VALUE_NOT_FOUND = "ValueNotFound"
+DATA_NOT_MAP = "DataNotMap"
+NAMING_STRATEGY_ERROR = "NamingStrategyError"
+APPLICATION_UPDATED = "ApplicationUpdated"
+APPLICATION_NOT_FOUND = "ApplicationNotFound"
+EMPTY_APPLICATION = "EmptyApplication"
+NO_BINDING_DATA = "NoBindingData"
+REQUIRED_BINDING_NOT_FOUND = "RequiredBindingNotFound"
+ERROR = "Error"
+APPLICATIONS_BOUND = "ApplicationsBound"
+PROCESSING_ERROR = "ProcessingError"
+APPLICATION_UPDATE_ERROR = "ApplicationUpdateError"
+ERROR_PERSISTING_SECRET = "ErrorPersistingSecret"  # noqa: S105
+INVALID_SPEC = "InvalidSpec"
+RESOLVED_BINDING_SECRET = "ResolvedBindingSecret"  # noqa: S105
+SERVICE_NOT_FOUND = "ServiceNotFound"
+SERVICE_MISSING_BINDING = "ServiceMissingBinding"
+SERVICE_FORBIDDEN = "ServiceForbidden"
+
+REQUESTER_ANNOTATION = "servicebinding.io/requester"
+"""JSON of the admission UserInfo of the binding's last editor."""
+
+MAPPING_ANNOTATION = "servicebinding.io/mapping"
+"""JSON of the workload mapping that was in force when the binding was projected."""
+
+PROVISIONED_SERVICE = "servicebinding.io/provisioned-service"
+"""Annotation (operator) or label (specification) of a CRD; "true" promises status.binding.name."""
+
+CONTROLLER_LABEL = "servicebinding.io/controller"
+"""Label of ClusterRoles whose rules the binding controller's role aggregates."""
+
+DEFINITION_ANNOTATION = "service.binding"
+ROOT_VARIABLE = "SERVICE_BINDING_ROOT"
+DEFAULT_ROOT = "/bindings"
+
+BindingName = Annotated[
+    str,
+    msgspec.Meta(
+        description="Name of the binding's directory; the object's own name by default.",
+        pattern=r"^[a-z0-9\-\.]*$",
+        max_length=253,
+    ),
+]
+
+
+class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One of ``metav1.LabelSelector``'s matchExpressions."""
+
+    key: str
+    operator: str
+    values: list[str] = []
+
+
+class LabelSelector(msgspec.Struct, rename="camel", omit_defaults=True):
+    """``metav1.LabelSelector``: all of its parts must hold; an empty one selects everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+AtomicLabelSelector = Annotated[
+    LabelSelector | None, msgspec.Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
+]
+
+Conditions = Annotated[
+    list[Condition],
+    msgspec.Meta(description="How collecting the binding's data and projecting it stand."),
+]

@@ -1,0 +1,85 @@
+"""``ClusterWorkloadResourceMapping``: where a kind of workload keeps its containers and volumes.
+
+Service Binding specification 1.1, "Workload Resource Mapping". Defaults are per field: a mapping
+without containers has those of a PodSpecable workload.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from fairlead.api.crd import AGE, Version, build_crd
+from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.resource import Resource
+
+
+CLUSTERWORKLOADRESOURCEMAPPINGS = Resource(
+    "servicebinding.io",
+    "v1",
+    "clusterworkloadresourcemappings",
+    "ClusterWorkloadResourceMapping",
+    namespaced=False,
+)
+
+FixedPath = Annotated[str, msgspec.Meta(description="A JSONPath of field steps alone.")]
+
+
+class MappingContainer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """One kind of container-like fragment; the fixed paths are relative to each fragment."""
+
+    path: Annotated[str, msgspec.Meta(description="JSONPath of the container-like fragments.")]
+    name: FixedPath = ""
+    env: FixedPath = ""
+    volume_mounts: FixedPath = ""
+
+
+class MappingTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The mapping of one version of the workload's resource; ``*`` is any version not listed."""
+
+    version: str
+    annotations: FixedPath = ""
+    containers: list[MappingContainer] = []
+    volumes: FixedPath = ""
+
+
+class MappingSpec(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One template per version."""
+
+    versions: list[MappingTemplate] = []
+
+
+class ClusterWorkloadResourceMapping(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Maps a workload that is not PodSpecable; named ``<plural>.<group>`` of the workload."""
+
+    api_version: str = CLUSTERWORKLOADRESOURCEMAPPINGS.api_version
+    kind: str = CLUSTERWORKLOADRESOURCEMAPPINGS.kind
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: MappingSpec = msgspec.field(default_factory=MappingSpec)
+
+
+def mapping_name(resource: Resource) -> str:
+    """The name of the mapping for a workload's resource; core kinds have no group to name."""
+    return resource.group_resource
+
+
+def mapping_crd() -> JSON:
+    """The CRD of ClusterWorkloadResourceMapping."""
+    type_ = ClusterWorkloadResourceMapping
+    return build_crd(
+        CLUSTERWORKLOADRESOURCEMAPPINGS,
+        [
+            Version("v1", type_, status=False, columns=(AGE,)),
+            Version("v1beta1", type_, storage=False, status=False, columns=(AGE,)),
+            Version(
+                "v1alpha3",
+                type_,
+                storage=False,
+                status=False,
+                columns=(AGE,),
+                deprecated=True,
+                deprecation_warning="servicebinding.io/v1alpha3 is deprecated, use v1",
+            ),
+        ],
+    )

@@ -1,0 +1,105 @@
+"""The context of binding.operators.coreos.com bindings."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.servicebinding_coreos import BindingPath, CoreosService, CoreosServiceBinding
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
+from fairlead.binding.reads import Lookup, Snapshot
+from fairlead.binding.service import ServiceReference, WorkloadReference
+
+
+class CoreosContext(BaseContext):
+    """One binding.operators.coreos.com ServiceBinding in one pass.
+
+    Services of other namespaces are read with the controller's own rights unless an admission
+    webhook records who asked for them, so they are refused unless ``cross_namespace`` is set.
+
+    Raises:
+        InvalidBinding: the spec contradicts itself, or refers where it may not.
+        msgspec.ValidationError: the object does not fit its type.
+    """
+
+    def __init__(
+        self, binding: Object, snapshot: Snapshot, *, cross_namespace: bool = False
+    ) -> None:
+        super().__init__(binding, snapshot)
+        self._parsed = binding.decode(CoreosServiceBinding)
+        spec = self._parsed.spec
+        if not self.meta.deleting:
+            self._validate(cross_namespace=cross_namespace)
+        self.bind_as_files = spec.bind_as_files
+        self.naming_strategy = spec.naming_strategy or (
+            "none" if spec.bind_as_files else "uppercase"
+        )
+        self.mappings = list({item.name: item.value for item in spec.mappings}.items())
+        self.detect_owned = spec.detect_binding_resources
+
+    def _validate(self, *, cross_namespace: bool) -> None:
+        spec = self._parsed.spec
+        if spec.application.name and spec.application.label_selector is not None:
+            raise InvalidBinding(
+                "name and selector MUST NOT be defined in the application reference: "
+                "remove spec.application.name or spec.application.labelSelector"
+            )
+        if self.spec_name() in {".", ".."}:
+            raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")
+        for position, service in enumerate(spec.services):
+            foreign = self._namespace(service) != self.meta.namespace
+            if foreign and not cross_namespace:
+                raise InvalidBinding(
+                    f"spec.services[{position}].namespace is not the binding's own: services "
+                    "of other namespaces are off, since their Secrets would be read with the "
+                    "controller's rights; the controller's --cross-namespace allows them"
+                )
+
+    def _namespace(self, service: CoreosService) -> str:
+        return self.meta.namespace if service.namespace is None else service.namespace
+
+    def spec_name(self) -> str:
+        """``spec.name``."""
+        return self._parsed.spec.name
+
+    def service_references(self) -> list[ServiceReference]:
+        """Each of ``spec.services``."""
+        return [
+            ServiceReference(
+                lookup=Lookup(
+                    service.group, service.version, kind=service.kind, plural=service.resource
+                ),
+                namespace=self._namespace(service),
+                name=service.name,
+                id=service.id or "",
+                place=f"spec.services[{position}]",
+            )
+            for position, service in enumerate(self._parsed.spec.services)
+        ]
+
+    def workload_reference(self) -> WorkloadReference:
+        """``spec.application``."""
+        application = self._parsed.spec.application
+        path = application.binding_path or BindingPath()
+        return WorkloadReference(
+            lookup=Lookup(
+                application.group,
+                application.version,
+                kind=application.kind,
+                plural=application.resource,
+            ),
+            name=application.name,
+            selector=selector_dict(application.label_selector),
+            containers_path=path.containers_path,
+            secret_path=path.secret_path,
+        )
+
+    @property
+    def former_secret(self) -> str:
+        """``status.secret``."""
+        return self._parsed.status.secret if self._parsed.status else ""
+
+    def status(self, now: str) -> JSON:
+        """Conditions and the projected Secret, which is there even if it is ""."""
+        result = dict(self.status_before)
+        result["conditions"] = self.conditions(now)
+        result["secret"] = self.secret or self.former_secret
+        return result

@@ -1,0 +1,119 @@
+"""The seam: all that a handler may read, and all that it may decide.
+
+Handlers speak to nothing else. Another kind of binding, or another place to bind in, is another
+context; the handlers stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from fairlead.api.conditions import ConditionStatus
+from fairlead.api.meta import JSON
+from fairlead.binding.flow import Flow
+from fairlead.binding.items import Item, SecretSource
+from fairlead.binding.service import Service
+from fairlead.binding.traces import Traces
+from fairlead.binding.workload import Workload
+
+
+class Context(Protocol):
+    """One binding in one pass. Methods that read raise ReadError, or Need on their way out."""
+
+    flow: Flow
+
+    @property
+    def binding_name(self) -> str:
+        """The directory of the binding below the binding root."""
+
+    @property
+    def volume_name(self) -> str:
+        """The name of the projected volume."""
+
+    @property
+    def former_secret(self) -> str:
+        """The Secret that an earlier pass projected, "" when none did."""
+
+    @property
+    def secret(self) -> str:
+        """The Secret to project, once :meth:`persist_secret` decided it."""
+
+    @property
+    def traces(self) -> Traces:
+        """How to tell what earlier passes projected."""
+
+    @property
+    def spec_changed(self) -> bool:
+        """Whether the binding may have been projected otherwise than its spec now says."""
+
+    @property
+    def unbind_requested(self) -> bool:
+        """Whether projections have to go, in this pass at least."""
+
+    @property
+    def bind_as_files(self) -> bool:
+        """Files when true, all entries as environment variables when false."""
+
+    @property
+    def env_bindings(self) -> Sequence[tuple[str, str]]:
+        """Single entries as environment variables: (variable, entry)."""
+
+    @property
+    def container_names(self) -> Sequence[str]:
+        """The containers to bind; none means all."""
+
+    @property
+    def naming_strategy(self) -> str:
+        """The naming strategy in force: a predefined one's name, or a template."""
+
+    @property
+    def mappings(self) -> Sequence[tuple[str, str]]:
+        """Extra entries: (name, template)."""
+
+    def services(self) -> list[Service]:
+        """The backing services."""
+
+    def crd(self, service: Service) -> JSON | None:
+        """The CustomResourceDefinition of a service's kind, None when it has none."""
+
+    def owned_resources(self, service: Service) -> list[JSON]:
+        """ConfigMaps, Secrets, Services and Routes that the service owns, if they are wanted."""
+
+    def read_secret(self, namespace: str, name: str) -> JSON:
+        """A Secret."""
+
+    def read_config_map(self, namespace: str, name: str) -> JSON:
+        """A ConfigMap."""
+
+    def workloads(self) -> list[Workload]:
+        """The workloads that the binding selects; MappingError when their mapping is broken."""
+
+    def leftovers(self) -> list[Workload]:
+        """Workloads that are projected into but not selected any more."""
+
+    def add_source(self, source: SecretSource) -> None:
+        """Add the entries of an existing Secret."""
+
+    def add_item(self, item: Item) -> None:
+        """Add an entry."""
+
+    def items(self) -> list[Item]:
+        """All entries, in the order in which later ones win."""
+
+    def persist_secret(self) -> None:
+        """Decide which Secret is projected and what it contains; ValueError when it cannot be."""
+
+    def drop_mapping_annotation(self) -> bool:
+        """Remove the annotation of the superseded mapping; whether there was one."""
+
+    def set_condition(
+        self, type_: str, status: ConditionStatus, reason: str, message: str = ""
+    ) -> None:
+        """Set a condition in this pass."""
+
+    def close(self) -> None:
+        """Settle the Ready condition; always the last call."""
+
+    def template_data(self) -> Mapping[str, Any]:
+        """What templates of mappings see: services by id, then items by name."""

@@ -1,0 +1,221 @@
+"""Reading for a context: every read is named, checked against the requester, and explained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any
+
+from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.resource import (
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    SECRETS,
+    SERVICES,
+    Resource,
+)
+from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.servicebinding_common import MAPPING_ANNOTATION, REQUESTER_ANNOTATION
+from fairlead.api.servicebinding_mapping import (
+    CLUSTERWORKLOADRESOURCEMAPPINGS,
+    MappingSpec,
+    mapping_name,
+)
+from fairlead.binding.reads import Failure, Get, ListAll, Lookup, ReadError, Review, Snapshot
+from fairlead.binding.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.templates import MappingError, Template, build_template, parse_mapping
+from fairlead.binding.traces import Traces
+from fairlead.binding.workload import Workload
+
+
+ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
+NO_WORKLOADS = "cannot find application resources for the given reference"
+
+
+class Reader:
+    """Reads of one pass, on behalf of whoever edited the binding last, where that is known."""
+
+    def __init__(self, snapshot: Snapshot, binding: ObjectMeta) -> None:
+        self.snapshot = snapshot
+        self.binding = binding
+        annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
+        self._requester = None if binding.deleting else _requester(annotation)
+
+    def service(self, reference: ServiceReference) -> Service:
+        """A service; ReadError says what is wrong with it."""
+        resource = self.snapshot.lookup(reference.lookup)
+        place = f"service {reference.name} in namespace {reference.namespace}"
+        self._check("get", resource, reference.namespace, reference.name, f"cannot read {place}")
+        read = Get(resource, reference.namespace, reference.name)
+        return Service(self.snapshot.get(read), resource, reference.id)
+
+    def secret(self, namespace: str, name: str) -> JSON:
+        """A Secret; ReadError says what is wrong with it."""
+        refusal = f"cannot read secret {name} in namespace {namespace}"
+        self._check("get", SECRETS, namespace, name, refusal)
+        return self.snapshot.get(Get(SECRETS, namespace, name)).to_dict()
+
+    def config_map(self, namespace: str, name: str) -> JSON:
+        """A ConfigMap; ReadError says what is wrong with it."""
+        refusal = f"cannot read configmap {name} in namespace {namespace}"
+        self._check("get", CONFIGMAPS, namespace, name, refusal)
+        return self.snapshot.get(Get(CONFIGMAPS, namespace, name)).to_dict()
+
+    def crd(self, resource: Resource) -> JSON | None:
+        """The CRD of a resource; None for built-in ones and when it is not there."""
+        if not resource.group:
+            return None
+        try:
+            read = Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
+            return self.snapshot.get(read).to_dict()
+        except ReadError as error:
+            if error.failure.code == "NotFound":
+                return None
+            raise
+
+    def owned(self, service: Service) -> list[JSON]:
+        """What is owned by the service in its namespace; kinds that are not served are none."""
+        result: list[JSON] = []
+        for resource in (CONFIGMAPS, SECRETS, SERVICES, ROUTES):
+            try:
+                found = self.snapshot.list(ListAll(resource, service.namespace))
+            except ReadError as error:
+                if error.failure.code in {"NotFound", "NoMatch"}:
+                    continue
+                raise
+            result += [
+                {"kind": resource.kind, **item.to_dict()}
+                for item in found
+                if item.meta.owned_by(service.meta.uid)
+            ]
+        return result
+
+    def workloads(self, reference: WorkloadReference) -> list[Workload]:
+        """The workloads of a reference; none when it has neither name nor selector.
+
+        Raises:
+            ReadError: they cannot be read, or none is there.
+            MappingError: their mapping cannot be used.
+        """
+        if not reference.name and reference.selector is None:
+            return []
+        resource = self.snapshot.lookup(reference.lookup)
+        template = self._template(resource, reference)
+        if reference.selector is None:
+            found = [self._by_name(resource, reference.name)]
+        else:
+            found = self._by_selector(resource, reference.selector)
+        namespace = self.binding.namespace
+        for item in found:
+            refusal = (
+                f"cannot update application resource {item.meta.name} in namespace {namespace}"
+            )
+            self._check("update", resource, namespace, item.meta.name, refusal)
+        return [
+            Workload(item, resource, template, secret_path=reference.secret_path) for item in found
+        ]
+
+    def leftovers(
+        self, reference: WorkloadReference, selected: Collection[Workload], traces: Traces
+    ) -> list[Workload]:
+        """Workloads of the same kind that are not selected but show traces of the binding."""
+        if not reference.name and reference.selector is None:
+            return []
+        resource = self.snapshot.lookup(reference.lookup)
+        try:
+            everything = self.snapshot.list(ListAll(resource, self.binding.namespace, True))
+        except ReadError:
+            if reference.selector is not None:
+                raise
+            return []
+        names = {workload.original.meta.name for workload in selected}
+        template = self._template(resource, reference)
+        candidates = [
+            Workload(item, resource, template, matched=False)
+            for item in everything
+            if item.meta.name not in names and not item.meta.deleting
+        ]
+        return [workload for workload in candidates if traces.on(workload)]
+
+    def _by_name(self, resource: Resource, name: str) -> Any:
+        namespace = self.binding.namespace
+        refusal = f"cannot read application {name} in namespace {namespace}"
+        self._check("get", resource, namespace, name, refusal)
+        try:
+            return self.snapshot.get(Get(resource, namespace, name, spec_only=True))
+        except ReadError as error:
+            if error.failure.code != "NotFound":
+                raise
+            raise _failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
+
+    def _by_selector(self, resource: Resource, selector: JSON) -> list[Any]:
+        namespace = self.binding.namespace
+        refusal = f"cannot read application in namespace {namespace}"
+        self._check("list", resource, namespace, "", refusal)
+        try:
+            matcher = LabelSelector.from_dict(selector)
+        except SelectorError as error:
+            raise _failure("NoMatch", f"the workload's label selector is wrong: {error}") from None
+        everything = self.snapshot.list(ListAll(resource, namespace, spec_only=True))
+        found = [item for item in everything if matcher.matches(item.meta.labels)]
+        if not found:
+            raise _failure("NotFound", NO_WORKLOADS)
+        return found
+
+    def _template(self, resource: Resource, reference: WorkloadReference) -> Template:
+        return build_template(
+            self._mapping(resource), resource.version, containers_path=reference.containers_path
+        )
+
+    def _mapping(self, resource: Resource) -> MappingSpec:
+        """The superseded mapping while it is on the binding, else the one in the cluster."""
+        if MAPPING_ANNOTATION in self.binding.annotations:
+            return _old_mapping(self.binding.annotations[MAPPING_ANNOTATION])
+        name = mapping_name(resource)
+        refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
+        self._check("get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal)
+        try:
+            read = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True)
+            return parse_mapping(self.snapshot.get(read).to_dict())
+        except ReadError as error:
+            if error.failure.code == "NotFound":
+                return MappingSpec()
+            raise
+
+    def _check(
+        self, verb: str, resource: Resource, namespace: str, name: str, refusal: str
+    ) -> None:
+        if self._requester is None:
+            return
+        user, groups = self._requester
+        if not self.snapshot.review(Review(user, groups, verb, resource, namespace, name)):
+            raise _failure("Denied", refusal)
+
+
+def lookup_of(api_version: str, kind: str) -> Lookup:
+    """The lookup for an apiVersion and a kind."""
+    group, _, version = api_version.rpartition("/")
+    return Lookup(group, version, kind=kind)
+
+
+def _failure(code: Any, message: str) -> ReadError:
+    return ReadError(Failure(code, message))
+
+
+def _requester(annotation: str) -> tuple[str, tuple[str, ...]] | None:
+    """User and groups of the annotation; None, which allows everything, when it says nothing."""
+    try:
+        info = json.loads(annotation)
+        return str(info["username"]), tuple(str(group) for group in info.get("groups") or ())
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _old_mapping(annotation: str) -> MappingSpec:
+    try:
+        mapping = json.loads(annotation)
+    except ValueError:
+        raise MappingError("annotation servicebinding.io/mapping is not JSON") from None
+    if not isinstance(mapping, dict):
+        raise MappingError("annotation servicebinding.io/mapping is not an object")
+    return parse_mapping(mapping)

@@ -1,0 +1,135 @@
+"""The context of servicebinding.io bindings."""
+
+from __future__ import annotations
+
+import re
+
+from fairlead.api.conditions import ConditionStatus
+from fairlead.api.meta import JSON, Object
+from fairlead.api.servicebinding import ServiceBinding
+from fairlead.api.servicebinding_common import (
+    COLLECTION_READY,
+    ERROR_READING_SECRET,
+    ERROR_READING_SERVICES,
+    RESOLVED_BINDING_SECRET,
+    SERVICE_AVAILABLE,
+    SERVICE_FORBIDDEN,
+    SERVICE_MISSING_BINDING,
+    SERVICE_NOT_FOUND,
+)
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
+from fairlead.binding.contexts.reader import lookup_of
+from fairlead.binding.items import Item
+from fairlead.binding.reads import Snapshot
+from fairlead.binding.service import ServiceReference, WorkloadReference
+
+
+_NAME = re.compile(r"[a-z0-9.-]{1,253}")
+_UNAVAILABLE = {
+    "NotFound": SERVICE_NOT_FOUND,
+    "NoMatch": SERVICE_NOT_FOUND,
+    "Forbidden": SERVICE_FORBIDDEN,
+    "Denied": SERVICE_FORBIDDEN,
+}
+
+
+class SpecContext(BaseContext):
+    """One servicebinding.io ServiceBinding in one pass.
+
+    Raises:
+        InvalidBinding: the spec contradicts itself.
+        msgspec.ValidationError: the object does not fit its type.
+    """
+
+    def __init__(self, binding: Object, snapshot: Snapshot) -> None:
+        super().__init__(binding, snapshot)
+        self._parsed = binding.decode(ServiceBinding)
+        spec = self._parsed.spec
+        if not self.meta.deleting:
+            _validate(self._parsed)
+        self.env_bindings = list({item.name: item.key for item in spec.env}.items())
+        overrides = (("type", spec.type), ("provider", spec.provider))
+        self.overrides = [Item(name, value) for name, value in overrides if value]
+
+    def spec_name(self) -> str:
+        """``spec.name``."""
+        return self._parsed.spec.name
+
+    def service_references(self) -> list[ServiceReference]:
+        """The one service, in the binding's own namespace."""
+        service = self._parsed.spec.service
+        lookup = lookup_of(service.api_version, service.kind)
+        return [ServiceReference(lookup, self.meta.namespace, service.name)]
+
+    def workload_reference(self) -> WorkloadReference:
+        """``spec.workload``."""
+        workload = self._parsed.spec.workload
+        return WorkloadReference(
+            lookup=lookup_of(workload.api_version, workload.kind),
+            name=workload.name,
+            selector=selector_dict(workload.selector),
+            containers=tuple(workload.containers),
+        )
+
+    @property
+    def former_secret(self) -> str:
+        """``status.binding.name``."""
+        status = self._parsed.status
+        return status.binding.name if status and status.binding else ""
+
+    @property
+    def spec_changed(self) -> bool:
+        """True unless the last pass saw this generation and ended Ready."""
+        status = self._parsed.status
+        seen = status.observed_generation if status else 0
+        return seen != self.meta.generation or super().spec_changed
+
+    def close(self) -> None:
+        """Settle ServiceAvailable too (specification 1.1: it must be there)."""
+        super().close()
+        if self.unbind_requested:
+            return
+        failure = self.reader_failure
+        collected = self.get_condition(COLLECTION_READY)
+        if collected and collected.status == "False":
+            reason = collected.reason
+            if reason == ERROR_READING_SERVICES and failure:
+                reason = _UNAVAILABLE.get(failure, reason)
+            if reason in {ERROR_READING_SECRET, ERROR_READING_SERVICES, *_UNAVAILABLE.values()}:
+                self._available("False", reason, collected.message)
+        elif collected and not self.has_sources:
+            service = self.services()[0]
+            text = f"{service} has no Secret in .status.binding.name yet"
+            self._available("Unknown", SERVICE_MISSING_BINDING, text)
+        elif collected:
+            self._available("True", RESOLVED_BINDING_SECRET)
+
+    def _available(self, status: ConditionStatus, reason: str, message: str = "") -> None:
+        self.set_condition(SERVICE_AVAILABLE, status, reason, message)
+
+    def status(self, now: str) -> JSON:
+        """Conditions, the projected Secret, and the generation they are about."""
+        result = dict(self.status_before)
+        if self.meta.generation:
+            result["observedGeneration"] = self.meta.generation
+        result["conditions"] = self.conditions(now)
+        if self.secret:
+            result["binding"] = {"name": self.secret}
+        return result
+
+
+def _validate(binding: ServiceBinding) -> None:
+    spec, workload = binding.spec, binding.spec.workload
+    if workload.name and workload.selector is not None:
+        raise InvalidBinding(
+            "name and selector MUST NOT be defined in the application reference: "
+            "remove spec.workload.name or spec.workload.selector"
+        )
+    if not workload.name and workload.selector is None:
+        raise InvalidBinding(
+            "spec.workload selects nothing: set spec.workload.name or spec.workload.selector"
+        )
+    if spec.name and (not _NAME.fullmatch(spec.name) or spec.name in {".", ".."}):
+        raise InvalidBinding(
+            "spec.name becomes a directory: use lower case letters, digits, '-' and '.'"
+        )

@@ -1,0 +1,240 @@
+"""Binding definitions: annotations that say what of a service is bound, and under which name.
+
+The grammar is that of the Secret Generation extension as Service Binding Operator reads it:
+``service.binding(/<name>)?: <constant>`` or ``path=<template>(,option=value)*``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding_common import DEFINITION_ANNOTATION
+from fairlead.binding.gotext import go_text
+from fairlead.binding.items import decode_data
+from fairlead.binding.jsonpath import JSONPath, JSONPathError, print_results
+
+
+_OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
+_DATA_TYPES = {"Secret", "ConfigMap"}
+
+
+class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)
+    """An annotation that cannot be made into a definition."""
+
+
+class CollectError(Exception):
+    """A definition does not fit its service; the text says how."""
+
+
+class DataReader(Protocol):
+    """Reads what definitions refer to; ReadError passes through."""
+
+    def read_secret(self, namespace: str, name: str) -> JSON:
+        """A Secret."""
+
+    def read_config_map(self, namespace: str, name: str) -> JSON:
+        """A ConfigMap."""
+
+
+class Definition(msgspec.Struct, frozen=True):
+    """One definition; ``name`` is "" for a generic one, ``path`` is None for a constant."""
+
+    name: str
+    kind: str
+    value: str = ""
+    path: str | None = None
+    optional: bool = False
+    object_type: str = "string"
+    source_key: str = ""
+    source_value: str = ""
+
+
+def parse_definition(key: str, value: str) -> Definition | None:
+    """The definition of an annotation; None for annotations that mean something else.
+
+    Raises:
+        InvalidDefinition: it is meant as one but cannot be used.
+    """
+    if not key.startswith(DEFINITION_ANNOTATION):
+        return None
+    prefix, _, name = key.partition("/")
+    if prefix != DEFINITION_ANNOTATION:
+        raise InvalidDefinition(f'can\'t process annotation with name "{key}"')
+    if not value:
+        raise InvalidDefinition(f"Annotation {key}:  not implemented!")
+    options = _options(value)
+    if not options:
+        return Definition(name=name, kind="string", value=value)
+    try:
+        return _build(key, name, value, options)
+    except JSONPathError as error:
+        text = f"could not create binding model for annotation key {key} and value {value}"
+        raise InvalidDefinition(f"{text}: {error}") from None
+
+
+def _options(value: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for piece in value.split(","):
+        option, equals, text = piece.partition("=")
+        if equals and option in _OPTIONS:
+            options[option] = text
+    return options
+
+
+def _build(key: str, name: str, value: str, options: Mapping[str, str]) -> Definition:
+    if "path" not in options:
+        raise JSONPathError(f'path not found: "{value}"')
+    path = options["path"]
+    if "{" not in path or path.count("{") != path.count("}"):
+        raise JSONPathError(f'path has invalid syntax: "{path}"')
+    object_type = options.get("objectType") or "string"
+    default = "map" if object_type in _DATA_TYPES else "string"
+    element_type = options.get("elementType", default)
+    source_key = options.get("sourceKey", "")
+    source_value = options.get("sourceValue", source_key)
+    if element_type == "sliceOfMaps" and not (source_key and source_value):
+        text = "sliceOfMaps elementType requires sourceKey and sourceValue to be present"
+        raise JSONPathError(text)
+    return Definition(
+        name=name,
+        kind=_kind(key, value, element_type, object_type),
+        path=path,
+        optional=options.get("optional") == "true",
+        object_type=object_type,
+        source_key=source_key,
+        source_value=source_value,
+    )
+
+
+def _kind(key: str, value: str, element_type: str, object_type: str) -> str:
+    if element_type in {"sliceOfMaps", "sliceOfStrings"}:
+        return element_type
+    if element_type in {"string", "map"}:
+        if object_type == "string":
+            return element_type
+        if object_type in _DATA_TYPES:
+            return f"{element_type}OfData"
+    raise InvalidDefinition(f"Annotation {key}: {value} not implemented!")
+
+
+def apply(definition: Definition, service: JSON, reader: DataReader) -> Any:
+    """What the definition finds: a map of items, or None where it is optional and finds nothing.
+
+    Raises:
+        CollectError: the service does not have what is defined.
+        ReadError: a Secret or ConfigMap it refers to cannot be read.
+        ValueError: a Secret's entry is not base64.
+    """
+    needs_name = definition.kind in {"string", "stringOfData"}
+    if needs_name and not definition.name:
+        raise CollectError(
+            "cannot use generic service.binding annotation for string elements, "
+            "need to specify binding key like service.binding/foo"
+        )
+    if definition.path is None:
+        return {definition.name: definition.value}
+    try:
+        values = _values(definition.path, service)
+    except JSONPathError as error:
+        if definition.optional:
+            return None
+        raise CollectError(str(error)) from None
+    return _shape(definition, values, service, reader)
+
+
+def _shape(definition: Definition, values: list[Any], service: JSON, reader: DataReader) -> Any:
+    match definition.kind:
+        case "string":
+            return {definition.name: _single(definition, values)}
+        case "map":
+            return _named(definition, _map(definition, values))
+        case "mapOfData" | "stringOfData":
+            return _data(definition, values, service, reader)
+        case "sliceOfMaps":
+            return _named(definition, _pairs(definition, values))
+        case _:
+            return _named(definition, _strings(definition, values))
+
+
+def _values(path: str, service: JSON) -> list[Any]:
+    """The values of a path alone; of a template with more in it, the one printed text."""
+    results = JSONPath(path).find(service)
+    if len(results) == 1:
+        return results[0]
+    return [print_results(results)]
+
+
+def _single(definition: Definition, values: list[Any]) -> Any:
+    if len(values) != 1:
+        shown = " ".join("<interface {} Value>" for _ in values)
+        text = f"only one value should be returned for {definition.path} but we got [{shown}]"
+        raise CollectError(text)
+    return values[0]
+
+
+def _map(definition: Definition, values: list[Any]) -> Any:
+    value = _single(definition, values)
+    if not isinstance(value, dict):
+        shown = go_text(value)
+        text = f"returned value for {definition.path} should be map, but we got {shown}"
+        raise CollectError(text)
+    return value
+
+
+def _data(
+    definition: Definition, values: list[Any], service: JSON, reader: DataReader
+) -> dict[str, Any]:
+    name = go_text(_single(definition, values))
+    namespace = service["metadata"].get("namespace", "")
+    is_secret = definition.object_type == "Secret"
+    body = (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)
+    if body.get("data") is None:
+        raise CollectError(f"not found: {definition.object_type} {namespace}/{name} has no data")
+    entries: Mapping[str, Any] = decode_data(body) if is_secret else body["data"]
+    if definition.kind == "stringOfData":
+        if definition.source_key not in entries:
+            raise CollectError("not found")
+        return {definition.name: entries[definition.source_key]}
+    if not definition.source_value:
+        return dict(entries)
+    if definition.source_value not in entries:
+        return {}
+    key = definition.name or definition.source_value
+    return {key: entries[definition.source_value]}
+
+
+def _pairs(definition: Definition, values: list[Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for item in _flattened(values):
+        if isinstance(item, dict):
+            key = go_text(item.get(definition.source_key))
+            result[key] = item.get(definition.source_value)
+    return result
+
+
+def _strings(definition: Definition, values: list[Any]) -> Any:
+    found: list[Any] = []
+    for item in _flattened(values):
+        if definition.source_value:
+            if isinstance(item, dict):
+                found.append(item.get(definition.source_value))
+        elif isinstance(item, str):
+            found.append(item)
+    return found
+
+
+def _flattened(values: list[Any]) -> list[Any]:
+    result: list[Any] = []
+    for value in values:
+        result += _flattened(value) if isinstance(value, list) else [value]
+    return result
+
+
+def _named(definition: Definition, value: Any) -> Any:
+    if definition.name or not isinstance(value, dict):
+        return {definition.name: value}
+    return value

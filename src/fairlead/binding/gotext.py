@@ -1,0 +1,72 @@
+"""Values as the original operator prints them: Go's ``%v`` and ``encoding/json``.
+
+Binding data is text, and its text is a contract: ``1e+06`` for the float 1000000.0, ``[a b]`` for
+a list, ``map[a:1]`` for an object with its keys sorted, ``<nil>`` for null.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+
+_INT64 = 2**63
+
+
+def go_text(value: Any) -> str:
+    """The value as ``fmt.Sprint`` prints it after ``encoding/json`` decoded it."""
+    match value:
+        case None:
+            return "<nil>"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return value
+        case int():
+            return str(value) if -_INT64 <= value < _INT64 else _float(float(value), 6)
+        case float():
+            return _float(value, 6)
+        case dict():
+            entries = (f"{name}:{go_text(value[name])}" for name in sorted(value))
+            return f"map[{' '.join(entries)}]"
+        case list() | tuple():
+            return f"[{' '.join(go_text(item) for item in value)}]"
+        case _:
+            return str(value)
+
+
+def go_json(value: Any) -> str:
+    """Compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
+    match value:
+        case None | bool() | str():
+            text = json.dumps(value, ensure_ascii=False)
+            for character in "<>&\u2028\u2029":
+                text = text.replace(character, f"\\u{ord(character):04x}")
+            return text
+        case int():
+            return str(value)
+        case float():
+            return _float(value, 21, lowest=-6).replace("e-0", "e-")
+        case dict():
+            entries = (f"{go_json(name)}:{go_json(value[name])}" for name in sorted(value))
+            return f"{{{','.join(entries)}}}"
+        case _:
+            return f"[{','.join(go_json(item) for item in value)}]"
+
+
+def _float(value: float, highest: int, *, lowest: int = -4) -> str:
+    """The shortest digits; an exponent below ``lowest`` and from ``highest`` on."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if not isinstance(exponent, int):
+        return "NaN" if exponent in {"n", "N"} else ("-Inf" if sign else "+Inf")
+    text = "".join(map(str, digits))
+    scale = len(text) + exponent - 1
+    minus = "-" if sign else ""
+    if value == 0:
+        return f"{minus}0"
+    limit = max(highest, 21) if highest > 6 else highest
+    if scale < lowest or scale >= limit:
+        fraction = f".{text[1:]}" if len(text) > 1 else ""
+        return f"{minus}{text[0]}{fraction}e{'-' if scale < 0 else '+'}{abs(scale):02d}"
+    return f"{Decimal(repr(value)).normalize():f}"

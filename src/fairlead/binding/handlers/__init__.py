@@ -1,0 +1,1 @@
+"""One stage of the pipeline per module; each reads and writes its context alone."""

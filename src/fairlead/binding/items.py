@@ -1,0 +1,104 @@
+"""Binding items: the entries that a binding's Secret consists of."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.binding.gotext import go_text
+
+
+class Source(msgspec.Struct, frozen=True):
+    """The service an item came from, as naming strategies see it."""
+
+    kind: str
+    name: str
+
+
+class Item(msgspec.Struct):
+    """One entry; without a source it is never renamed. Values are JSON values or bytes."""
+
+    name: str
+    value: Any
+    source: Source | None = None
+
+
+class SecretSource(msgspec.Struct):
+    """The items that are the entries of one existing Secret."""
+
+    namespace: str
+    name: str
+    items: list[Item]
+    original: tuple[str, ...]
+
+    @property
+    def renamed(self) -> bool:
+        """Whether any entry has another name than in the Secret."""
+        return tuple(item.name for item in self.items) != self.original
+
+
+def secret_source(secret: JSON, source: Source) -> SecretSource | None:
+    """The entries of a Secret as items; None when it has no data at all.
+
+    Raises:
+        ValueError: an entry is not base64; the message names it.
+    """
+    if secret.get("data") is None:
+        return None
+    meta = secret["metadata"]
+    entries = decode_data(secret)
+    return SecretSource(
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        items=[Item(name, value, source) for name, value in entries.items()],
+        original=tuple(entries),
+    )
+
+
+def decode_data(secret: JSON) -> dict[str, bytes]:
+    """The decoded entries of a Secret, by their names in order.
+
+    Raises:
+        ValueError: an entry is not base64; the message names it, never its value.
+    """
+    result: dict[str, bytes] = {}
+    data: Mapping[str, Any] = secret.get("data") or {}
+    for name in sorted(data):
+        try:
+            result[name] = base64.b64decode(str(data[name]), validate=True)
+        except (binascii.Error, ValueError):
+            meta = secret["metadata"]
+            place = f"{meta.get('namespace', '')}/{meta['name']}"
+            raise ValueError(f"entry {name} of Secret {place} is not base64") from None
+    return result
+
+
+def to_bytes(value: Any) -> bytes:
+    """What is written into the Secret for a value."""
+    return value if isinstance(value, bytes) else go_text(value).encode()
+
+
+def merge(items: Iterable[Item]) -> dict[str, bytes]:
+    """The content of the binding; of items with one name the last one counts."""
+    content = {item.name: to_bytes(item.value) for item in items}
+    return {name: content[name] for name in sorted(content, key=str.encode)}
+
+
+def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
+    """The name of the intermediate Secret: changed content is a new name, hence a rollout."""
+    digest = hashlib.sha256()
+    for name in sorted(content, key=str.encode):
+        digest.update(name.encode())
+        digest.update(content[name])
+    return f"{binding}-{digest.hexdigest()[:8]}"
+
+
+def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:
+    """The ``data`` of a Secret with this content."""
+    return {name: base64.b64encode(value).decode() for name, value in content.items()}

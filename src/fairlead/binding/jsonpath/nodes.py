@@ -1,0 +1,81 @@
+"""What a template is made of."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class JSONPathError(ValueError):
+    """The template cannot be read, or finds nothing in the value it is applied to."""
+
+
+class MissingField(JSONPathError):  # noqa: N818 (named after what it says)
+    """No input has the field."""
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Text outside of actions, or a quoted text within one."""
+
+    text: str
+
+
+class Constant(msgspec.Struct, frozen=True):
+    """A number or a boolean."""
+
+    value: int | float | bool
+
+
+class Identifier(msgspec.Struct, frozen=True):
+    """A bare word; ``range`` and ``end`` are the only ones with a meaning."""
+
+    name: str
+
+
+class Field(msgspec.Struct, frozen=True):
+    """The value under a name."""
+
+    name: str
+
+
+class Wildcard(msgspec.Struct, frozen=True):
+    """Every value of a list or an object."""
+
+
+class Recursive(msgspec.Struct, frozen=True):
+    """The value itself and every container below it."""
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Elements of a list; ``index`` stands for the single element at ``start``."""
+
+    start: int | None
+    stop: int | None
+    step: int | None
+    index: bool = False
+
+
+class Path(msgspec.Struct, frozen=True):
+    """Steps, each applied to what the one before it found."""
+
+    steps: tuple[Node, ...]
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Elements for which the comparison holds; no operator means that ``left`` exists."""
+
+    left: Path
+    operator: str = ""
+    right: Path = Path(())
+
+
+class Union(msgspec.Struct, frozen=True):
+    """What each of the paths finds, one after the other."""
+
+    paths: tuple[Path, ...]
+
+
+Node: TypeAlias = (
+    Text | Constant | Identifier | Field | Wildcard | Recursive | Slice | Filter | Union | Path
+)

@@ -1,0 +1,136 @@
+"""What the pipeline asks of the cluster, and the answers it was given.
+
+Handlers are plain functions, so they cannot wait. A context reads from a :class:`Snapshot`; a read
+that has no answer yet raises :class:`Need`, which leaves the pipeline. The controller answers it
+and runs the pipeline again from the start, on a fresh context. Since handlers write nothing but
+their context, running them again is free of effects. What a snapshot was asked in the last run
+is exactly what the binding depends on, and so what the controller watches.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+
+
+class Get(msgspec.Struct, frozen=True):
+    """One object; ``spec_only`` when its status is of no interest."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    spec_only: bool = False
+
+
+class ListAll(msgspec.Struct, frozen=True):
+    """All objects of a resource in a namespace."""
+
+    resource: Resource
+    namespace: str
+    spec_only: bool = False
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """The resource of a kind, or of a plural when that is given."""
+
+    group: str
+    version: str
+    kind: str = ""
+    plural: str = ""
+
+
+class Review(msgspec.Struct, frozen=True):
+    """Whether a user may do this (SubjectAccessReview)."""
+
+    user: str
+    groups: tuple[str, ...]
+    verb: str
+    resource: Resource
+    namespace: str
+    name: str
+
+
+FailureCode = Literal["NotFound", "Forbidden", "NoMatch", "Denied", "Error"]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Why a read has no result; ``Error`` may pass by itself, the others are answers."""
+
+    code: FailureCode
+    message: str
+
+
+class ReadError(Exception):
+    """A read failed; the text is fit for a condition."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+Read: TypeAlias = Get | ListAll | Lookup | Review
+Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
+
+
+class Need(Exception):  # noqa: N818 (a request, not an error)
+    """The pipeline cannot go on without this read."""
+
+    def __init__(self, read: Read) -> None:
+        super().__init__(str(read))
+        self.read = read
+
+
+class Snapshot:
+    """Answers by their reads; ``asked`` is what was asked since the last :meth:`restart`."""
+
+    def __init__(self) -> None:
+        self._answers: dict[Read, Answer] = {}
+        self.asked: dict[Read, None] = {}
+
+    def restart(self) -> None:
+        """Forget what was asked, not what was answered."""
+        self.asked = {}
+
+    def put(self, read: Read, answer: Answer) -> None:
+        """Answer a read."""
+        self._answers[read] = answer
+
+    def get(self, read: Get) -> Object:
+        """One object.
+
+        Raises:
+            Need: nobody answered it yet.
+            ReadError: it is missing, or must not or cannot be read.
+        """
+        answer = self._answer(read)
+        assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
+        return answer
+
+    def list(self, read: ListAll) -> tuple[Object, ...]:
+        """All objects; raises as :meth:`get` does."""
+        answer = self._answer(read)
+        assert isinstance(answer, tuple)  # noqa: S101 (a ListAll is answered by a tuple)
+        return answer
+
+    def lookup(self, read: Lookup) -> Resource:
+        """The resource of a kind; raises as :meth:`get` does."""
+        answer = self._answer(read)
+        assert isinstance(answer, Resource)  # noqa: S101 (a Lookup is answered by a resource)
+        return answer
+
+    def review(self, read: Review) -> bool:
+        """Whether the user may do it; raises as :meth:`get` does."""
+        return self._answer(read) is True
+
+    def _answer(self, read: Read) -> Answer:
+        self.asked[read] = None
+        if read not in self._answers:
+            raise Need(read)
+        answer = self._answers[read]
+        if isinstance(answer, Failure):
+            raise ReadError(answer)
+        return answer

@@ -1,0 +1,72 @@
+"""A backing service as the pipeline sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.binding.items import Source
+from fairlead.binding.reads import Lookup
+
+
+class ServiceReference(msgspec.Struct, frozen=True):
+    """Which object is a service; ``place`` is where the binding says so."""
+
+    lookup: Lookup
+    namespace: str
+    name: str
+    id: str = ""
+    place: str = "spec.service"
+
+
+class WorkloadReference(msgspec.Struct, frozen=True):
+    """Which objects are workloads: one by name, or all that a selector matches."""
+
+    lookup: Lookup
+    name: str = ""
+    selector: JSON | None = None
+    containers: tuple[str, ...] = ()
+    containers_path: str = ""
+    secret_path: str = ""
+
+
+class Service:
+    """One backing service; ``definitions`` are added by the handler that finds them."""
+
+    def __init__(self, original: Object, resource: Resource, identifier: str = "") -> None:
+        self.body = original.to_dict()
+        self.meta = original.meta
+        self.resource = resource
+        self.id = identifier
+        self.definitions: list[Any] = []
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace."""
+        return self.meta.namespace
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.meta.name
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return str(self.body.get("kind") or self.resource.kind)
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether it is a Secret itself."""
+        return self.resource.group == "" and self.kind == "Secret"
+
+    @property
+    def source(self) -> Source:
+        """What naming strategies see of it."""
+        return Source(self.kind, self.name)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.meta.key}"
