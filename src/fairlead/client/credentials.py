@@ -147,7 +147,8 @@ class PluginCredential:
             certificate=output.client_certificate_data.encode(),
             key=output.client_key_data.encode(),
         )
-        self._expires = output.expires
+        expiration = output.expiration_timestamp
+        self._expires = expiration.timestamp() if expiration is not None else None
         return self._credential
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -12,11 +14,10 @@ from fairlead.api.status import Status
 from fairlead.client.discovery_types import (
     AGGREGATED,
     GroupVersions,
-    ResourceList,
     decode_groups,
     decode_resources,
 )
-from fairlead.client.errors import ApiError, NotFound, NotServed, UnexpectedAnswer
+from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
 
 
 class Getter(Protocol):
@@ -27,31 +28,50 @@ class Getter(Protocol):
         ...
 
 
+class _Groups(NamedTuple):
+    fetched: int
+    by_name: dict[str, GroupVersions]
+
+
+class _Resources(NamedTuple):
+    fetched: int
+    all: tuple[Resource, ...]
+
+
 class Discovery:
     """Looks resources up by kind or plural name.
 
-    Aggregated discovery (Kubernetes 1.27) brings everything in two requests; from older servers
-    each group version is fetched when it is first asked for. A group that cannot be fetched fails
-    only those who ask for it. A name that is not in the cache is looked for once more on the
-    server before :class:`NotServed` is raised, so that a CRD made a moment ago is found.
+    A group version is fetched when it is first asked for, so that a group whose own server is down
+    hurts only those who ask for it. The list of groups, asked for in the aggregated form of
+    Kubernetes 1.26 and later, brings all resources along. What is not in the cache is looked for
+    on the server before :class:`NotServed` is raised: a CRD made a moment ago is found. Many who
+    ask for the same thing at once cause one request.
     """
 
     def __init__(self, get: Getter, server: str) -> None:
         self._get = get
         self._server = server
-        self._lock = asyncio.Lock()
-        self._groups: dict[str, GroupVersions] | None = None
-        self._resources: dict[str, tuple[Resource, ...]] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        # Counts questions and fetches, so that a fetch is known to have begun after a question.
+        self._clock = 0
+        self._valid_since = 0
+        self._groups: _Groups | None = None
+        self._resources: dict[str, _Resources] = {}
 
     def invalidate(self) -> None:
-        """Forget everything: a CRD or an APIService has changed."""
+        """Forget everything, also what is being fetched: a CRD or an APIService has changed."""
+        self._valid_since = self._tick()
         self._groups = None
-        self._resources = {}
+        self._resources.clear()
 
     async def groups(self) -> list[GroupVersions]:
-        """Every API group, the core group ("") first, its preferred version first."""
-        async with self._lock:
-            return list((await self._load_groups()).values())
+        """Every API group, the core group ("") first, its preferred version first.
+
+        Raises:
+            ApiError: the server refused discovery.
+            ConnectionFailed: the server was not reached.
+        """
+        return list((await self._load_groups(0)).values())
 
     async def resource_for(self, api_version: str, kind: str) -> Resource:
         """The resource of a kind.
@@ -61,35 +81,31 @@ class Discovery:
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        for fresh in (False, True):
-            async with self._lock:
-                known = await self._load_resources(api_version, fresh=fresh)
-            for resource in known:
-                if resource.kind == kind:
-                    return resource
-        raise _not_served(self._server, f"{kind} in {api_version}")
+        found = await self._find(api_version, lambda resource: resource.kind == kind)
+        if found is None:
+            raise self._not_served(f"{kind} in {api_version}")
+        return found
 
     async def resource_by_plural(self, group: str, plural: str, version: str = "") -> Resource:
-        """The resource of a plural name, in the given or the group's preferred version.
+        """The resource of a plural name, in the given or else the group's preferred version.
 
         Raises:
             NotServed: the server has no such resource.
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        for fresh in (False, True):
-            async with self._lock:
-                if fresh:
-                    self._groups = None
-                versions = [version] if version else await self._versions(group)
-                for candidate in versions:
-                    api_version = f"{group}/{candidate}" if group else candidate
-                    known = await self._load_resources(api_version, fresh=fresh)
-                    for resource in known:
-                        if resource.plural == plural:
-                            return resource
-        wanted = f"{plural}.{group}" if group else plural
-        raise _not_served(self._server, f"{wanted}/{version}" if version else wanted)
+        asked = self._clock
+        for since in (0, asked):
+            versions = (version,) if version else await self._versions(group, since)
+            for candidate in versions:
+                api_version = f"{group}/{candidate}" if group else candidate
+                found = await self._find(api_version, lambda resource: resource.plural == plural)
+                if found is not None:
+                    return found
+            if version:
+                break
+        name = f"{plural}.{group}" if group else plural
+        raise self._not_served(f"{name}/{version}" if version else name)
 
     async def server_version(self) -> str:
         """``gitVersion`` of the server, such as ``v1.31.2``; asked each time.
@@ -104,48 +120,67 @@ class Discovery:
         except msgspec.MsgspecError:
             raise UnexpectedAnswer(f"{self._server} is no Kubernetes API server") from None
 
-    async def _versions(self, group: str) -> tuple[str, ...]:
-        found = (await self._load_groups()).get(group)
-        return found.versions if found is not None else ()
+    async def _find(self, api_version: str, wanted: Callable[[Resource], bool]) -> Resource | None:
+        asked = self._clock
+        cached = self._resources.get(api_version)
+        found = next(filter(wanted, cached.all), None) if cached is not None else None
+        if found is not None:
+            return found
+        async with self._lock(api_version):
+            cached = self._resources.get(api_version)
+            if cached is None or cached.fetched <= asked:
+                cached = await self._fetch(api_version)
+        return next(filter(wanted, cached.all), None)
 
-    async def _load_groups(self) -> dict[str, GroupVersions]:
-        if self._groups is not None:
-            return self._groups
-        groups: dict[str, GroupVersions] = {}
-        for path in ("/api", "/apis"):
-            body = await self._get(path, accept=AGGREGATED)
-            found, resources = decode_groups(body, path)
-            groups |= {group.name: group for group in found}
-            self._resources |= resources
-        self._groups = groups
-        return groups
-
-    async def _load_resources(self, api_version: str, *, fresh: bool) -> tuple[Resource, ...]:
-        if fresh:
-            self._resources.pop(api_version, None)
-        known = self._resources.get(api_version)
-        if known is None:
-            known = await self._fetch(api_version)
-            self._resources[api_version] = known
-        return known
-
-    async def _fetch(self, api_version: str) -> tuple[Resource, ...]:
+    async def _fetch(self, api_version: str) -> _Resources:
+        began = self._tick()
         group, version = split_api_version(api_version)
         path = f"/apis/{group}/{version}" if group else f"/api/{version}"
         try:
             body = await self._get(path, accept="application/json")
         except NotFound:
-            return ()
-        return decode_resources(body, group, version)
+            # Not kept: anybody may make up versions, and the cache must not grow with them.
+            self._resources.pop(api_version, None)
+            return _Resources(began, ())
+        result = _Resources(began, decode_resources(body, group, version))
+        self._keep(api_version, result)
+        return result
+
+    async def _versions(self, group: str, since: int) -> tuple[str, ...]:
+        found = (await self._load_groups(since)).get(group)
+        return found.versions if found is not None else ()
+
+    async def _load_groups(self, since: int) -> dict[str, GroupVersions]:
+        """The groups as they were at or after ``since``."""
+        async with self._lock(""):
+            if self._groups is not None and self._groups.fetched > since:
+                return self._groups.by_name
+            began = self._tick()
+            groups: dict[str, GroupVersions] = {}
+            for path in ("/api", "/apis"):
+                found, resources = decode_groups(await self._get(path, accept=AGGREGATED), path)
+                groups |= {group.name: group for group in found}
+                for api_version, known in resources.items():
+                    self._keep(api_version, _Resources(began, known))
+            if began > self._valid_since:
+                self._groups = _Groups(began, groups)
+            return groups
+
+    def _keep(self, api_version: str, known: _Resources) -> None:
+        if known.fetched > self._valid_since:
+            self._resources[api_version] = known
+
+    def _lock(self, key: str) -> asyncio.Lock:
+        return self._locks.setdefault(key, asyncio.Lock())
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+    def _not_served(self, what: str) -> NotServed:
+        message = f"{self._server} does not serve {what}; is its CRD installed?"
+        return NotServed(Status("Failure", message, "NotFound", 404))
 
 
 class _Version(msgspec.Struct, rename="camel"):
     git_version: str
-
-
-def _not_served(server: str, what: str) -> NotServed:
-    message = f"{server} does not serve {what}; is its CRD installed?"
-    return NotServed(Status("Failure", message, "NotFound", 404))
-
-
-__all__ = ["ApiError", "Discovery", "ResourceList"]

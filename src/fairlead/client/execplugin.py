@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.api.timestamps import parse_time
 from fairlead.client.config import ClusterConfig, ExecPlugin
 from fairlead.client.errors import ConfigError
 
@@ -24,17 +24,10 @@ class PluginOutput(msgspec.Struct, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
-    expiration_timestamp: str | None = None
+    expiration_timestamp: datetime | None = None
 
     def __repr__(self) -> str:
         return "PluginOutput(...)"
-
-    @property
-    def expires(self) -> float | None:
-        """The expiration in seconds since the epoch, None when it is not limited."""
-        if not self.expiration_timestamp:
-            return None
-        return parse_time(self.expiration_timestamp).timestamp()
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
@@ -55,23 +48,24 @@ async def run_exec_plugin(config: ClusterConfig, *, timeout: float = TIMEOUT) ->
         raise ConfigError("the kubeconfig has no exec plugin")
     output = await _output(plugin, _environment(plugin, config), timeout)
     try:
-        credential = msgspec.json.decode(output, type=_ExecCredential)
-        status = credential.status
-        expires = status.expires if status is not None else None
+        return _status(msgspec.json.decode(output, type=_ExecCredential), plugin)
     except (msgspec.MsgspecError, ValueError):
         raise ConfigError(f"exec plugin {plugin.command} printed no ExecCredential") from None
+
+
+def _status(credential: _ExecCredential, plugin: ExecPlugin) -> PluginOutput:
+    name, status = f"exec plugin {plugin.command}", credential.status
     if credential.kind != "ExecCredential" or credential.api_version != plugin.api_version:
         raise ConfigError(
-            f"exec plugin {plugin.command} printed {credential.api_version} {credential.kind},"
+            f"{name} printed {credential.api_version} {credential.kind},"
             f" not {plugin.api_version} ExecCredential"
         )
     if status is None or not (status.token or status.client_certificate_data):
-        raise ConfigError(f"exec plugin {plugin.command} gave no token and no certificate")
+        raise ConfigError(f"{name} gave no token and no certificate")
     if bool(status.client_certificate_data) != bool(status.client_key_data):
-        raise ConfigError(f"exec plugin {plugin.command} gave a certificate without its key")
+        raise ConfigError(f"{name} gave one of certificate and key, not both")
     if not status.token.isprintable():
-        raise ConfigError(f"exec plugin {plugin.command} gave a token of several lines")
-    del expires
+        raise ConfigError(f"{name} gave a token of several lines")
     return status
 
 
