@@ -213,28 +213,28 @@ class _Parser:
         return self._tokens[self._position] if self._position < len(self._tokens) else ""
 
     def _next(self) -> str:
-        token = self._peek()
+        symbol = self._peek()
         self._position += 1
-        return token
+        return symbol
 
     def requirements(self) -> Iterator[Requirement]:
         if not self._tokens:
             return
         while True:
             yield self._requirement()
-            token = self._next()
-            if not token:
+            symbol = self._next()
+            if not symbol:
                 return
-            if token != ",":
-                raise SelectorError(f"found '{token}', expected: ',' or 'end of string'")
+            if symbol != ",":
+                raise SelectorError(f"found '{symbol}', expected: ',' or 'end of string'")
             if not self._peek() or self._peek() == ",":
                 raise SelectorError(f"found '{self._peek()}', expected: identifier after ','")
 
     def _requirement(self) -> Requirement:
-        token = self._next()
-        if token == "!":
+        symbol = self._next()
+        if symbol == "!":
             return _requirement(self._identifier(self._next()), "!", [])
-        key = self._identifier(token)
+        key = self._identifier(symbol)
         if self._peek() in {"", ","}:
             return _requirement(key, "exists", [])
         operator = self._next()
@@ -252,12 +252,12 @@ class _Parser:
         )
 
     @staticmethod
-    def _identifier(token: str) -> str:
-        if token in {"", "=", "==", "!=", ",", "(", ")", "<", ">", "!"}:
+    def _identifier(symbol: str) -> str:
+        if symbol in {"", "=", "==", "!=", ",", "(", ")", "<", ">", "!"}:
             raise SelectorError(
-                f"unable to parse requirement: found '{token}', expected: identifier"
+                f"unable to parse requirement: found '{symbol}', expected: identifier"
             )
-        return token
+        return symbol
 
     def _exact_value(self) -> str:
         if self._peek() in {"", ","}:
@@ -274,17 +274,17 @@ class _Parser:
             )
         values: set[str] = set()
         while True:
-            token = self._peek()
-            if token in {",", ")"}:
+            symbol = self._peek()
+            if symbol in {",", ")"}:
                 values.add("")
             else:
                 values.add(self._identifier(self._next()))
-            token = self._next()
-            if token == ")":
+            symbol = self._next()
+            if symbol == ")":
                 return sorted(values)
-            if token != ",":
+            if symbol != ",":
                 raise SelectorError(
-                    f"unable to parse requirement: found '{token}', expected: ',' or ')'"
+                    f"unable to parse requirement: found '{symbol}', expected: ',' or ')'"
                 )
             if self._peek() == ")":
                 values.add("")
@@ -307,7 +307,7 @@ class FieldSelector(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
-        """The selector of a ``fieldSelector`` query parameter; ``\\,`` and ``\\=`` are literal.
+        r"""The selector of a ``fieldSelector`` query parameter; ``\,`` and ``\=`` are literal.
 
         Raises:
             SelectorError: a term has no operator.

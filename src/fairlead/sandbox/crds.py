@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
-from fairlead.api.timestamps import now
 from fairlead.sandbox import deletes, writes
 from fairlead.sandbox.builtin import columns
+from fairlead.sandbox.conditions import get_condition, set_condition
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.custom import custom_types
 from fairlead.sandbox.errors import StatusError
@@ -89,6 +91,7 @@ class CrdController:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._served: dict[str, tuple[JSON, JSON, str | None]] = {}
         for record in core.store.collection(CRD_TYPE.collection).list():
             self._serve(record.to_dict())
 
@@ -104,6 +107,7 @@ class CrdController:
 
     def _on_crd(self, change: Change) -> None:
         if change.type == "DELETED":
+            self._served.pop(change.record.key.name, None)
             self._core.registry.replace(change.record.key.name, [])
             self._accept_others()
             return
@@ -126,17 +130,19 @@ class CrdController:
     def _accept(self, record: Record, body: JSON) -> None:
         spec, status = body["spec"], body["status"]
         conflict = self._conflict(record.key.name, spec)
-        established = _condition(status, "Established").get("status") == "True"
+        established = get_condition(status, "Established").get("status") == "True"
         if conflict:
             reason, message = conflict
-            _set(status, "NamesAccepted", "False", reason, message)
+            set_condition(status, "NamesAccepted", "False", reason, message)
             if not established:
-                _set(status, "Established", "False", "NotAccepted", "not all names are accepted")
+                set_condition(
+                    status, "Established", "False", "NotAccepted", "not all names are accepted"
+                )
         else:
             status["acceptedNames"] = dict(spec["names"])
-            _set(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
+            set_condition(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
             text = "the initial names have been accepted"
-            _set(status, "Established", "True", "InitialNamesAccepted", text)
+            set_condition(status, "Established", "True", "InitialNamesAccepted", text)
         self._write(record, body)
         if established or not conflict:
             self._serve(body)
@@ -164,8 +170,34 @@ class CrdController:
         return None
 
     def _serve(self, body: JSON) -> None:
-        if _condition(body["status"], "Established").get("status") == "True":
-            self._core.registry.replace(body["metadata"]["name"], custom_types(body))
+        if get_condition(body["status"], "Established").get("status") != "True":
+            return
+        name = body["metadata"]["name"]
+        served = (
+            body["spec"],
+            body["status"]["acceptedNames"],
+            body["metadata"].get("deletionTimestamp"),
+        )
+        if self._served.get(name) == served:
+            return
+        before, self._served[name] = self._served.get(name), served
+        types = custom_types(body)
+        self._core.registry.replace(name, types)
+        changed = (
+            before[0] != body["spec"] if before else body["metadata"].get("generation", 1) > 1
+        )
+        if changed:
+            self._complete(name, types)
+
+    def _complete(self, collection: str, types: list[ResourceType]) -> None:
+        """Show stored objects as the changed schema has them, as a server does that reads them."""
+        type_ = next((one for one in types if one.resource.api_version == one.stored_as), None)
+        if type_ is None:
+            return
+        for record in self._core.store.collection(collection).list():
+            body = type_.to_dict(record)
+            type_.strategy.prepare_create(body)
+            record.raw = msgspec.json.encode(type_.stored(body))
 
     def _write(self, record: Record, body: JSON) -> Record:
         if body == record.to_dict():
@@ -187,32 +219,13 @@ class CrdController:
                     continue
         if collection.count():
             text = "CustomResource deletion is in progress"
-            _set(body["status"], "Terminating", "True", "InstanceDeletionInProgress", text)
+            set_condition(
+                body["status"], "Terminating", "True", "InstanceDeletionInProgress", text
+            )
         else:
             text = "removed all instances"
-            _set(body["status"], "Terminating", "False", "InstanceDeletionCompleted", text)
+            set_condition(
+                body["status"], "Terminating", "False", "InstanceDeletionCompleted", text
+            )
             body["metadata"]["finalizers"].remove(FINALIZER)
         self._write(record, body)
-
-
-def _condition(status: JSON, type_: str) -> JSON:
-    found = (one for one in status.get("conditions") or [] if one["type"] == type_)
-    return next(found, {})
-
-
-def _set(status: JSON, type_: str, value: str, reason: str, message: str) -> None:
-    """Set a condition; its time changes with its status alone."""
-    conditions = status["conditions"] = list(status.get("conditions") or [])
-    old = _condition(status, type_)
-    moment = old.get("lastTransitionTime", "") if old.get("status") == value else now()
-    new = {
-        "type": type_,
-        "status": value,
-        "lastTransitionTime": moment,
-        "reason": reason,
-        "message": message,
-    }
-    if old:
-        conditions[conditions.index(old)] = new
-    else:
-        conditions.append(new)

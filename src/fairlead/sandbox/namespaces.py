@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox import deletes, errors, writes
+from fairlead.sandbox import conditions, deletes, errors, writes
 from fairlead.sandbox.core import Admission, Core, Operation
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.store import Change, Record
@@ -110,4 +112,52 @@ class NamespaceController:
 
 
 def _conditions(left: list[tuple[ResourceType, Record]], body: JSON) -> list[JSON]:
-    return []
+    """Why the namespace is still there: what is in it and whose finalizers hold it."""
+    resources = Counter(str(type_.group_resource) for type_, _ in left)
+    finalizers = Counter(name for _, record in left for name in record.meta.finalizers or [])
+    content = ", ".join(
+        f"{name} has {count} resource instances" for name, count in _sorted(resources)
+    )
+    holding = ", ".join(
+        f"{name} in {count} resource instances" for name, count in _sorted(finalizers)
+    )
+    facts = [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            "False",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        (
+            "NamespaceDeletionContentFailure",
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        (
+            "NamespaceContentRemaining",
+            "True",
+            "SomeResourcesRemain",
+            f"Some resources are remaining: {content}",
+        ),
+        (
+            "NamespaceFinalizersRemaining",
+            "True",
+            "SomeFinalizersRemain",
+            f"Some content in the namespace has finalizers remaining: {holding}",
+        ),
+    ]
+    status = {"conditions": body["status"].get("conditions") or []}
+    for type_, value, reason, message in facts:
+        conditions.set_condition(status, type_, value, reason, message)
+    return status["conditions"]
+
+
+def _sorted(counts: Counter[str]) -> list[tuple[str, int]]:
+    return sorted(counts.items())

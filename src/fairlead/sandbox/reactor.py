@@ -44,5 +44,5 @@ class Reactor:
             for controller in self._controllers:
                 try:
                     controller(change)
-                except Exception:
+                except Exception:  # noqa: BLE001 - one bad object must not stop the others
                     _log.exception("a controller failed on %s", change.record.key)

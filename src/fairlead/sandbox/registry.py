@@ -12,10 +12,15 @@ class Registry:
 
     def __init__(self, types: Iterable[ResourceType]) -> None:
         self._types: dict[tuple[str, str, str], ResourceType] = {}
+        self._collections: dict[str, ResourceType] = {}
         self.generation = 0
         """Grows with every change; caches compare it."""
         for type_ in types:
             self._types[_key(type_)] = type_
+        self._index()
+
+    def _index(self) -> None:
+        self._collections = {type_.collection: type_ for type_ in reversed(self.all())}
 
     def get(self, group: str, version: str, plural: str) -> ResourceType | None:
         """The resource, if it is served."""
@@ -27,7 +32,7 @@ class Registry:
 
     def by_collection(self, collection: str) -> ResourceType | None:
         """One served version of the resource that keeps its objects there."""
-        return next((type_ for type_ in self.all() if type_.collection == collection), None)
+        return self._collections.get(collection)
 
     def by_kind(self, api_version: str, kind: str) -> ResourceType | None:
         """The resource of a kind, as owner references name it."""
@@ -44,6 +49,7 @@ class Registry:
         """Serve these instead of whatever was served out of the collection."""
         kept = {key: type_ for key, type_ in self._types.items() if type_.collection != collection}
         self._types = kept | {_key(type_): type_ for type_ in types}
+        self._index()
         self.generation += 1
 
 

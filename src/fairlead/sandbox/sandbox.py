@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import yaml
 from aiohttp import web
@@ -15,6 +16,7 @@ from fairlead.sandbox.core import Core
 from fairlead.sandbox.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.discovery import Discovery
 from fairlead.sandbox.faults import Faults
+from fairlead.sandbox.gc import GarbageCollector
 from fairlead.sandbox.log import Log
 from fairlead.sandbox.namespaces import NamespaceController, check_namespace
 from fairlead.sandbox.reactor import Reactor
@@ -60,7 +62,7 @@ class Sandbox:
         self._core: Core | None = None
         self._runner: web.ServerRunner | None = None
 
-    async def __aenter__(self) -> Sandbox:
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 
@@ -123,6 +125,7 @@ class Sandbox:
         store.observe(reactor.observe)
         reactor.add(CrdController(core))
         reactor.add(NamespaceController(core))
+        reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core
 

@@ -62,7 +62,7 @@ class HttpServer:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - the client gets an answer all the same
             _log.exception("%s %s failed", request.method, request.path)
             text = "the server could not answer; its log says why"
             return respond(error_answer(errors.internal(text)))

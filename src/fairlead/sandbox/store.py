@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -158,6 +158,8 @@ class Store:
         self._observers: list[Callable[[Change], None]] = []
         self._pending: list[Change] = []
         self._flush: asyncio.Task[None] | None = None
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._broken = False
         self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
         for row in log.state(self.rv):
             key = Key(row.namespace, row.name)
@@ -211,17 +213,34 @@ class Store:
             self._flush = asyncio.get_running_loop().create_task(self._write())
 
     async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._pending:
                 batch, self._pending = self._pending, []
                 rows = [_row(change) for change in batch]
-                await asyncio.get_running_loop().run_in_executor(
-                    self._thread, self.log.append, rows
-                )
+                await loop.run_in_executor(self._thread, self.log.append, rows)
                 for change in batch:
                     self._publish(change)
+                self._wake()
+        except BaseException as error:
+            self._fail(error)
+            raise
         finally:
             self._flush = None
+
+    def _wake(self) -> None:
+        while self._waiters and self._waiters[0][0] <= self.published:
+            future = self._waiters.popleft()[1]
+            if not future.done():
+                future.set_result(None)
+
+    def _fail(self, error: BaseException) -> None:
+        """A write was lost: nothing that came after it may be taken for stored."""
+        self._broken = True
+        while self._waiters:
+            future = self._waiters.popleft()[1]
+            if not future.done():
+                future.set_exception(OSError(f"the change could not be stored: {error}"))
 
     def _publish(self, change: Change) -> None:
         self.published = change.rv
@@ -231,10 +250,19 @@ class Store:
             observer(change)
 
     async def settle(self, rv: int | None = None) -> None:
-        """Return once every change up to ``rv`` (or made until now) is stored and published."""
-        wanted = self.rv if rv is None else rv
-        while self.published < wanted and self._flush is not None:
-            await asyncio.shield(self._flush)
+        """Return once every change up to ``rv`` (or made until now) is stored and published.
+
+        Raises:
+            OSError: a change could not be stored.
+        """
+        wanted = self.rv if rv is None else min(rv, self.rv)
+        if self.published >= wanted:
+            return
+        if self._broken:
+            raise OSError("an earlier change could not be stored")
+        future = asyncio.get_running_loop().create_future()
+        self._waiters.append((self.rv, future))
+        await future
 
     def history(self, collection: str, after: int, until: int) -> Iterator[Change]:
         """The published changes of a collection in (after, until] out of the log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import Any
 
 from fairlead.api.meta import JSON
@@ -31,6 +32,7 @@ class NamespaceStrategy(Strategy):
     name_rule = staticmethod(metadata.label_name)
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         spec = body["spec"] = dict(body.get("spec") or {})
         finalizers = list(spec.get("finalizers") or [])
         if "kubernetes" not in finalizers:
@@ -47,9 +49,11 @@ class NamespaceStrategy(Strategy):
         labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
 
     def prepare_delete(self, body: JSON) -> None:
+        """Say in the phase that it is going."""
         body["status"] = {**body.get("status", {}), "phase": "Terminating"}
 
     def held(self, body: JSON) -> bool:
+        """Content holds it as finalizers do."""
         return super().held(body) or bool(body["spec"].get("finalizers"))
 
 
@@ -57,12 +61,15 @@ class ConfigMapStrategy(Strategy):
     """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         self._check_types(body)
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Write defaults into an update."""
         self._check_types(body)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check keys, required data and immutability."""
         found = [
             error
             for member in ("data", "binaryData")
@@ -91,10 +98,12 @@ class SecretStrategy(Strategy):
     selectable_fields = ("type",)
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         self._merge(body)
         body["type"] = body.get("type") or "Opaque"
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Write defaults into an update."""
         self._merge(body)
         body["type"] = body.get("type") or old.get("type", "Opaque")
 
@@ -113,6 +122,7 @@ class SecretStrategy(Strategy):
             body.pop("data", None)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check keys, required data and immutability."""
         data = body.get("data") or {}
         type_ = body["type"]
         found = _check_keys("data", data)
@@ -165,6 +175,9 @@ def _decoded(body: JSON, kind: str, member: str) -> dict[str, str]:
     return values
 
 
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+
+
 def _check_keys(member: str, data: JSON) -> list[FieldError]:
     text = (
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
@@ -174,7 +187,12 @@ def _check_keys(member: str, data: JSON) -> list[FieldError]:
     found = []
     for key in data:
         valid = key.isascii() and key.replace("-", "").replace("_", "").replace(".", "a").isalnum()
-        if (not valid and set(key) - set("-_.")) or not key or key in {".", ".."} or len(key) > 253:
+        if (
+            (not valid and set(key) - set("-_."))
+            or not key
+            or key in {".", ".."}
+            or len(key) > 253
+        ):
             found.append(invalid(f"{member}[{key}]", key, text))
     return found
 

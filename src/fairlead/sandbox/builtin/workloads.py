@@ -13,6 +13,7 @@ class DeploymentStrategy(WithSpec):
     """Kinds with replicas, a selector and a pod template."""
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         body.setdefault("spec", {})
         body["spec"].setdefault("replicas", 1)
         body["status"] = {}
@@ -55,12 +56,14 @@ class PodStrategy(Strategy):
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         spec = body.setdefault("spec", {})
         spec.setdefault("restartPolicy", "Always")
         spec.setdefault("serviceAccountName", "default")
         body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
         return _containers(body.get("spec") or {}, "spec")
 
 
@@ -71,6 +74,7 @@ class ServiceStrategy(Strategy):
     name_rule = staticmethod(metadata.service_name)
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         spec = body.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
@@ -86,6 +90,7 @@ class JobStrategy(WithSpec):
     selectable_fields = ("status.successful",)
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         spec = body.setdefault("spec", {})
         spec.setdefault("parallelism", 1)
         spec.setdefault("completions", 1)
@@ -93,6 +98,7 @@ class JobStrategy(WithSpec):
         body["status"] = {}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
         template = body["spec"].get("template") or {}
         return _containers(template.get("spec") or {}, "spec.template.spec")
 
@@ -101,10 +107,12 @@ class CronJobStrategy(WithSpec):
     """CronJobs."""
 
     def prepare_create(self, body: JSON) -> None:
+        """Write defaults into a new object."""
         spec = body.setdefault("spec", {})
         spec.setdefault("suspend", False)
         spec.setdefault("concurrencyPolicy", "Allow")
         body["status"] = {}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check what the kind cannot do without."""
         return [] if body["spec"].get("schedule") else [required("spec.schedule")]

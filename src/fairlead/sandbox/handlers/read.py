@@ -21,4 +21,6 @@ def existing(call: Call) -> Record:
 
 async def get(call: Call) -> Answer:
     """The object, or its status subresource, which is the same body."""
-    return answers.one(call, existing(call))
+    record = existing(call)
+    await call.core.store.settle(record.rv)
+    return answers.one(call, record)

@@ -89,7 +89,11 @@ class Watch:
             collection.subscribers.discard(self._on_change)
 
     def _beginning(self) -> Iterator[bytes]:
-        """What comes before live events; no await lies between this and subscribing."""
+        """What comes before live events; no await lies between this and subscribing.
+
+        A version that has not happened yet comes from a server that was started anew: the client
+        has to list again.
+        """
         store, after = self._call.core.store, self._options.after
         name = self._call.type.collection
         if after is None:
@@ -99,7 +103,7 @@ class Watch:
             if self._options.initial_end:
                 yield self._bookmark(initial_end=True)
             return
-        if after < store.compacted:
+        if not store.compacted <= after <= store.published:
             text = f"too old resource version: {after} ({store.compacted})"
             yield _error_event(errors.expired(text))
             self._stopped = True
@@ -203,10 +207,8 @@ def _error_event(error: errors.StatusError) -> bytes:
 
 
 def _parse_options(call: Call) -> _Options:
-    query, store = call.query, call.core.store
+    query = call.query
     version = parse_version(query.get("resourceVersion", ""))
-    if version > store.published:
-        raise errors.version_too_large(version, store.published)
     initial = query.get("sendInitialEvents", "") in {"true", "1"}
     bookmarks = query.get("allowWatchBookmarks", "") in {"true", "1"}
     text = query.get("timeoutSeconds", "")

@@ -1,0 +1,30 @@
+"""Conditions in the status of objects that the control plane itself looks after."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON
+from fairlead.api.timestamps import now
+
+
+def get_condition(status: JSON, type_: str) -> JSON:
+    """The condition of this type, {} when there is none."""
+    found = (one for one in status.get("conditions") or [] if one["type"] == type_)
+    return next(found, {})
+
+
+def set_condition(status: JSON, type_: str, value: str, reason: str, message: str) -> None:
+    """Set a condition; its time changes with its status alone."""
+    conditions = status["conditions"] = list(status.get("conditions") or [])
+    old = get_condition(status, type_)
+    moment = old.get("lastTransitionTime", "") if old.get("status") == value else now()
+    new = {
+        "type": type_,
+        "status": value,
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
+    if old:
+        conditions[conditions.index(old)] = new
+    else:
+        conditions.append(new)
