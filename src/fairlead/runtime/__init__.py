@@ -12,6 +12,7 @@ from fairlead.runtime.events import EventRecorder
 from fairlead.runtime.informer import Informer, InformerClosed
 from fairlead.runtime.lease import LeaderElection
 from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
+from fairlead.runtime.metrics import Metrics
 from fairlead.runtime.request import (
     Mapper,
     Predicate,
@@ -40,6 +41,7 @@ __all__ = [
     "Manager",
     "ManagerError",
     "Mapper",
+    "Metrics",
     "Predicate",
     "Reconciler",
     "Request",

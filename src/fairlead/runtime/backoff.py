@@ -23,11 +23,14 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
 
 
 class Backoff:
-    """The delays of one thing that may fail. Times are seconds of the caller's clock."""
+    """The delays of one thing that may fail. Times are seconds of the caller's clock.
+
+    ``failures`` counts since the last stable period.
+    """
 
     def __init__(self, policy: BackoffPolicy | None = None) -> None:
         self._policy = policy or BackoffPolicy()
-        self._failures = 0
+        self.failures = 0
         self._good_since: float | None = None
 
     def good(self, now: float) -> None:
@@ -39,10 +42,10 @@ class Backoff:
         """It does not work: the delay before the next attempt."""
         policy = self._policy
         if self._good_since is not None and now - self._good_since >= policy.stable:
-            self._failures = 0
+            self.failures = 0
         self._good_since = None
         # Beyond 64 doublings the power overflows and the maximum holds anyway.
-        delay = min(policy.initial * policy.factor ** min(self._failures, 64), policy.maximum)
-        self._failures += 1
+        delay = min(policy.initial * policy.factor ** min(self.failures, 64), policy.maximum)
+        self.failures += 1
         spread = policy.jitter * (2 * random.random() - 1)  # noqa: S311
         return min(delay * (1 + spread), policy.maximum)

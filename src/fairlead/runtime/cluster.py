@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class _Shared:
     """A shared informer, how many hold it, and the task that feeds it."""
 
-    def __init__(self, informer: SharedInformer) -> None:
+    def __init__(self, informer: SharedInformer, *, essential: bool) -> None:
         self.informer = informer
+        self.essential = essential
         self.leases = 0
         self.task: asyncio.Task[None] | None = None
 
@@ -62,7 +63,9 @@ class Cluster:
         scope = Scope(resource, namespace, labels, fields, metadata_only)
         shared = self._shared.get(scope)
         if shared is None:
-            shared = self._shared[scope] = _Shared(self._make(scope))
+            shared = self._shared[scope] = _Shared(
+                self._make(scope), essential=self._group is None
+            )
             self._start(shared)
         shared.leases += 1
         return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
@@ -77,11 +80,15 @@ class Cluster:
         return self._group is not None
 
     def unsynced(self) -> str:
-        """Which informers have not synced and why, "" when all have."""
+        """Which of the informers it began with have not synced and why, "" when all have.
+
+        Those that joined later are their owners' to report: one that waits for its resource must
+        not make the whole process unready.
+        """
         waiting = [
-            informer.reflector.error or f"waiting for {informer.scope}"
-            for informer in self.informers()
-            if not informer.synced.is_set()
+            shared.informer.reflector.error or f"waiting for {shared.informer.scope}"
+            for shared in self._shared.values()
+            if shared.essential and not shared.informer.synced.is_set()
         ]
         return "; ".join(waiting)
 
@@ -98,12 +105,18 @@ class Cluster:
         if self._group is not None:
             raise RuntimeError(f"cluster {self.name} is running already")
         try:
-            async with asyncio.TaskGroup() as self._group:
-                for shared in self._shared.values():
-                    self._start(shared)
-                await self._events.run()
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                try:
+                    for shared in self._shared.values():
+                        self._start(shared)
+                    await self._events.run()
+                finally:
+                    # From here on the group takes no new task.
+                    self._group = None
         finally:
-            self._group = None
+            for shared in self._shared.values():
+                shared.task = None
 
     def _make(self, scope: Scope) -> SharedInformer:
         return SharedInformer(self.client, scope, transform=self._transform, backoff=self._backoff)

@@ -59,6 +59,11 @@ class SharedInformer:
                 await asyncio.sleep(0)
         self.synced.set()
 
+    def clear(self) -> None:
+        """Forget every object and tell that it is gone."""
+        for object_ in self.store.list():
+            self.remove(object_)
+
     def put(self, object_: Object, *, initial: bool = False) -> None:
         """Keep an object and tell whether it was added or modified."""
         if self._transform is not None:
@@ -75,8 +80,11 @@ class SharedInformer:
 
     def remove(self, object_: Object) -> None:
         """Forget an object and tell its last state."""
-        if self.store.remove(object_.meta.namespace, object_.meta.name) is not None:
-            self._tell(Delta("DELETED", object_, None))
+        if self.store.remove(object_.meta.namespace, object_.meta.name) is None:
+            return
+        if self._transform is not None:
+            object_ = self._transform(object_)
+        self._tell(Delta("DELETED", object_, None))
 
     def subscribe(self, handler: Handler) -> None:
         """Tell the handler what is there, then what changes."""

@@ -47,6 +47,7 @@ class Engagement:
         self.runnables = tuple(runnables)
         self.done = asyncio.Event()
         self.error = ""
+        self.on_done: Callable[[], None] = lambda: None
         self._watch = watch
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
@@ -58,7 +59,7 @@ class Engagement:
         """
         self._stopped = True
         if self._task is None:
-            self.done.set()
+            self._end()
             return
         self._task.cancel()
         await self.done.wait()
@@ -67,22 +68,36 @@ class Engagement:
         """Run in this group, unless it was stopped already."""
         if not self._stopped:
             self._task = group.create_task(self._run(), name=f"cluster {self.cluster.name}")
+            # A task that is cancelled before its first step never enters its own finally.
+            self._task.add_done_callback(lambda _: self._end())
 
     async def _run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
                 if self._watch:
-                    group.create_task(self.cluster.run(), name=self.cluster.name)
-                for runnable in self.runnables:
-                    group.create_task(runnable.run(), name=runnable.name)
-                await asyncio.Event().wait()
+                    group.create_task(self.cluster.run(), name=f"cluster {self.cluster.name}")
+                await _together(self.runnables)
         except ExceptionGroup as failures:
             # One cluster's trouble is its own; the others go on.
             error = first_error(failures)
             self.error = str(error) or type(error).__name__
             _log.exception("cluster has left", cluster=self.cluster.name, exc_info=error)
-        finally:
+
+    def _end(self) -> None:
+        if not self.done.is_set():
             self.done.set()
+            self.on_done()
+
+
+async def _together(runnables: Sequence[Runnable]) -> None:
+    """Run all until cancelled, though each may come to its end before.
+
+    A group of their own makes them end before the cluster that they read from.
+    """
+    async with asyncio.TaskGroup() as group:
+        for runnable in runnables:
+            group.create_task(runnable.run(), name=runnable.name)
+        await asyncio.Event().wait()
 
 
 class Manager:
@@ -98,8 +113,10 @@ class Manager:
         health_address: str = "127.0.0.1:0",
         metrics_address: str = "",
         leader_election: LeaderElection | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
-        self.metrics = Metrics()
+        self.metrics = metrics or Metrics()
+        self._running = False
         self._checks = Checks()
         self._health = HealthServer(health_address, self._checks)
         self._election = leader_election
@@ -163,6 +180,7 @@ class Manager:
             self.metrics.instrument(runnable)
         if watch:
             self.metrics.clusters.append(cluster)
+            engagement.on_done = lambda: self.metrics.clusters.remove(cluster)
         self._engagements = [known for known in self._engagements if not known.done.is_set()]
         self._engagements.append(engagement)
         if self._group is not None:
@@ -183,6 +201,7 @@ class Manager:
                 except OSError as error:
                     text = error.strerror or error
                     raise ManagerError(f"cannot listen on {server.address}: {text}") from error
+            self._running = True
             try:
                 await self._run(stop or asyncio.Event())
             except ExceptionGroup as failures:
@@ -190,6 +209,8 @@ class Manager:
                 if isinstance(reason, LeadershipLost):
                     raise ManagerError(str(reason)) from None
                 raise reason from None
+            finally:
+                self._running = False
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -212,18 +233,18 @@ class Manager:
                 await self._election.run(self._lead)
 
     async def _lead(self) -> None:
-        try:
-            async with asyncio.TaskGroup() as self._group:
-                for runnable in self._leading:
-                    self._group.create_task(runnable.run(), name=runnable.name)
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            try:
                 for engagement in self._engagements:
-                    engagement.start(self._group)
-                await asyncio.Event().wait()
-        finally:
-            self._group = None
+                    engagement.start(group)
+                await _together(self._leading)
+            finally:
+                # From here on the group takes no new task.
+                self._group = None
 
     def _refuse_when_running(self) -> None:
-        if self._group is not None:
+        if self._running:
             raise RuntimeError("the manager is running: engage what joins later")
 
 

@@ -20,6 +20,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from fairlead.client import RequestMetrics
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.lease import LeaderElection
 from fairlead.runtime.queue import Band
@@ -44,10 +45,14 @@ class Instrumented(Protocol):
 
 
 class Metrics:
-    """The metrics of one manager, in a registry of their own."""
+    """The metrics of one manager, in a registry of their own.
+
+    Give ``requests`` to the clients whose requests are to be counted.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self.requests = RequestMetrics(self.registry)
         self.clusters: list[Cluster] = []
         self.elections: list[LeaderElection] = []
         self.lag = 0.0

@@ -83,6 +83,9 @@ TRANSITIONS: dict[tuple[Phase, Outcome], Phase] = {
 }
 """Which phase follows; whatever is not named leads to a list."""
 
+# These happen to every watch once in a while; only when they go on they are worth a word.
+_ORDINARY = {Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.EXPIRED}
+
 _AT_ONCE = {Outcome.LISTED, Outcome.CLOSED}
 
 
@@ -110,6 +113,10 @@ class Sink(Protocol):
 
     async def replace(self, objects: list[Object]) -> None:
         """The collection consists of exactly these."""
+        ...
+
+    def clear(self) -> None:
+        """The resource is gone, and all its objects."""
         ...
 
     def put(self, object_: Object) -> None:
@@ -147,7 +154,7 @@ class Reflector:
         self._phase = Phase.LIST
         while True:
             outcome, error = await self._attempt()
-            delay = await self._conclude(outcome, error)
+            delay = self._conclude(outcome, error)
             self._phase = TRANSITIONS.get((self._phase, outcome), Phase.LIST)
             if delay:
                 await asyncio.sleep(delay)
@@ -221,23 +228,23 @@ class Reflector:
             self._log.info("informer has recovered")
         self.error = ""
 
-    async def _conclude(self, outcome: Outcome, error: Exception | None) -> float:
+    def _conclude(self, outcome: Outcome, error: Exception | None) -> float:
         """Account for the end of a phase; the delay before the next one in seconds."""
         if outcome is not Outcome.LISTED:
             self.restarts[outcome.value] += 1
         if outcome in _AT_ONCE:
             return 0.0
         delay = self._backoff.failed(asyncio.get_running_loop().time())
-        if error is not None:
-            self._report(outcome, error)
+        if self._phase is Phase.LIST or outcome not in _ORDINARY or self._backoff.failures > 1:
+            self._report(outcome, error or ConnectionFailed("the server closes it at once"))
         if outcome is Outcome.ABSENT:
-            await self._missing()
+            self._missing()
         return max(delay, getattr(error, "retry_after", None) or 0.0)
 
-    async def _missing(self) -> None:
+    def _missing(self) -> None:
         self._absent += 1
         if self._absent == ABSENT_ANSWERS:
-            await self._sink.replace([])
+            self._sink.clear()
 
     def _report(self, outcome: Outcome, error: Exception) -> None:
         if outcome is Outcome.ABSENT:

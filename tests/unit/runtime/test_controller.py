@@ -1,0 +1,399 @@
+"""Controllers: what is asked when, what failures do, how they stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+import structlog
+from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
+
+from fairlead.api.meta import Object
+from fairlead.client import Client
+from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.controller import Controller
+from fairlead.runtime.delta import Delta
+from fairlead.runtime.request import (
+    Reconciler,
+    Request,
+    Result,
+    TerminalError,
+    object_mapper,
+    owner_mapper,
+)
+
+
+Run = Callable[[Awaitable[Any]], Any]
+
+A, B = Request("", "ns", "a"), Request("", "ns", "b")
+
+
+@asynccontextmanager
+async def working(controller: Controller) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(controller.run())
+    await asyncio.sleep(0)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+class Recorder:
+    """A reconciler that does as told, and what it was asked at which time."""
+
+    def __init__(self, *answers: Result | BaseException | None) -> None:
+        self.answers = list(answers)
+        self.calls: list[tuple[Request, float]] = []
+
+    @property
+    def requests(self) -> list[Request]:
+        return [request for request, _ in self.calls]
+
+    async def __call__(self, request: Request) -> Result | None:
+        self.calls.append((request, asyncio.get_running_loop().time()))
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+
+def gaps(recorder: Recorder) -> list[float]:
+    times = [at for _, at in recorder.calls]
+    return [round(b - a, 3) for a, b in zip(times, times[1:], strict=False)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected", "result"),
+    [
+        pytest.param([None], [], {"success": 1}, id="done"),
+        pytest.param([Result()], [], {"success": 1}, id="empty-result"),
+        pytest.param([Result(30.0)], [30.0], {"requeue_after": 1, "success": 1}, id="after"),
+        pytest.param(
+            [ValueError("x"), ValueError("x")],
+            [0.005, 0.01],
+            {"error": 2, "success": 1},
+            id="fails",
+        ),
+        pytest.param([TerminalError("no use")], [], {"error": 1}, id="terminal"),
+        pytest.param([refusal("Conflict")], [0.005], {"requeue": 1, "success": 1}, id="conflict"),
+        pytest.param([refusal("Forbidden")], [0.005], {"error": 1, "success": 1}, id="forbidden"),
+        pytest.param(
+            [asyncio.CancelledError()], [0.005], {"error": 1, "success": 1}, id="cancelled-inside"
+        ),
+    ],
+)
+def test_answers(
+    virtual: Run, answers: list[Any], expected: list[float], result: dict[str, int]
+) -> None:
+    async def story() -> None:
+        recorder = Recorder(*answers)
+        controller = Controller("c", recorder)
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(100)
+        assert gaps(recorder) == expected
+        assert dict(controller.stats.results) == result
+        assert controller.queue.failures(A) == 0
+
+    virtual(story())
+
+
+def test_a_reconciler_that_takes_too_long_is_stopped_and_retried(virtual: Run) -> None:
+    ended: list[str] = []
+
+    async def slow(request: Request) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            ended.append(request.name)
+
+    async def story() -> None:
+        controller = Controller("c", slow, timeout=10)
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(25)
+            assert ended == ["a", "a"]
+            assert controller.stats.timeouts == 2
+
+    virtual(story())
+
+
+def test_a_timeout_of_the_reconcilers_own_is_an_ordinary_failure(virtual: Run) -> None:
+    async def story() -> None:
+        controller = Controller("c", Recorder(TimeoutError("database")))
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(1)
+            assert controller.stats.timeouts == 0
+            assert controller.stats.results["error"] == 1
+
+    virtual(story())
+
+
+def test_a_poisoned_object_holds_up_no_other(virtual: Run) -> None:
+    seen: list[str] = []
+
+    async def reconcile(request: Request) -> None:
+        if request.name == "a":
+            raise RuntimeError("poison")
+        seen.append(request.name)
+
+    async def story() -> None:
+        controller = Controller("c", reconcile, workers=1)
+        async with working(controller):
+            for number in range(20):
+                controller.enqueue(A)
+                controller.enqueue(Request("", "ns", f"b{number}"))
+                await asyncio.sleep(1)
+        assert len(seen) == 20
+        assert controller.stats.panics <= 40
+
+    virtual(story())
+
+
+def test_workers_share_keys_but_never_one_key(virtual: Run) -> None:
+    busy: list[Request] = []
+    peak = 0
+
+    async def reconcile(request: Request) -> None:
+        nonlocal peak
+        assert request not in busy
+        busy.append(request)
+        peak = max(peak, len(busy))
+        await asyncio.sleep(1)
+        busy.remove(request)
+
+    async def story() -> None:
+        controller = Controller("c", reconcile, workers=3)
+        async with working(controller):
+            for _ in range(4):
+                for name in "abcde":
+                    controller.enqueue(Request("", "ns", name))
+                await asyncio.sleep(0.7)
+            assert controller.stats.workers == 3
+            await asyncio.sleep(20)
+        assert controller.stats.results["error"] == 0
+        assert peak == 3
+
+    virtual(story())
+
+
+def test_a_stopping_controller_lets_work_finish(virtual: Run) -> None:
+    done: list[str] = []
+
+    async def reconcile(request: Request) -> None:
+        await asyncio.sleep(1)
+        done.append(request.name)
+
+    async def story() -> None:
+        controller = Controller("c", reconcile, workers=1)
+        async with working(controller) as task:
+            controller.enqueue(A)
+            controller.enqueue(B)
+            await asyncio.sleep(0.5)
+            task.cancel()
+            await asyncio.wait([task])
+            assert done == ["a"]
+            assert len(controller.queue) == 1
+            assert controller.stats.workers == 0
+
+    virtual(story())
+
+
+def test_what_does_not_finish_is_cancelled_and_taken_up_by_the_next_run(virtual: Run) -> None:
+    async def story() -> None:
+        recorder: list[str] = []
+        hang = True
+
+        async def reconcile(request: Request) -> None:
+            recorder.append(request.name)
+            if hang:
+                await asyncio.sleep(1000)
+
+        controller = Controller("c", reconcile)
+        begun = asyncio.get_running_loop().time()
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(1)
+        assert asyncio.get_running_loop().time() - begun <= 3.5
+        hang = False
+        async with working(controller):
+            await asyncio.sleep(1)
+        assert recorder == ["a", "a"]
+
+    virtual(story())
+
+
+def test_logs_carry_the_request_and_no_traceback_for_refusals(virtual: Run) -> None:
+    async def story() -> None:
+        controller = Controller("c", Recorder(refusal("Forbidden", "may not"), ValueError("bug")))
+        with structlog.testing.capture_logs(
+            processors=[structlog.contextvars.merge_contextvars]
+        ) as logs:
+            async with working(controller):
+                controller.enqueue(Request("east", "ns", "a"))
+                await asyncio.sleep(1)
+        refused, bug = logs
+        assert {
+            name: refused[name] for name in ("controller", "cluster", "namespace", "name")
+        } == {
+            "controller": "c",
+            "cluster": "east",
+            "namespace": "ns",
+            "name": "a",
+        }
+        assert refused["reconcileID"] != bug["reconcileID"]
+        assert (refused["error"], refused["exc_info"]) == ("may not", None)
+        assert isinstance(bug["exc_info"], ValueError)
+        assert structlog.contextvars.get_contextvars() == {}
+
+    virtual(story())
+
+
+@asynccontextmanager
+async def watching(
+    server: FakeServer, reconcile: Reconciler, **options: Any
+) -> AsyncIterator[Controller]:
+    cluster = Cluster("east", cast("Client", server))
+    controller = Controller("c", reconcile)
+    controller.watch(cluster.informer(WIDGETS), **options)
+    running = asyncio.create_task(cluster.run())
+    async with working(controller):
+        yield controller
+    running.cancel()
+    await asyncio.wait([running])
+
+
+def test_changes_become_requests(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        await server.put("a")
+        recorder = Recorder()
+        async with watching(server, recorder, cluster="east"):
+            await asyncio.sleep(1)
+            await server.put("b")
+            await asyncio.sleep(1)
+            await server.delete("a")
+            await asyncio.sleep(1)
+        assert recorder.requests == [
+            Request("east", "ns", "a"),
+            Request("east", "ns", "b"),
+            Request("east", "ns", "a"),
+        ]
+
+    virtual(story())
+
+
+def test_nothing_is_reconciled_before_the_caches_are_full(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        server.fault["list"] = lambda: refusal("ServiceUnavailable")
+        recorder = Recorder()
+        async with watching(server, recorder) as controller:
+            controller.enqueue(A)
+            await asyncio.sleep(60)
+            assert recorder.calls == []
+            server.fault.clear()
+            await asyncio.sleep(60)
+            assert recorder.requests == [A]
+
+    virtual(story())
+
+
+def test_predicates_and_mappers_choose(virtual: Run) -> None:
+    def twice(delta: Delta) -> list[Request]:
+        return [A, B]
+
+    async def story() -> None:
+        server = FakeServer()
+        recorder = Recorder()
+        options = {"predicate": lambda delta: delta.type == "DELETED"}
+        async with watching(server, recorder, mapper=twice, **options):
+            await asyncio.sleep(1)
+            await server.put("x")
+            await asyncio.sleep(1)
+            assert recorder.calls == []
+            await server.delete("x")
+            await asyncio.sleep(1)
+            assert recorder.requests == [A, B]
+
+    virtual(story())
+
+
+def test_a_mapper_that_fails_on_one_object_still_maps_others(virtual: Run) -> None:
+    def mapper(delta: Delta) -> list[Request]:
+        if delta.object.meta.name == "bad":
+            raise KeyError("bad")
+        return list(object_mapper()(delta))
+
+    async def story() -> None:
+        server = FakeServer()
+        for name in ("bad", "a"):
+            await server.put(name)
+        recorder = Recorder()
+        async with watching(server, recorder, mapper=mapper):
+            await asyncio.sleep(1)
+        assert recorder.requests == [A]
+
+    virtual(story())
+
+
+def test_a_source_that_is_closed_holds_up_no_start(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        cluster = Cluster("east", cast("Client", server))
+        informer = cluster.informer(WIDGETS)
+        recorder = Recorder()
+        controller = Controller("c", recorder)
+        controller.watch(informer)
+        async with working(controller):
+            controller.enqueue(A)
+            await asyncio.sleep(1)
+            await informer.close()
+            await asyncio.sleep(1)
+            assert recorder.requests == [A]
+
+    virtual(story())
+
+
+def owned(kind: str, api_version: str, name: str) -> Object:
+    reference = {"apiVersion": api_version, "kind": kind, "name": name, "uid": "u"}
+    object_ = widget("x")
+    body = object_.to_dict()
+    body["metadata"]["ownerReferences"] = [reference]
+    from fairlead.api.meta import object_from_dict
+
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        pytest.param(None, owned("App", "g/v1", "o"), ["o"], id="added"),
+        pytest.param(owned("App", "g/v1", "o"), None, ["o"], id="deleted"),
+        pytest.param(
+            owned("App", "g/v1", "o"), owned("App", "g/v2", "p"), ["o", "p"], id="handed-over"
+        ),
+        pytest.param(owned("App", "g/v1", "o"), owned("App", "g/v1", "o"), ["o"], id="once"),
+        pytest.param(None, owned("App", "other/v1", "o"), [], id="other-group"),
+        pytest.param(None, owned("Other", "g/v1", "o"), [], id="other-kind"),
+        pytest.param(None, widget("x"), [], id="unowned"),
+    ],
+)
+def test_owner_mapper(old: Object | None, new: Object | None, found: list[str]) -> None:
+    requests = list(owner_mapper("App", "g", "east")(Delta("MODIFIED", old, new)))
+    assert requests == [Request("east", "ns", name) for name in found]
+
+
+def test_owner_mapper_of_cluster_scoped_owners() -> None:
+    delta = Delta("ADDED", None, owned("App", "g/v1", "o"))
+    assert list(owner_mapper("App", "g", namespaced=False)(delta)) == [Request("", "", "o")]
+
+
+def test_a_request_reads_as_a_path() -> None:
+    assert str(Request("east", "ns", "a")) == "east/ns/a"
+    assert str(Request("", "", "a")) == "a"
