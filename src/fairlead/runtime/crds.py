@@ -117,7 +117,7 @@ async def _established(client: Client, name: str, seconds: float) -> None:
 
 
 def _obstacle(crd: Object) -> str:
-    conditions: list[JSON] = crd.to_dict().get("status", {}).get("conditions", [])
+    conditions: list[JSON] = crd.to_dict().get("status", {}).get("conditions") or []
     by_type = {condition["type"]: condition for condition in conditions}
     names = by_type.get("NamesAccepted", {})
     if names.get("status") == "False":
