@@ -3,12 +3,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.postgres.session import Endpoint
 
 
 _numbers = itertools.count(1)
@@ -59,3 +61,25 @@ async def _sweep(admin: psycopg.AsyncConnection) -> None:
         await admin.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
     for role in roles:
         await admin.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+@pytest.fixture
+def endpoint(postgres: EmbeddedPostgres) -> Endpoint:
+    """How the operator's administrator, a superuser, reaches the server."""
+    return Endpoint(
+        host=postgres.host,
+        port=postgres.port,
+        username=postgres.username,
+        password=postgres.password,
+        ssl_mode="disable",
+    )
+
+
+@pytest.fixture
+async def modest(admin: psycopg.AsyncConnection, endpoint: Endpoint, database: str) -> Endpoint:
+    """An administrator who is no superuser: LOGIN, CREATEROLE and the database's owner."""
+    await admin.execute("CREATE ROLE modest LOGIN CREATEROLE PASSWORD 'modest'")
+    await admin.execute(
+        sql.SQL("ALTER DATABASE {} OWNER TO modest").format(sql.Identifier(database))
+    )
+    return replace(endpoint, username="modest", password="modest")

@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import psycopg
+from psycopg import sql
+
+from fairlead.api.access import Grant, Privilege
+from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.postgres.claim import Claim
+from fairlead.postgres.plan import Wanted
+
+
+PASSWORD = "correct horse battery staple"
+
+
+def claim(name: str = "access", namespace: str = "team", uid: str = "u1") -> Claim:
+    return Claim(installation="here", namespace=namespace, name=name, uid=uid)
+
+
+def grant(database: str, *privileges: str, schema: str = "public") -> Grant:
+    return Grant(
+        database=database, schema=schema, privileges=cast("list[Privilege]", list(privileges))
+    )
+
+
+def wanted(
+    username: str, *grants: Grant, password: str = PASSWORD, claimed: Claim | None = None
+) -> Wanted:
+    return Wanted(
+        username=username, password=password, claim=claimed or claim(), grants=tuple(grants)
+    )
+
+
+async def run(postgres: EmbeddedPostgres, database: str, *statements: str, **names: str) -> None:
+    """Statements of the superuser in a database; ``{name}`` stands for a quoted identifier."""
+    identifiers = {key: sql.Identifier(value) for key, value in names.items()}
+    async with await psycopg.AsyncConnection.connect(
+        postgres.dsn(database), autocommit=True
+    ) as connection:
+        for statement in statements:
+            await connection.execute(sql.SQL(cast("Any", statement)).format(**identifiers))
+
+
+async def fetch(
+    postgres: EmbeddedPostgres, database: str, query: str, *parameters: object
+) -> list[tuple[Any, ...]]:
+    async with await psycopg.AsyncConnection.connect(
+        postgres.dsn(database),
+        autocommit=True,
+        options="-c search_path=pg_catalog,public -c role=none -c statement_timeout=0",
+    ) as connection:
+        cursor = await connection.execute(cast("Any", query), parameters or None)
+        return await cursor.fetchall()
+
+
+async def login(
+    postgres: EmbeddedPostgres, username: str, password: str, database: str = "postgres"
+) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+    return await psycopg.AsyncConnection.connect(
+        host=postgres.host,
+        port=postgres.port,
+        user=username,
+        password=password,
+        dbname=database,
+        autocommit=True,
+    )
+
+
+async def can_login(postgres: EmbeddedPostgres, username: str, password: str) -> bool:
+    try:
+        connection = await login(postgres, username, password)
+    except psycopg.OperationalError:
+        return False
+    await connection.close()
+    return True
+
+
+async def roles(postgres: EmbeddedPostgres) -> list[tuple[Any, ...]]:
+    """Every role with the version of its row: equal lists prove that nothing was written."""
+    return await fetch(
+        postgres,
+        "postgres",
+        "SELECT rolname::text, xmin::text, ctid::text FROM pg_authid ORDER BY 1",
+    )
+
+
+async def privileges(
+    postgres: EmbeddedPostgres, database: str, username: str
+) -> set[tuple[str, str]]:
+    """The direct privileges of a role: object and privilege."""
+    rows: Sequence[tuple[Any, ...]] = await fetch(
+        postgres,
+        database,
+        """
+        SELECT o.name, a.privilege_type FROM (
+          SELECT 'database ' || datname AS name, datacl AS acl FROM pg_database
+          UNION ALL SELECT 'schema ' || nspname, nspacl FROM pg_namespace
+          UNION ALL SELECT relname, relacl FROM pg_class
+          UNION ALL SELECT proname || '()', proacl FROM pg_proc
+        ) o, aclexplode(o.acl) a
+        WHERE a.grantee = (SELECT oid FROM pg_roles WHERE rolname = %s)
+        """,
+        username,
+    )
+    return {(name, privilege) for name, privilege in rows}

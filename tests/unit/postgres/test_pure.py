@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
+
+from fairlead.postgres import names, password
+from fairlead.postgres.claim import Claim, parse_claim
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.failures import explain_connect
+from fairlead.postgres.grants import check_grants, desired_grants
+from fairlead.postgres.plan import check_role, plan_role
+from fairlead.postgres.snapshot import (
+    DatabaseFacts,
+    Difference,
+    RoleFacts,
+    ServerFacts,
+    Snapshot,
+)
+from fairlead.postgres.statements import object_grants
+
+
+SERVER = ServerFacts(
+    version=180004,
+    version_text="18.4",
+    system_identifier="1",
+    admin="postgres",
+    superuser=True,
+    reads_verifiers=True,
+)
+
+
+def snapshot(role: RoleFacts | None = None, **databases: DatabaseFacts) -> Snapshot:
+    return Snapshot(server=SERVER, role=role, databases=databases)
+
+
+def facts(name: str = "app", *held: str, public: tuple[str, ...] = ()) -> DatabaseFacts:
+    return DatabaseFacts(
+        name=name, connectable=True, held=frozenset(held), public=frozenset(public)
+    )
+
+
+def role(*, login: bool = True, claimed: Claim | None = None) -> RoleFacts:
+    return RoleFacts(oid=1, name="app", login=login, claim=claimed or claim())
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("app", "", id="plain"),
+        pytest.param('a"b', "", id="quote"),
+        pytest.param("user name", "", id="space"),
+        pytest.param("u" * 63, "", id="63-bytes"),
+        pytest.param("u" * 64, "NameInvalid", id="64-bytes"),
+        pytest.param("é" * 32, "NameInvalid", id="64-bytes-of-two"),
+        pytest.param("é" * 31, "", id="62-bytes-of-two"),
+        pytest.param("a\0b", "NameInvalid", id="nul"),
+        pytest.param("a\nb", "NameInvalid", id="newline"),
+        pytest.param("", "NameInvalid", id="empty"),
+        pytest.param("pg_monitor", "UserReserved", id="pg"),
+        pytest.param("Pg_foo", "UserReserved", id="pg-upper"),
+        pytest.param("PUBLIC", "UserReserved", id="public"),
+        pytest.param("none", "UserReserved", id="none"),
+        pytest.param("current_user", "UserReserved", id="keyword"),
+        pytest.param("rds_iam", "UserReserved", id="provider"),
+    ],
+)
+def test_usernames(name: str, reason: str) -> None:
+    if not reason:
+        names.check_username(name)
+        return
+    with pytest.raises(AccessError) as refused:
+        names.check_username(name)
+    assert refused.value.reason == reason
+    assert "spec.username" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "expected"),
+    [
+        pytest.param("*", "anything", True, id="star"),
+        pytest.param("{namespace}_*", "team_app", True, id="namespace"),
+        pytest.param("{namespace}_*", "other_app", False, id="other-namespace"),
+        pytest.param("{namespace}_*", "team", False, id="prefix-alone"),
+        pytest.param("a.c", "abc", False, id="dot-is-a-dot"),
+        pytest.param("app", "app2", False, id="whole-name"),
+        pytest.param("", "app", False, id="empty"),
+    ],
+)
+def test_patterns(pattern: str, name: str, expected: bool) -> None:
+    assert names.matches(pattern, name, "team") is expected
+
+
+@pytest.mark.parametrize(
+    ("users", "expected"),
+    [
+        pytest.param(["app"], True, id="listed"),
+        pytest.param([" app "], True, id="trimmed"),
+        pytest.param(["App"], False, id="case-counts"),
+        pytest.param([""], False, id="empty"),
+    ],
+)
+def test_excluded_users(users: list[str], expected: bool) -> None:
+    assert names.excluded("app", users) is expected
+
+
+def test_a_claim_survives_its_comment() -> None:
+    assert parse_claim(claim().text()) == claim()
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("", id="empty"),
+        pytest.param("the reporting user", id="prose"),
+        pytest.param("managed by Fairlead: {", id="broken"),
+        pytest.param('managed by Fairlead: {"installation": 1}', id="wrong-type"),
+    ],
+)
+def test_other_comments_are_no_claims(comment: str | None) -> None:
+    assert parse_claim(comment) is None
+
+
+@given(st.text(min_size=1, max_size=40).filter(lambda text: "\0" not in text))
+@settings(max_examples=25, deadline=None)
+def test_a_verifier_verifies_its_password_alone(text: str) -> None:
+    stored = password.verifier(text)
+    assert password.verifies(text, stored)
+    assert not password.verifies(text + "x", stored)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        pytest.param(None, id="none"),
+        pytest.param("", id="empty"),
+        pytest.param("md5" + "0" * 32, id="md5"),
+        pytest.param("SCRAM-SHA-256$0:c2FsdA==$a:b", id="no-iterations"),
+        pytest.param("SCRAM-SHA-256$999999999:c2FsdA==$a:b", id="endless-iterations"),
+        pytest.param("SCRAM-SHA-256$4096:c2Fs=dA==$YQ==:YQ==", id="bad-salt"),
+    ],
+)
+def test_no_password_verifies_against_what_is_no_verifier(stored: str | None) -> None:
+    assert not password.verifies(PASSWORD, stored)
+
+
+def test_generated_passwords_are_long_and_new() -> None:
+    first, second = password.generate(), password.generate()
+    assert first != second
+    assert len(first) == 32
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a\0b", "NUL byte", id="nul"),
+        pytest.param("x" * 1025, "1025 bytes", id="long"),
+    ],
+)
+def test_passwords_nobody_could_use(text: str, message: str) -> None:
+    with pytest.raises(AccessError, match=message) as refused:
+        password.check(text, "team/login")
+    assert text not in str(refused.value)
+
+
+def test_grants_are_sorted_by_level() -> None:
+    desired = desired_grants(
+        [
+            grant("app", "CONNECT", "TEMPORARY", "CREATE", "SELECT", schema="s"),
+            grant("app", "EXECUTE", "MAINTAIN", schema="r"),
+            grant("other", "USAGE"),
+        ],
+        180000,
+    )
+    wanted_ = desired.of("app")
+    assert wanted_.database == {"CONNECT", "TEMPORARY"}
+    assert wanted_.schemas == {"s": {"CREATE", "USAGE"}, "r": {"USAGE"}}
+    assert wanted_.tables == {"s": {"SELECT"}, "r": {"MAINTAIN"}}
+    assert wanted_.routines == {"r": {"EXECUTE"}}
+    assert desired.of("other").schemas == {"public": {"USAGE"}}
+    assert desired.of("unnamed").schemas == {}
+
+
+def test_maintain_needs_a_server_that_knows_it() -> None:
+    desired = desired_grants([grant("app", "MAINTAIN", "SELECT")], 160004)
+    assert desired.of("app").tables == {"public": {"SELECT"}}
+    (problem,) = desired.problems
+    assert problem.reason == "UnsupportedPrivilege"
+    assert "needs PostgreSQL 17, the server has 16" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("database", "schema", "reason"),
+    [
+        pytest.param("app", "pg_catalog", "SchemaReserved", id="catalog"),
+        pytest.param("app", "information_schema", "SchemaReserved", id="information-schema"),
+        pytest.param("d" * 64, "s", "NameInvalid", id="long-database"),
+        pytest.param("app", "s\0", "NameInvalid", id="nul-in-schema"),
+    ],
+)
+def test_grants_that_are_refused(database: str, schema: str, reason: str) -> None:
+    with pytest.raises(AccessError) as refused:
+        check_grants([grant("ok", "USAGE"), grant(database, "SELECT", schema=schema)])
+    assert refused.value.reason == reason
+    assert "spec.grants[1]." in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("existing", "matches", "expected"),
+    [
+        pytest.param(None, False, ["create role app", "claim role app"], id="R13-create"),
+        pytest.param(role(), True, [], id="R14-same-password"),
+        pytest.param(role(), False, ["give role app its login"], id="R14-other-password"),
+        pytest.param(role(login=False), True, ["give role app its login"], id="login-lost"),
+        pytest.param(role(claimed=claim(uid="u0")), True, ["claim role app"], id="recreated"),
+    ],
+)
+def test_what_the_role_needs(
+    existing: RoleFacts | None, matches: bool, expected: list[str]
+) -> None:
+    access = wanted("app")
+    steps = plan_role(
+        access, desired_grants([], 180000), snapshot(existing), password_matches=matches
+    )
+    assert [step.what for step in steps] == expected
+    assert all(PASSWORD not in step.statement.as_string() for step in steps)
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "expected"),
+    [
+        pytest.param((), ("CONNECT",), ["grant CONNECT on database app"], id="R16-missing"),
+        pytest.param(("CONNECT",), (), ["revoke CONNECT on database app"], id="R17-stale"),
+        pytest.param(("CONNECT",), ("CONNECT",), [], id="R15-equal"),
+        pytest.param(
+            ("TEMPORARY",),
+            ("CONNECT",),
+            ["grant CONNECT on database app", "revoke TEMPORARY on database app"],
+            id="both",
+        ),
+    ],
+)
+def test_what_a_database_needs(
+    held: tuple[str, ...], asked: tuple[str, ...], expected: list[str]
+) -> None:
+    grants = [grant("app", *asked)] if asked else []
+    access = wanted("app", *grants)
+    found = snapshot(role(), app=facts("app", *held))
+    steps = plan_role(access, desired_grants(grants, 180000), found, password_matches=True)
+    assert [step.what for step in steps] == expected
+
+
+def test_a_database_that_the_role_owns_is_left_alone() -> None:
+    found = snapshot(role(), app=DatabaseFacts(name="app", connectable=True, owned=True))
+    grants = [grant("app", "CONNECT")]
+    access = wanted("app", *grants)
+    assert not plan_role(access, desired_grants(grants, 180000), found, password_matches=True)
+
+
+def test_a_claim_of_this_object_is_no_conflict() -> None:
+    check_role(role(), claim(), "postgres")
+
+
+def test_objects_that_need_the_same_share_a_statement() -> None:
+    def missing(name: str, privilege: str) -> Difference:
+        return Difference(
+            action="grant", level="table", schema="s", name=name, privilege=privilege
+        )
+
+    statements = object_grants(
+        [missing("a", "SELECT"), missing("b", "SELECT"), missing("c", "INSERT")], "app"
+    )
+    assert [statement.as_string() for statement in statements] == [
+        'GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"',
+        'GRANT INSERT ON TABLE "s"."c" TO "app"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        pytest.param(
+            'password authentication failed for user "x"', "AuthenticationFailed", id="28P01"
+        ),
+        pytest.param("no pg_hba.conf entry for host", "AuthenticationFailed", id="28000"),
+        pytest.param('database "x" does not exist', "DatabaseNotFound", id="3D000"),
+        pytest.param(
+            "server does not support SSL, but SSL was required", "TLSFailed", id="no-tls"
+        ),
+        pytest.param("SSL error: certificate verify failed", "TLSFailed", id="certificate"),
+        pytest.param("the database system is starting up", "ConnectionFailed", id="57P03"),
+        pytest.param("sorry, too many clients already", "ConnectionFailed", id="53300"),
+        pytest.param("session is read-only", "ConnectionFailed", id="standby"),
+        pytest.param("Connection refused", "ConnectionFailed", id="refused"),
+        pytest.param("failed to resolve host 'x'", "ConnectionFailed", id="unresolved"),
+        pytest.param("something new: s3cret", "ConnectionFailed", id="unknown"),
+    ],
+)
+def test_connections_that_fail(text: str, reason: str) -> None:
+    error = explain_connect(OSError(text), "db:5432", "app", "admin")
+    assert error.reason == reason
+    assert "s3cret" not in str(error)
+    assert "db:5432" in str(error)
