@@ -30,6 +30,7 @@ def server(host: str, port: int, *, name: str = SERVER, secret: str = "") -> JSO
             "port": port,
             "sslMode": "disable",
             "credentialsSecretRef": {"name": secret or f"{name}-admin"},
+            "allowedNamespaces": {},
             "allowedDatabases": [DATABASE],
         },
     }
