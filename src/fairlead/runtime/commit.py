@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from fairlead.client import Client
 
 
-_SERVER_OWNED = (
+_FIXED = (
+    *("name", "namespace", "generateName"),
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"),
     *("deletionGracePeriodSeconds", "managedFields", "selfLink"),
 )
@@ -75,7 +76,7 @@ def _writable(body: JSON) -> JSON:
         name: _without_null(value)
         for name, value in body.get("metadata", {}).items()
         # {} and [] are what the server leaves out.
-        if name not in _SERVER_OWNED and value
+        if name not in _FIXED and value
     }
     return {**kept, "metadata": metadata}
 

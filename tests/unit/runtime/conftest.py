@@ -16,7 +16,7 @@ T = TypeVar("T")
 Virtual = Callable[[Coroutine[Any, Any, T]], T]
 
 
-class _Selector(selectors.DefaultSelector):  # type: ignore[valid-type,misc]
+class _Selector(selectors.DefaultSelector):
     """Where the loop would wait, time passes instead."""
 
     loop: VirtualLoop

@@ -75,10 +75,10 @@ class FakeServer:
         """Answer the next requests of this verb so."""
         self._once[verb].extend(errors)
 
-    async def put(self, name: str, *, uid: str = "", **fields: JSON) -> None:
+    async def put(self, name: str, *, uid: str = "") -> None:
         self.version += 1
         type_: EventType = "MODIFIED" if name in self._objects else "ADDED"
-        self._objects[name] = widget(name, self.version, uid=uid, **fields)
+        self._objects[name] = widget(name, self.version, uid=uid)
         await self._say(type_, self._objects[name])
 
     async def delete(self, name: str) -> None:
@@ -166,7 +166,8 @@ class FakeServer:
         if self._once[verb]:
             raise self._once[verb].popleft()
         if verb in self.fault:
-            raise self.fault[verb]()
+            error = self.fault[verb]()
+            raise error
 
     async def _say(self, type_: EventType, object_: Object) -> None:
         self._log.append((self.version, type_, object_))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -63,7 +64,7 @@ class Recorder:
 
 def gaps(recorder: Recorder) -> list[float]:
     times = [at for _, at in recorder.calls]
-    return [round(b - a, 3) for a, b in zip(times, times[1:], strict=False)]
+    return [round(b - a, 3) for a, b in itertools.pairwise(times)]
 
 
 @pytest.mark.parametrize(

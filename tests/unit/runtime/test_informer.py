@@ -149,11 +149,11 @@ def test_a_closed_lease_hears_nothing_while_others_do(virtual: Run) -> None:
         server = FakeServer()
         heard: dict[str, list[str]] = {"closed": [], "open": []}
         async with running(server) as cluster:
-            leases = {name: cluster.informer(WIDGETS) for name in heard}
-            for name, lease in leases.items():
-                lease.subscribe(lambda delta, name=name: heard[name].extend(named(delta)))
-            await leases["open"].synced()
-            await leases["closed"].close()
+            closed, left = cluster.informer(WIDGETS), cluster.informer(WIDGETS)
+            closed.subscribe(lambda delta: heard["closed"].extend(named(delta)))
+            left.subscribe(lambda delta: heard["open"].extend(named(delta)))
+            await left.synced()
+            await closed.close()
             await server.put("a")
             await asyncio.sleep(1)
             assert heard == {"closed": [], "open": ["a"]}

@@ -179,7 +179,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.owed: set[str] = set()
         self.due: dict[str, float] = {}
         self.working: set[str] = set()
-        self.queue: WorkQueue[str] = self.call(lambda: WorkQueue[str]())
+        self.queue: WorkQueue[str] = self.call(WorkQueue[str])
 
     def teardown(self) -> None:
         self.loop.close()

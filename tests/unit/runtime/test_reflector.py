@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
+from fairlead.client import WatchEvent
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer
 from fairlead.runtime.delta import Delta
 from fairlead.runtime.informer import SharedInformer
@@ -200,7 +201,7 @@ def test_a_fault_that_stays_makes_no_hot_loop_and_says_so(
         server.fault[verb] = error
         async with reflected(server) as (informer, told):
             await asyncio.sleep(600)
-            # 0.8, 1.6, ... 30 s: about 25 attempts in ten minutes, each a watch and a list at most.
+            # 0.8, 1.6, ... 30 s: 25 attempts in ten minutes, each a watch and a list at most.
             assert 15 <= len(server.asked) <= 60
             assert "widgets.example.org" in informer.reflector.error
             server.fault.clear()
@@ -248,7 +249,7 @@ def test_back_off_starts_over_only_after_a_stable_period(virtual: Run) -> None:
                 await asyncio.sleep(pause)
                 ended = asyncio.get_running_loop().time()
                 await server.end_watches(ConnectionFailed("cut"))
-                while server.asked[-1].at < ended or not server.open_watches:
+                while server.asked[-1].at < ended or not server.open_watches:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 server.asked[-1] = server.asked[-1]._replace(version=str(ended))
             watches = [asked for asked in server.asked if asked.verb == "watch"][1:]
@@ -310,9 +311,9 @@ def test_what_is_forbidden_later_stays_in_the_store(virtual: Run) -> None:
 
 def test_a_watch_that_never_ends_is_given_up(virtual: Run) -> None:
     class Silent(FakeServer):
-        async def _stream(self, version: int, seconds: float):  # type: ignore[no-untyped-def]
+        async def _stream(self, version: int, seconds: float) -> AsyncGenerator[WatchEvent, None]:
             await asyncio.sleep(1e6)
-            yield
+            yield WatchEvent("ADDED", widget("never"))
 
     async def story() -> None:
         server = Silent()

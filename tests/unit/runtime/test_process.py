@@ -1,0 +1,112 @@
+"""The process around controllers: signals, the loop, logs."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from fairlead.runtime import logs
+from fairlead.runtime.process import GC_THRESHOLDS, cancel_on, run
+
+
+@pytest.fixture
+def thresholds() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_sets_stop_and_the_result_comes_back(
+    number: signal.Signals, thresholds: None
+) -> None:
+    async def main(stop: asyncio.Event) -> str:
+        os.kill(os.getpid(), number)
+        await stop.wait()
+        return type(asyncio.get_running_loop()).__module__
+
+    assert run(main).startswith("uvloop")
+    assert gc.get_threshold() == GC_THRESHOLDS
+
+
+def test_a_second_signal_ends_the_process() -> None:
+    code = """
+import asyncio, os, signal
+from fairlead.runtime.process import run
+
+async def main(stop):
+    os.kill(os.getpid(), signal.SIGINT)
+    await stop.wait()
+    print("stopping")
+    os.kill(os.getpid(), signal.SIGINT)
+    await asyncio.sleep(60)
+
+run(main)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (130, "stopping\n")
+
+
+async def test_work_that_outlasts_stop_is_cancelled() -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().call_soon(stop.set)
+    with pytest.raises(asyncio.CancelledError):
+        await cancel_on(stop, asyncio.sleep(60))
+
+
+async def test_work_that_ends_first_returns() -> None:
+    assert await cancel_on(asyncio.Event(), asyncio.sleep(0, "done")) == "done"
+
+
+@pytest.fixture
+def unconfigured() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_logs_have_the_keys_that_tools_know(unconfigured: None) -> None:
+    out = io.StringIO()
+    logs.configure(json=True, file=out)
+    log = structlog.get_logger(logger_name="fairlead.test")
+    log.debug("not seen")
+    with structlog.contextvars.bound_contextvars(controller="c"):
+        log.info("hello", name="a")
+    (line,) = out.getvalue().splitlines()
+    entry = json.loads(line)
+    assert entry.pop("ts")
+    assert entry == {
+        "level": "info",
+        "logger": "fairlead.test",
+        "msg": "hello",
+        "controller": "c",
+        "name": "a",
+    }
+
+
+def test_a_file_gets_json_and_a_person_lines(unconfigured: None) -> None:
+    out = io.StringIO()
+    logs.configure(file=out, level="debug")
+    structlog.get_logger().debug("one")
+    logs.configure(json=False, file=out)
+    structlog.get_logger().info("two", key="value")
+    first, second = out.getvalue().splitlines()
+    assert json.loads(first)["msg"] == "one"
+    assert "two" in second
+    assert "key=value" in second
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="'loud' is unknown; use debug, info, warning or error"):
+        logs.configure(level="loud")
