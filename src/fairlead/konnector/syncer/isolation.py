@@ -25,8 +25,9 @@ MAX_NAME = 253
 class Strategy(Protocol):
     """How keys map, and what a new copy gets beside the source's body."""
 
-    needs_namespace: bool
-    """Whether a consumer namespace must first get its APIServiceNamespace."""
+    @property
+    def needs_namespace(self) -> bool:
+        """Whether a consumer namespace must first get its APIServiceNamespace."""
 
     def to_provider(self, key: Key) -> Key | None:
         """The provider key for a consumer key; None when it cannot be known yet."""

@@ -1,0 +1,175 @@
+"""From the provider's export to the consumer's CRDs (kube-bind's APIServiceBindings document)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceExportRequest,
+    BindingStatus,
+    BoundSchemaSpec,
+    ExportResource,
+    GroupResource,
+    crd_from_bound_schema,
+    crd_name,
+)
+from fairlead.api.kubebind_conditions import (
+    CONNECTED,
+    SCHEMA_IN_SYNC,
+    Condition,
+    false,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+
+
+EXPORT_FAILED = "APIServiceExportFailed"
+EXPORT_NOT_FOUND = "APIServiceExportNotFound"
+SCHEMA_FETCH_FAILED = "BoundSchemaFetchFailed"
+CRD_CREATE_FAILED = "CustomResourceDefinitionCreateFailed"
+CRD_UPDATE_FAILED = "CustomResourceDefinitionUpdateFailed"
+FOREIGN_CRD = "ForeignCustomResourceDefinition"
+NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read on both sides.
+
+    ``schemas`` are the BoundSchemas that were found, by their names; ``crds`` the consumer's
+    CRDs by theirs; ``converged`` tells whether a CRD is what came of writing a spec.
+    """
+
+    binding: APIServiceBinding
+    owner: OwnerReference
+    export: APIServiceExport | None
+    request: APIServiceExportRequest | None
+    schemas: Mapping[str, BoundSchemaSpec]
+    crds: Mapping[str, Object]
+    provider_name: str
+    converged: Callable[[JSON, Object], bool]
+
+
+class CRDWrite(msgspec.Struct, frozen=True):
+    """A CRD to create (``old`` is None) or to replace."""
+
+    name: str
+    old: Object | None
+    body: JSON
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """CRDs to write, and what is known without them; ``connected`` False ends it there."""
+
+    connected: Condition
+    writes: list[CRDWrite] = []
+    unestablished: list[str] = []
+    bound: list[GroupResource] = []
+
+
+def reconcile(state: State) -> Plan:
+    """What the consumer's cluster needs of the export."""
+    if state.export is None:
+        return Plan(_without_export(state))
+    resources = state.export.spec.resources
+    missing = [resource.name for resource in resources if resource.name not in state.schemas]
+    if missing:
+        message = f"the provider has no BoundSchema {', '.join(missing)} (yet)"
+        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+    return _with_schemas(state, resources)
+
+
+def failure(*, created: bool, name: str, message: str) -> Condition:
+    """Connected, after writing a CRD was refused."""
+    reason, verb = (CRD_CREATE_FAILED, "created") if created else (CRD_UPDATE_FAILED, "updated")
+    return false(CONNECTED, reason, f"CustomResourceDefinition {name} cannot be {verb}: {message}")
+
+
+def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> BindingStatus:
+    """The binding's status after the plan was carried out; one pass sets a condition once."""
+    old = state.binding.status
+    connected = failures[0] if failures else plan.connected
+    found = [connected]
+    if connected.status == "True":
+        found.append(_schema_in_sync(plan))
+    bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
+    claims = state.export.spec.permission_claims if state.export else old.permission_claims
+    return msgspec.structs.replace(
+        old,
+        conditions=set_conditions(old.conditions, *found, now=now, summary=True),
+        bound_schemas=bound,
+        permission_claims=claims,
+        provider_pretty_name=state.provider_name or old.provider_pretty_name,
+    )
+
+
+def established(crd: Object) -> bool:
+    """Whether the API server serves the CRD's objects."""
+    return any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in crd.to_dict().get("status", {}).get("conditions", [])
+    )
+
+
+def owned(crd: Object, owner: OwnerReference) -> bool:
+    """Whether this very binding owns the CRD: by name and uid, as kube-bind tests it."""
+    return any(
+        reference.uid == owner.uid and reference.name == owner.name
+        for reference in crd.meta.owner_references
+    )
+
+
+def _without_export(state: State) -> Condition:
+    name = state.owner.name
+    if state.request is not None and state.request.status.phase == "Failed":
+        told = state.request.status.terminal_message or "the provider gave no reason"
+        message = f"the provider refused APIServiceExportRequest {name}: {told}"
+        return false(CONNECTED, EXPORT_FAILED, message)
+    message = f"the provider has no APIServiceExport {name}: request it with `fairlead bind`"
+    return false(CONNECTED, EXPORT_NOT_FOUND, message)
+
+
+def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
+    writes: list[CRDWrite] = []
+    unestablished: list[str] = []
+    connected = true(CONNECTED)
+    for resource in resources:
+        name = crd_name(resource.resource, resource.group)
+        body = crd_from_bound_schema(state.schemas[resource.name], owner=state.owner)
+        found = state.crds.get(name)
+        if found is not None and not owned(found, state.owner):
+            connected = _foreign(name)
+        elif found is None or not (found.meta.deleting or state.converged(body, found)):
+            writes.append(CRDWrite(name, found, _body(body, found)))
+        if found is None or not established(found):
+            unestablished.append(name)
+    bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
+    return Plan(connected, writes, unestablished, bound)
+
+
+def _body(body: JSON, found: Object | None) -> JSON:
+    """A CRD to replace keeps its metadata, which others may have added to."""
+    if found is None:
+        return body
+    old: dict[str, Any] = found.to_dict()
+    return {**old, "spec": body["spec"]}
+
+
+def _foreign(name: str) -> Condition:
+    message = (
+        f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
+        "binding that owns it, if nobody needs its objects"
+    )
+    return false(CONNECTED, FOREIGN_CRD, message)
+
+
+def _schema_in_sync(plan: Plan) -> Condition:
+    if plan.unestablished:
+        message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
+        return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")
+    return true(SCHEMA_IN_SYNC)

@@ -1,0 +1,164 @@
+"""Starts and stops the syncers of exports, and reports to the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
+    APIServiceBinding,
+    APIServiceExport,
+    BoundSchema,
+    crd_name,
+)
+from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.timestamps import now
+from fairlead.client import NotFound
+from fairlead.konnector.apiserviceexport.reconcile import (
+    ClaimSpec,
+    Plan,
+    State,
+    SyncerSpec,
+    reconcile,
+)
+from fairlead.konnector.claims.controller import ClaimSyncer
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.statuses import with_status
+from fairlead.konnector.supervisor import Runnable
+from fairlead.konnector.syncer.controller import Syncer
+from fairlead.runtime import Controller, Delta, Request, commit
+
+
+class _Wanted(NamedTuple):
+    """A syncer, and for which objects it was made: when any of it changes it is made anew."""
+
+    spec: SyncerSpec | ClaimSpec
+    export: OwnerReference
+    binding: OwnerReference
+
+
+class APIServiceExportController:
+    """Watches exports and BoundSchemas of the provider, bindings and CRDs of the consumer."""
+
+    name = "apiserviceexport"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._running: dict[str, _Wanted] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        provider = self._provider
+        controller = Controller("konnector-apiserviceexport", self._reconcile)
+
+        def named(name: str) -> Request:
+            return Request("", provider.namespace, name)
+
+        def everything(_delta: Delta | None = None) -> Iterable[Request]:
+            return [named(export.meta.name) for export in provider.exports.list()]
+
+        def owners(delta: Delta) -> Iterable[Request]:
+            return [named(owner.name) for owner in delta.object.meta.owner_references]
+
+        def joined() -> None:
+            for request in everything():
+                controller.enqueue(request)
+
+        async with AsyncExitStack() as stack:
+            bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
+            stack.push_async_callback(crds.close)
+            controller.watch(provider.exports)
+            controller.watch(provider.schemas, everything)
+            controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
+            controller.watch(crds, owners)
+            provider.on_join(joined)
+            await controller.run()
+
+    async def _reconcile(self, request: Request) -> None:
+        name = request.name
+        export = self._provider.exports.get(self._provider.namespace, name)
+        binding = self._binding(name)
+        schemas, crds = self._schemas(export), self._crds(export)
+        state = State(
+            name=name,
+            export=export.decode(APIServiceExport) if export else None,
+            binding=binding.decode(APIServiceBinding) if binding else None,
+            schemas={key: found.decode(BoundSchema) for key, found in schemas.items()},
+            crds=crds,
+        )
+        plan = reconcile(state, now=now())
+        await self._run_syncers(name, plan, export, binding)
+        if export is not None:
+            await self._report(plan, export, schemas)
+
+    def _binding(self, name: str) -> Object | None:
+        if name not in self._provider.bindings:
+            return None
+        return self._consumer.bindings.get("", name)
+
+    def _schemas(self, export: Object | None) -> dict[str, Object]:
+        if export is None:
+            return {}
+        return {
+            item.name: found
+            for item in export.decode(APIServiceExport).spec.resources
+            if (found := self._provider.schemas.get(self._provider.namespace, item.name))
+        }
+
+    def _crds(self, export: Object | None) -> dict[str, Object]:
+        if export is None:
+            return {}
+        names = [
+            crd_name(item.resource, item.group)
+            for item in export.decode(APIServiceExport).spec.resources
+        ]
+        return {name: found for name in names if (found := self._consumer.crds.get("", name))}
+
+    async def _run_syncers(
+        self, name: str, plan: Plan, export: Object | None, binding: Object | None
+    ) -> None:
+        """Only what has changed is stopped or started; a name is never taken for a prefix."""
+        wanted: dict[str, _Wanted] = {}
+        if export is not None and binding is not None:
+            owners = (export.owner_reference(), binding.owner_reference(controller=False))
+            specs: dict[str, SyncerSpec | ClaimSpec] = {
+                **{f"{name}/sync/{key}": spec for key, spec in plan.syncers.items()},
+                **{f"{name}/claim/{key}": spec for key, spec in plan.claims.items()},
+            }
+            wanted = {key: _Wanted(spec, *owners) for key, spec in specs.items()}
+        for key in [key for key in self._running if key.startswith(f"{name}/")]:
+            if self._running[key] != wanted.get(key):
+                del self._running[key]
+                await self._provider.syncers.stop(key)
+        for key, one in wanted.items():
+            if key not in self._running:
+                self._provider.syncers.start(key, self._make(name, one))
+                self._running[key] = one
+
+    def _make(self, name: str, wanted: _Wanted) -> Runnable:
+        if isinstance(wanted.spec, SyncerSpec):
+            return Syncer(self._provider, name, wanted.export, wanted.spec)
+        return ClaimSyncer(self._provider, wanted.binding, wanted.export, wanted.spec)
+
+    async def _report(self, plan: Plan, export: Object, schemas: dict[str, Object]) -> None:
+        for key, status in plan.schema_status.items():
+            await self._commit(BOUNDSCHEMAS, schemas[key], status)
+        if plan.status is not None:
+            await self._commit(APISERVICEEXPORTS, export, plan.status)
+
+    async def _commit(self, resource: Resource, old: Object, status: msgspec.Struct) -> None:
+        body = with_status(old, status)
+        try:
+            await commit(self._provider.client, resource, old, body, subresource="status")
+        except NotFound:
+            return

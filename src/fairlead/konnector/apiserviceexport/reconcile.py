@@ -1,0 +1,232 @@
+"""Which syncers run for an export, and what the provider is told.
+
+Source: kube-bind's document on APIServiceExports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.conditions import Condition as CRDCondition
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    BoundSchema,
+    BoundSchemaStatus,
+    ConditionsStatus,
+    ExportResource,
+    Isolation,
+    PermissionClaim,
+    SchemaNames,
+    Scope,
+    crd_name,
+)
+from fairlead.api.kubebind_conditions import (
+    CONNECTED,
+    CONSUMER_IN_SYNC,
+    READY,
+    SCHEMA_IN_SYNC,
+    Condition,
+    false,
+    get_condition,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.konnector.apiservicebinding.reconcile import established
+
+
+BINDING_NOT_FOUND = "APIServiceBindingNotFound"
+SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
+
+
+class SyncerSpec(msgspec.Struct, frozen=True):
+    """All that a syncer of one resource depends on: when it changes, the syncer is restarted."""
+
+    resource: Resource
+    scope: Scope
+    informer_scope: Scope
+    isolation: Isolation
+    status_subresource: bool
+
+
+class ClaimSpec(msgspec.Struct, frozen=True):
+    """All that the syncer of one claim depends on; ``unbinding`` claims nothing any more."""
+
+    claim: PermissionClaim
+    resources: list[ExportResource]
+    informer_scope: Scope
+    isolation: Isolation
+    unbinding: bool = False
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found."""
+
+    name: str
+    export: APIServiceExport | None
+    binding: APIServiceBinding | None
+    schemas: Mapping[str, BoundSchema]
+    crds: Mapping[str, Object]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Syncers and claims that shall run, by name; statuses to write, None for no export."""
+
+    syncers: dict[str, SyncerSpec] = {}
+    claims: dict[str, ClaimSpec] = {}
+    status: ConditionsStatus | None = None
+    schema_status: dict[str, BoundSchemaStatus] = {}
+
+
+def reconcile(state: State, *, now: str) -> Plan:
+    """What shall run for the export, and the statuses of it and its BoundSchemas."""
+    if state.export is None:
+        return Plan()
+    export = state.export
+    if state.binding is None:
+        return Plan(status=_export_status(state, export, now=now))
+    return Plan(
+        syncers=_syncers(state, export),
+        claims=_claims(state, export),
+        status=_export_status(state, export, now=now),
+        schema_status=_schema_statuses(state, export, now=now),
+    )
+
+
+def _syncers(state: State, export: APIServiceExport) -> dict[str, SyncerSpec]:
+    result: dict[str, SyncerSpec] = {}
+    for item in export.spec.resources:
+        schema = state.schemas.get(item.name)
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if schema is None or crd is None or not _bound(state, crd):
+            continue
+        version = schema.spec.sync_version()
+        resource = schema.spec.resource()
+        if version is None or resource is None:
+            continue
+        result[item.name] = SyncerSpec(
+            resource=resource,
+            scope=schema.spec.scope,
+            informer_scope=schema.spec.informer_scope,
+            isolation=export.spec.isolation,
+            status_subresource=version.subresources.status is not None,
+        )
+    return result
+
+
+def _bound(state: State, crd: Object) -> bool:
+    """Only objects of a CRD that this very binding made are sent to the provider.
+
+    A CRD that is being deleted is served until its last object is gone, and is no longer
+    established in the end; its objects still need their finalizers taken off.
+    """
+    if state.binding is None:
+        return False
+    ours = crd.meta.owned_by(state.binding.metadata.uid)
+    return ours and (crd.meta.deleting or established(crd))
+
+
+def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
+    """Claims that the consumer's binding has taken over from the export.
+
+    They start when the schemas are in place, since references are followed to the bound kinds;
+    they end when the last bound object is gone, since the provider may need them until then.
+    """
+    binding = state.binding
+    if binding is None:
+        return {}
+    leaving = binding.metadata.deleting
+    if not leaving and len(_syncers(state, export)) < len(export.spec.resources):
+        return {}
+    gone = not any(crd.meta.owned_by(binding.metadata.uid) for crd in state.crds.values())
+    accepted = binding.status.permission_claims
+    return {
+        claim.name: ClaimSpec(
+            claim=claim,
+            resources=export.spec.resources,
+            informer_scope=export.spec.informer_scope,
+            isolation=export.spec.isolation,
+            unbinding=leaving and gone,
+        )
+        for claim in accepted
+    }
+
+
+def _export_status(state: State, export: APIServiceExport, *, now: str) -> ConditionsStatus:
+    found = [_connected(state, export), _consumer_in_sync(state)]
+    conditions = set_conditions(export.status.conditions, *found, now=now, summary=True)
+    return msgspec.structs.replace(export.status, conditions=conditions)
+
+
+def _connected(state: State, export: APIServiceExport) -> Condition:
+    if state.binding is None:
+        message = f"the consumer has no APIServiceBinding {state.name}"
+        return false(CONNECTED, BINDING_NOT_FOUND, message, severity="Info")
+    missing = [item.name for item in export.spec.resources if item.name not in state.schemas]
+    if missing:
+        message = f"BoundSchema {', '.join(missing)} not found"
+        return false(CONNECTED, SCHEMAS_NOT_VALID, message, severity="Warning")
+    return true(CONNECTED)
+
+
+def _consumer_in_sync(state: State) -> Condition:
+    """A copy of the binding's SchemaInSync."""
+    if state.binding is None:
+        message = f"the consumer has no APIServiceBinding {state.name}"
+        return false(CONSUMER_IN_SYNC, "NA", message, severity="Info")
+    found = get_condition(state.binding.status.conditions, SCHEMA_IN_SYNC)
+    if found is None:
+        message = "the consumer's binding does not say SchemaInSync yet"
+        return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
+    return msgspec.structs.replace(found, type=CONSUMER_IN_SYNC, last_transition_time="")
+
+
+def _schema_statuses(
+    state: State, export: APIServiceExport, *, now: str
+) -> dict[str, BoundSchemaStatus]:
+    result: dict[str, BoundSchemaStatus] = {}
+    for item in export.spec.resources:
+        schema = state.schemas.get(item.name)
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if schema is not None and crd is not None:
+            result[item.name] = _schema_status(schema, crd, now=now)
+    return result
+
+
+class _CRDStatus(msgspec.Struct, rename="camel"):
+    accepted_names: SchemaNames | None = None
+    stored_versions: list[str] = []
+    conditions: list[CRDCondition] = []
+
+
+class _CRD(msgspec.Struct):
+    status: _CRDStatus = _CRDStatus()
+
+
+def _schema_status(schema: BoundSchema, crd: Object, *, now: str) -> BoundSchemaStatus:
+    """What the consumer's CRD says of itself, in the provider's sight."""
+    found = crd.decode(_CRD).status
+    copied = [_copied(condition) for condition in found.conditions if condition.type != READY]
+    conditions = set_conditions(schema.status.conditions, *copied, now=now, summary=True)
+    return msgspec.structs.replace(
+        schema.status,
+        accepted_names=found.accepted_names,
+        stored_versions=found.stored_versions,
+        conditions=conditions,
+    )
+
+
+def _copied(condition: CRDCondition) -> Condition:
+    severity: Literal["", "Error"] = "" if condition.status == "True" else "Error"
+    return Condition(
+        condition.type,
+        condition.status,
+        severity=severity,
+        reason=condition.reason,
+        message=condition.message,
+    )

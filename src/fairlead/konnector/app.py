@@ -1,0 +1,45 @@
+"""The konnector as a whole: everything added to a manager."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import consumer_crds
+from fairlead.client import Client
+from fairlead.konnector.bindingsecret.controller import BindingSecretController
+from fairlead.konnector.connections.controller import ConnectionsController
+from fairlead.konnector.connections.engage import ProviderConnector
+from fairlead.konnector.connections.registry import Registry
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.options import Options
+from fairlead.konnector.unbind.controller import UnbindController
+from fairlead.runtime import Cluster, Manager
+from fairlead.runtime import install_crds as install
+
+
+async def install_crds(client: Client) -> None:
+    """Create or update the CRDs of a consumer cluster and wait until they are served.
+
+    Raises:
+        ClientError: the server refused, or did not serve them in time.
+    """
+    await install(client, consumer_crds())
+
+
+async def build(manager: Manager, cluster: Cluster, options: Options | None = None) -> Consumer:
+    """Add the konnector to a manager; ``cluster`` is the consumer's.
+
+    Provider clusters join and leave by themselves. APIServiceBindingBundles are installed as a
+    CRD but not acted on yet.
+
+    Raises:
+        ClientError: the CRDs cannot be installed.
+    """
+    options = options or Options()
+    if options.install_crds:
+        await install_crds(cluster.client)
+    manager.add_cluster(cluster)
+    consumer = Consumer(cluster, options)
+    registry = Registry()
+    manager.add(BindingSecretController(consumer))
+    manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, registry)))
+    manager.add(UnbindController(consumer, registry))
+    return consumer

@@ -1,0 +1,72 @@
+"""Tells on each binding whether its Secret holds a usable kubeconfig."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from fairlead.api.kubebind import APIServiceBinding
+from fairlead.api.meta import Key
+from fairlead.client import ConfigError
+from fairlead.konnector.bindingsecret.reconcile import reconcile
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.kubeconfigs import provider_config
+from fairlead.konnector.secrets import content
+from fairlead.runtime import Controller, Request
+
+
+class BindingSecretController:
+    """Watches bindings and the Secrets that they refer to."""
+
+    name = "bindingsecret"
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        consumer = self._consumer
+        controller = Controller("konnector-bindingsecret", self._reconcile)
+
+        def secret_changed(key: Key) -> None:
+            for binding in consumer.bindings.list():
+                ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+                if Key(ref.namespace, ref.name) == key:
+                    controller.enqueue(Request("", "", binding.meta.name))
+
+        async with AsyncExitStack() as stack:
+            bindings = consumer.cluster.informer(consumer.bindings.resource)
+            stack.push_async_callback(bindings.close)
+            controller.watch(bindings)
+            consumer.secrets.listen(secret_changed)
+            stack.callback(consumer.secrets.unlisten, secret_changed)
+            await consumer.secrets.synced()
+            await controller.run()
+
+    async def _reconcile(self, request: Request) -> None:
+        found = self._consumer.bindings.get("", request.name)
+        if found is None:
+            return
+        ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        key = Key(ref.namespace, ref.name)
+        secrets = self._consumer.secrets
+        if not secrets.known(key) and not secrets.error(key):
+            return
+        secret = secrets.get(key)
+        kubeconfig = content(secret, ref.key)
+        condition = reconcile(
+            ref,
+            found=secret is not None,
+            content=kubeconfig,
+            unreadable="" if secrets.known(key) else secrets.error(key),
+            fault=fault(kubeconfig) if kubeconfig else "",
+        )
+        await self._consumer.statuses.set(request.name, condition)
+
+
+def fault(kubeconfig: bytes) -> str:
+    """What is wrong with a provider's kubeconfig, "" if nothing is; never a part of it."""
+    try:
+        provider_config(kubeconfig)
+    except ConfigError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,315 @@
+"""Keeps the objects of one permission claim and their copies in step."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from fairlead.api.kubebind_claims import Targets, reference_allowed, reference_versions
+from fairlead.api.meta import Key, Object, OwnerReference
+from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
+from fairlead.client import ApiError, Conflict
+from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
+from fairlead.konnector.claims.copies import is_consumer_copy
+from fairlead.konnector.claims.execution import Executor
+from fairlead.konnector.claims.reconcile import next_step
+from fairlead.konnector.claims.selection import Referrers, Selection, keys
+from fairlead.konnector.claims.steps import Done, Refuse, Sides, Step, Wait
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.roles import remedy
+from fairlead.konnector.syncer.copies import is_ours
+from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.runtime import Controller, Delta, Informer, Request, Result
+
+
+CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
+_MOST_STEPS = 12
+"""More than any object needs in one pass."""
+
+
+class ClaimSyncer:
+    """One claim of one binding: referrers are known first, then objects are looked at."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        binding: OwnerReference,
+        export: OwnerReference,
+        wanted: ClaimSpec,
+    ) -> None:
+        self._provider = provider
+        self._binding = binding
+        self._export = export
+        self._wanted = wanted
+
+    async def run(self) -> None:
+        """Synchronise until cancelled."""
+        run = ClaimRun(self._provider, self._binding, self._export, self._wanted)
+        async with AsyncExitStack() as stack:
+            stack.callback(run.problem, "")
+            referrers = [] if self._wanted.unbinding else await self._referrers(stack)
+            await run.run(referrers)
+
+    async def _referrers(self, stack: AsyncExitStack) -> list[Referrers]:
+        result = []
+        for reference in self._wanted.claim.selector.references:
+            if not reference_allowed(
+                reference, self._wanted.resources, isolation=self._wanted.isolation
+            ):
+                continue
+            informers: list[Informer] = []
+            for version in reference_versions(reference, self._wanted.resources):
+                consumer = self._provider.consumer.cluster
+                resource = await consumer.client.discovery.resource_by_plural(
+                    reference.group, reference.resource, version
+                )
+                informer = consumer.informer(resource)
+                stack.push_async_callback(informer.close)
+                informers.append(informer)
+            result.append(Referrers(reference, informers))
+        return result
+
+
+class ClaimRun:
+    """One run of a claim: its leases, its queue and what it remembers."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        binding: OwnerReference,
+        export: OwnerReference,
+        wanted: ClaimSpec,
+    ) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._binding = binding
+        self._wanted = wanted
+        self._source = f"claim {wanted.claim.name}"
+        self._refused = ""
+        resource = CLAIMABLE[wanted.claim.resource]
+        self._consumers = View(
+            self._consumer.cluster,
+            resource,
+            self._consumer_namespaces,
+            handler=self._consumer_changed,
+            on_synced=self._consumers_known,
+        )
+        self._providers = View(
+            provider.cluster,
+            resource,
+            self._provider_namespaces,
+            handler=self._provider_changed,
+            on_synced=self._providers_known,
+        )
+        self._executor = Executor(
+            resource,
+            {"consumer": self._consumer.client, "provider": provider.client},
+            provider.service_namespaces,
+            export,
+            forbidden=self._forbidden,
+        )
+        self._controller = Controller(
+            f"claim-{wanted.claim.name}",
+            self._reconcile,
+            workers=self._consumer.options.workers,
+        )
+        self._selection = self._select([])
+
+    async def run(self, referrers: list[Referrers]) -> None:
+        """Synchronise until cancelled."""
+        namespaces = self._provider.service_namespaces
+        async with AsyncExitStack() as stack:
+            watcher = asyncio.create_task(self._look_after())
+            stack.callback(watcher.cancel)
+            await namespaces.synced()
+            for one in referrers:
+                for informer in one.informers:
+                    await informer.synced()
+            self._selection = self._select(referrers)
+            self._selection.start()
+            namespaces.listen(self._namespace_changed)
+            stack.callback(namespaces.unlisten, self._namespace_changed)
+            report = (self._binding.name, self._wanted.claim.name)
+            self._provider.claims[report] = self.remaining
+            stack.callback(self._provider.claims.pop, report)
+            stack.callback(self._consumer.refusals.clear, self._binding.name, self._source)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._consumers.run())
+                group.create_task(self._providers.run())
+                group.create_task(self._controller.run())
+
+    def remaining(self) -> list[str]:
+        """Copies that are still there while the binding goes."""
+        if not self._wanted.unbinding or not (
+            self._consumers.settled() and self._providers.settled()
+        ):
+            return [f"claimed {self._wanted.claim.resource}"]
+        mine = [obj for obj in self._consumers.objects() if self._is_copy(obj)]
+        theirs = [
+            obj for obj in self._providers.objects() if is_ours(obj.meta, self._provider.namespace)
+        ]
+        return [f"{obj.kind} {obj.key}" for obj in mine + theirs]
+
+    def problem(self, message: str) -> None:
+        """Have the binding say what keeps claimed objects from being synchronised."""
+        self._consumer.problems.report(self._binding.name, self._source, message)
+
+    def _is_copy(self, obj: Object) -> bool:
+        return is_consumer_copy(obj, None, binding_uid=self._binding.uid)
+
+    def _select(self, referrers: list[Referrers]) -> Selection:
+        return Selection(
+            self._wanted.claim,
+            self._wanted.isolation,
+            referrers,
+            changed=self._referrer_changed,
+            moved=self._consumers.mark,
+        )
+
+    def _consumer_namespaces(self) -> frozenset[str]:
+        if self._selection.everywhere():
+            return EVERYWHERE
+        assigned = self._provider.service_namespaces.assigned()
+        return self._selection.namespaces() | assigned.keys()
+
+    def _provider_namespaces(self) -> frozenset[str]:
+        if self._wanted.informer_scope == "Cluster":
+            return EVERYWHERE
+        return frozenset(self._provider.service_namespaces.assigned().values())
+
+    async def _look_after(self) -> None:
+        """Watches that fail are nobody's event."""
+        while True:
+            faults = [self._advised(error) for error in self._consumers.errors()]
+            faults += [self._advised(self._refused)]
+            faults += [f"on the provider: {error}" for error in self._providers.errors()]
+            self.problem("; ".join(fault for fault in faults if fault))
+            await asyncio.sleep(self._consumer.options.health_interval)
+
+    def _forbidden(self, message: str) -> None:
+        self._refused = message
+
+    def _advised(self, message: str) -> str:
+        advice = remedy(self._binding.name)
+        return f"{message}. {advice}" if "forbidden" in message.lower() else message
+
+    def _consumer_changed(self, delta: Delta) -> None:
+        self._controller.enqueue(Request("", *delta.object.key))
+
+    def _provider_changed(self, delta: Delta) -> None:
+        namespace = self._provider.service_namespaces.consumer(delta.object.meta.namespace)
+        if namespace:
+            self._controller.enqueue(Request("", namespace, delta.object.meta.name))
+
+    def _consumers_known(self, namespace: str) -> None:
+        self._enqueue_all(namespace)
+
+    def _providers_known(self, namespace: str) -> None:
+        consumer = self._provider.service_namespaces.consumer(namespace)
+        if consumer or not namespace:
+            self._enqueue_all(consumer)
+
+    def _namespace_changed(self, consumer: str, _assigned: str) -> None:
+        self._consumers.mark()
+        self._providers.mark()
+        self._enqueue_all(consumer)
+
+    def _referrer_changed(self, targets: Targets) -> None:
+        known = {obj.key for obj in self._consumers.objects()} if not targets.namespaces else ()
+        for key in keys(targets, known):
+            self._controller.enqueue(Request("", *key))
+
+    def _enqueue_all(self, namespace: str) -> None:
+        for obj in self._consumers.objects(namespace):
+            self._consumer_changed(Delta("MODIFIED", obj, obj))
+        assigned = self._provider.service_namespaces.provider(namespace)
+        if assigned or not namespace:
+            for obj in self._providers.objects(assigned):
+                self._provider_changed(Delta("MODIFIED", obj, obj))
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        key = Key(request.namespace, request.name)
+        sides = self._look(key)
+        if sides is None:
+            return None
+        try:
+            await self._walk(key, sides)
+        except Conflict:
+            raise
+        except ApiError as error:
+            self._tell(sides.consumer, "ClaimFailed", self._advised(error.message))
+            raise
+        return None
+
+    def _look(self, key: Key) -> Sides | None:
+        """What the caches say; None as long as one of them is not filled."""
+        namespaces = self._provider.service_namespaces
+        assigned = namespaces.provider(key.namespace)
+        target = Key(assigned, key.name) if assigned else None
+        if not self._consumers.ready(key.namespace):
+            return None
+        if target is not None and not self._providers.ready(target.namespace):
+            return None
+        consumer = self._consumers.get(key)
+        provider = self._providers.get(target) if target else None
+        return Sides(
+            key=key,
+            consumer=consumer,
+            provider=provider,
+            target=target,
+            service_namespace=namespaces.asked(key.namespace),
+            cluster_namespace=self._provider.namespace,
+            binding_name=self._binding.name,
+            binding_uid=self._binding.uid,
+            consumer_claimed=self._claimed(consumer, key.namespace),
+            provider_claimed=self._claimed(provider, key.namespace),
+            consumer_namespace=self._namespace_usable(key.namespace),
+        )
+
+    def _claimed(self, obj: Object | None, namespace: str) -> bool:
+        if obj is None or self._wanted.unbinding:
+            return False
+        return self._selection.claims(obj.meta, namespace)
+
+    def _namespace_usable(self, name: str) -> bool:
+        found = self._consumer.namespaces.get("", name)
+        return found is not None and not found.meta.deleting
+
+    async def _walk(self, key: Key, sides: Sides) -> None:
+        for _ in range(_MOST_STEPS):
+            compared = self._executor.compare(sides)
+            step = next_step(compared)
+            self._note(key, sides, step)
+            if isinstance(step, Done | Wait | Refuse):
+                break
+            after = await self._executor.carry_out(step, compared)
+            if after is None:
+                break
+            sides = self._selected(after)
+        else:
+            raise RuntimeError(f"{self._wanted.claim.name} {key} does not settle")
+        if sides.consumer is None and sides.provider is None:
+            self._executor.forget(key)
+
+    def _selected(self, sides: Sides) -> Sides:
+        """What was read or written anew may be claimed where the old was not."""
+        namespace = sides.key.namespace
+        return msgspec.structs.replace(
+            sides,
+            consumer_claimed=self._claimed(sides.consumer, namespace),
+            provider_claimed=self._claimed(sides.provider, namespace),
+        )
+
+    def _note(self, key: Key, sides: Sides, step: Step) -> None:
+        refused = step if isinstance(step, Refuse) else None
+        self._consumer.refusals.report(
+            self._binding.name, f"{self._source} {key}", refused.message if refused else ""
+        )
+        if refused is not None:
+            self._tell(sides.consumer, refused.reason, refused.message)
+
+    def _tell(self, obj: Object | None, reason: str, message: str) -> None:
+        if obj is not None:
+            self._consumer.events.event(obj, "Warning", reason, message)

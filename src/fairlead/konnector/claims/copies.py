@@ -1,0 +1,157 @@
+"""What a copy of a claimed object is made of, and whose copy an object is.
+
+A copy on the consumer is owned by the APIServiceBinding that claims it. That tells one
+provider's copies from another's, and lets them go with the binding whatever happens.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_PROVIDER_NAMESPACE,
+    ANNOTATION_PROVIDER_UID,
+    API_VERSION,
+    APISERVICEBINDINGS,
+    LABEL_OWNER,
+    OWNER_CONSUMER,
+    OWNER_PROVIDER,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.konnector.syncer.copies import (
+    NOT_COPIED,
+    provider_annotations,
+    source_annotations,
+)
+
+
+TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  a type, no token
+
+_KCP_LABEL = "claimed.internal.apis.kcp.io"
+_KCP_ANNOTATION = "kcp.io/cluster"
+_NOT_PAYLOAD = {"apiVersion", "kind", "metadata", "status"}
+
+
+def owner_of(obj: Object) -> str:
+    """The owner label, "" when there is none."""
+    return obj.meta.labels.get(LABEL_OWNER, "")
+
+
+def payload(obj: JSON) -> JSON:
+    """What is copied of an object, and compared: all but what belongs to one cluster.
+
+    A ServiceAccount's ``secrets`` are filled in by each cluster itself.
+    """
+    metadata = obj.get("metadata", {})
+    hidden = _NOT_PAYLOAD | ({"secrets"} if obj.get("kind") == "ServiceAccount" else set())
+    result: JSON = {name: value for name, value in obj.items() if name not in hidden}
+    result["labels"] = metadata.get("labels", {})
+    result["annotations"] = metadata.get("annotations", {})
+    return result
+
+
+def consumer_copy(provider: Object) -> JSON:
+    """The payload of a provider's object on the consumer."""
+    return _copied(provider, OWNER_PROVIDER, provider_annotations(provider.meta))
+
+
+def provider_copy(consumer: Object, *, cluster_namespace: str) -> JSON:
+    """The payload of a consumer's object on the provider."""
+    annotations = source_annotations(consumer.meta, cluster_namespace)
+    return _copied(consumer, OWNER_CONSUMER, annotations)
+
+
+def binding_reference(name: str, uid: str) -> OwnerReference:
+    """The owner of copies on the consumer."""
+    return OwnerReference(API_VERSION, APISERVICEBINDINGS.kind, name, uid)
+
+
+def new_body(
+    source: Object, content: JSON, *, name: str, namespace: str, owner: OwnerReference | None
+) -> JSON:
+    """The body of a copy that does not exist yet."""
+    metadata: JSON = {
+        "name": name,
+        "namespace": namespace,
+        "labels": content["labels"],
+        "annotations": content["annotations"],
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    return {
+        "apiVersion": source.api_version,
+        "kind": source.kind,
+        "metadata": metadata,
+        **_fields(content),
+    }
+
+
+def replaced_body(target: Object, content: JSON, *, owner: OwnerReference | None) -> JSON:
+    """The body of a copy that exists: its resourceVersion, owners and finalizers stay."""
+    old = target.to_dict()
+    kept: JSON = {name: old[name] for name in ("apiVersion", "kind", "secrets") if name in old}
+    metadata = {
+        **old["metadata"],
+        "labels": content["labels"],
+        "annotations": content["annotations"],
+    }
+    if owner is not None and not target.meta.owned_by(owner.uid):
+        owners = [*target.meta.owner_references, owner]
+        metadata["ownerReferences"] = msgspec.to_builtins(owners)
+    return {**kept, "metadata": metadata, **_fields(content)}
+
+
+def is_consumer_copy(consumer: Object, provider: Object | None, *, binding_uid: str) -> bool:
+    """Whether an object of the consumer is this binding's copy of a provider's object.
+
+    A copy that another konnector made has no owner; it is known by the original's uid.
+    """
+    if owner_of(consumer) != OWNER_PROVIDER:
+        return False
+    if consumer.meta.owned_by(binding_uid):
+        return True
+    if any(owner.kind == APISERVICEBINDINGS.kind for owner in consumer.meta.owner_references):
+        return False
+    annotations = consumer.meta.annotations
+    return (
+        provider is not None
+        and annotations.get(ANNOTATION_PROVIDER_UID) == provider.meta.uid
+        and annotations.get(ANNOTATION_PROVIDER_NAMESPACE) == provider.meta.namespace
+    )
+
+
+def must_recreate(target: Object, content: JSON) -> bool:
+    """Whether the server would refuse to change the copy: immutable, or of another type."""
+    old: dict[str, Any] = target.to_dict()
+    if "type" in old and old["type"] != content.get("type", old["type"]):
+        return True
+    if not old.get("immutable"):
+        return False
+    fields = ("data", "binaryData", "immutable")
+    return any(old.get(name) != content.get(name) for name in fields)
+
+
+def is_token(obj: Object) -> bool:
+    """Whether this is a ServiceAccount's token, which never leaves its cluster."""
+    return obj.kind == "Secret" and obj.to_dict().get("type") == TOKEN_TYPE
+
+
+def _copied(source: Object, owner: str, annotations: dict[str, str]) -> JSON:
+    result = payload(source.to_dict())
+    labels = {name: value for name, value in result["labels"].items() if _KCP_LABEL not in name}
+    kept = {
+        name: value
+        for name, value in result["annotations"].items()
+        if _KCP_ANNOTATION not in name and name not in NOT_COPIED
+    }
+    result["labels"] = {**labels, LABEL_OWNER: owner}
+    result["annotations"] = {**kept, **annotations}
+    return result
+
+
+def _fields(content: JSON) -> JSON:
+    return {
+        name: value for name, value in content.items() if name not in {"labels", "annotations"}
+    }

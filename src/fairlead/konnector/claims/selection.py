@@ -1,0 +1,120 @@
+"""Which objects a claim is about, kept up to date as referring objects come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fairlead.api import gjson
+from fairlead.api.kubebind import Isolation, PermissionClaim, SelectorReference
+from fairlead.api.kubebind_claims import Targets, matches, reference_targets
+from fairlead.api.meta import JSON, Key, Object, ObjectMeta
+from fairlead.runtime import Delta, Informer
+
+
+_INDEX = "claimed-name"
+
+
+class Referrers:
+    """The consumer's objects of one reference, found by what they refer to."""
+
+    def __init__(self, reference: SelectorReference, informers: Iterable[Informer]) -> None:
+        self.reference = reference
+        self.informers = list(informers)
+        for informer in self.informers:
+            informer.add_index(_INDEX, self._names)
+
+    def of(self, name: str) -> Iterable[JSON]:
+        """Objects that refer to this name, in any namespace."""
+        for informer in self.informers:
+            for found in informer.by_index(_INDEX, name):
+                yield found.to_dict()
+
+    def _names(self, obj: Object) -> Iterable[str]:
+        return gjson.values(obj.to_dict(), self.reference.json_path.name)
+
+
+class Selection:
+    """A claim's selector with the referrers of the moment.
+
+    ``changed`` is called with what a referring object refers to, whenever one comes, changes or
+    goes; ``moved`` when the set of namespaces has changed.
+    """
+
+    def __init__(
+        self,
+        claim: PermissionClaim,
+        isolation: Isolation,
+        referrers: Iterable[Referrers],
+        *,
+        changed: Callable[[Targets], None],
+        moved: Callable[[], None],
+    ) -> None:
+        self._claim = claim
+        self._isolation = isolation
+        self._referrers = list(referrers)
+        self._changed = changed
+        self._moved = moved
+        self._namespaces: Counter[str] = Counter()
+
+    def start(self) -> None:
+        """Follow the referring objects from now on."""
+        for referrers in self._referrers:
+            for informer in referrers.informers:
+                informer.subscribe(lambda delta, r=referrers: self._take(r, delta))  # type: ignore[misc]
+
+    def claims(self, meta: ObjectMeta, namespace: str) -> bool:
+        """Whether an object is claimed that is in this namespace of the consumer."""
+        return matches(
+            self._claim.selector,
+            msgspec.structs.replace(meta, namespace=namespace),
+            isolation=self._isolation,
+            referrers=lambda reference: self._referring(reference, meta.name),
+        )
+
+    def everywhere(self) -> bool:
+        """Whether claimed objects may be in any namespace."""
+        selector = self._claim.selector
+        return (
+            selector.label_selector is not None
+            or any(not named.namespace for named in selector.named_resources)
+            or any(
+                not reference.json_path.namespace and self._isolation != "Namespaced"
+                for reference in selector.references
+            )
+        )
+
+    def namespaces(self) -> frozenset[str]:
+        """The consumer's namespaces that are named, or referred to at the moment."""
+        named = {item.namespace for item in self._claim.selector.named_resources}
+        return frozenset(named | self._namespaces.keys()) - {""}
+
+    def _referring(self, reference: SelectorReference, name: str) -> Iterable[JSON]:
+        for referrers in self._referrers:
+            if referrers.reference == reference:
+                yield from referrers.of(name)
+
+    def _take(self, referrers: Referrers, delta: Delta) -> None:
+        before = self.namespaces()
+        for obj, count in ((delta.old, -1), (delta.new, 1)):
+            if obj is not None:
+                self._note(referrers, obj, count)
+        if self.namespaces() != before:
+            self._moved()
+
+    def _note(self, referrers: Referrers, obj: Object, count: int) -> None:
+        targets = reference_targets(referrers.reference, obj.to_dict(), isolation=self._isolation)
+        for namespace in targets.namespaces or ():
+            self._namespaces[namespace] += count
+            if not self._namespaces[namespace]:
+                del self._namespaces[namespace]
+        self._changed(targets)
+
+
+def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
+    """The keys that may be meant: all in the named namespaces, else those of a name that exist."""
+    if targets.namespaces is not None:
+        return {Key(namespace, name) for namespace in targets.namespaces for name in targets.names}
+    return {key for key in known if key.name in targets.names}

@@ -1,0 +1,132 @@
+"""Keeps the tie to one provider: rotation of credentials, heartbeats, version."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS, ClusterBinding
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import ClientError, Conflict
+from fairlead.konnector.bindingsecret.controller import fault
+from fairlead.konnector.clusterbinding.reconcile import (
+    SecretWrite,
+    State,
+    heartbeating,
+    reconcile,
+)
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.secrets import content
+from fairlead.konnector.statuses import with_status
+from fairlead.runtime import Controller, Delta, Informer, Request, Result, commit
+
+
+_PATIENCE = 10.0
+"""Seconds in which the provider's Secret should be read; heartbeats do not wait for ever."""
+
+
+class ClusterBindingController:
+    """Watches the ClusterBinding, the provider's Secret that it names and the consumer's."""
+
+    name = "clusterbinding"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._secrets: dict[str, Informer] = {}
+        self._controller = Controller("konnector-clusterbinding", self._reconcile, workers=1)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._controller.watch(self._provider.cluster_bindings)
+        async with AsyncExitStack() as stack:
+            bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            bindings.subscribe(self._binding_changed)
+            self._consumer.secrets.listen(self._secret_changed)
+            stack.callback(self._consumer.secrets.unlisten, self._secret_changed)
+            self._provider.on_join(self._all)
+            await self._controller.run()
+
+    def _secret_changed(self, key: Key) -> None:
+        if any(source.secret == key for source in self._provider.wanted.sources):
+            self._all()
+
+    def _binding_changed(self, delta: Delta) -> None:
+        if delta.type == "ADDED":
+            self._all()
+
+    def _all(self) -> None:
+        for found in self._provider.cluster_bindings.list():
+            self._controller.enqueue(Request("", *found.key))
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        found = self._provider.cluster_bindings.get(request.namespace, request.name)
+        if found is None:
+            return None
+        binding = found.decode(ClusterBinding)
+        ref = binding.spec.kubeconfig_secret_ref
+        secrets = await self._provider_secret(ref.name)
+        secret = secrets.get(self._provider.namespace, ref.name)
+        plan = reconcile(
+            State(
+                binding=binding,
+                provider_secret=secret,
+                consumer_secrets=self._consumer_secrets(),
+                fault=_fault(secret, ref.key),
+                version=self._consumer.options.version,
+                now=datetime.now(UTC),
+                unreadable="" if secrets.has_synced else secrets.error,
+            )
+        )
+        for write in plan.secrets:
+            await self._write(write)
+        try:
+            body = with_status(found, plan.status)
+            await commit(self._provider.client, CLUSTERBINDINGS, found, body, subresource="status")
+        except Conflict:
+            raise
+        except ClientError as error:
+            await self._tell(str(error))
+            raise
+        await self._tell("")
+        return Result(plan.next_beat)
+
+    async def _provider_secret(self, name: str) -> Informer:
+        """The Secret by its own watch, so that no other Secret is ever read."""
+        if name not in self._secrets:
+            lease = self._provider.cluster.informer(
+                SECRETS, namespace=self._provider.namespace, fields=f"metadata.name={name}"
+            )
+            self._secrets[name] = lease
+            lease.subscribe(lambda _delta: self._all())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._secrets[name].synced()
+        return self._secrets[name]
+
+    def _consumer_secrets(self) -> dict[Key, Object | None]:
+        keys = {source.secret for source in self._provider.wanted.sources}
+        secrets = self._consumer.secrets
+        return {key: secrets.get(key) for key in keys if secrets.known(key)}
+
+    async def _write(self, write: SecretWrite) -> None:
+        client = self._consumer.client
+        if write.old is None:
+            await client.create(SECRETS, write.body, write.body["metadata"]["namespace"])
+        else:
+            await client.update(SECRETS, write.body)
+
+    async def _tell(self, error: str) -> None:
+        condition = heartbeating(error)
+        for binding in self._provider.bindings:
+            await self._consumer.statuses.set(binding, condition)
+
+
+def _fault(secret: Object | None, key: str) -> str:
+    if secret is None:
+        return ""
+    kubeconfig = content(secret, key)
+    return fault(kubeconfig) if kubeconfig else "the key is missing or empty"

@@ -1,0 +1,158 @@
+"""The tie to one provider: credentials are rotated, heartbeats given, the version told."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus, SecretRef
+from fairlead.api.kubebind_conditions import (
+    HEARTBEATING,
+    SECRET_VALID,
+    VALID_VERSION,
+    Condition,
+    false,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.timestamps import format_time, parse_time
+from fairlead.konnector.clusterbinding.version import UNKNOWN, konnector_version
+
+
+INTERVAL = timedelta(minutes=5)
+"""What is promised to the provider; heartbeats are given twice as often."""
+BEAT = INTERVAL / 2
+
+PROVIDER_SECRET_NOT_FOUND = "ProviderSecretNotFound"  # noqa: S105  a reason, no secret
+PROVIDER_SECRET_INVALID = "ProviderSecretInvalid"  # noqa: S105  a reason, no secret
+PARSE_ERROR = "ParseError"
+UPDATE_FAILED = "ClusterBindingUpdateFailed"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
+
+    ``unreadable`` says why the provider's Secret could not be read, "" if it could.
+    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent.
+    """
+
+    binding: ClusterBinding
+    provider_secret: Object | None
+    consumer_secrets: dict[Key, Object | None]
+    fault: str
+    version: str
+    now: datetime
+    unreadable: str = ""
+
+
+class SecretWrite(msgspec.Struct, frozen=True):
+    """A Secret of the consumer to create (``old`` is None) or to replace."""
+
+    old: Object | None
+    body: JSON
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Secrets to write first, then the status; ``next_beat`` is in seconds."""
+
+    secrets: list[SecretWrite]
+    status: ClusterBindingStatus
+    next_beat: float
+
+
+def reconcile(state: State) -> Plan:
+    """What the ClusterBinding and the consumer's Secrets shall be."""
+    secret_valid = _secret_valid(state)
+    writes = _secret_writes(state) if secret_valid.status == "True" else []
+    old = state.binding.status
+    version = konnector_version(state.version)
+    beat = _heartbeat(old.last_heartbeat_time, state.now)
+    status = msgspec.structs.replace(
+        old,
+        consumer_secret_ref=_consumer_ref(state),
+        heartbeat_interval="5m0s",
+        last_heartbeat_time=beat,
+        konnector_version=version or UNKNOWN,
+        conditions=set_conditions(
+            old.conditions,
+            secret_valid,
+            _valid_version(state.version, version),
+            now=format_time(state.now),
+            summary=True,
+        ),
+    )
+    due = parse_time(beat) + BEAT - state.now
+    return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0)
+
+
+def heartbeating(error: str) -> Condition:
+    """The condition of every binding of this connection after the status was written, or not."""
+    if error:
+        message = f"the provider's ClusterBinding cannot be updated: {error}"
+        return false(HEARTBEATING, UPDATE_FAILED, message, severity="Warning")
+    return true(HEARTBEATING)
+
+
+def _secret_valid(state: State) -> Condition:
+    ref = state.binding.spec.kubeconfig_secret_ref
+    where = f"the provider's Secret {ref.name}"
+    if state.provider_secret is None:
+        message = f"{where} is not in its namespace; the provider must restore it"
+        if state.unreadable:
+            message = f"{where} cannot be read: {state.unreadable}"
+        return false(SECRET_VALID, PROVIDER_SECRET_NOT_FOUND, message, severity="Warning")
+    if state.fault:
+        message = f"{where}, key {ref.key!r}: {state.fault}"
+        return false(SECRET_VALID, PROVIDER_SECRET_INVALID, message, severity="Warning")
+    return true(SECRET_VALID)
+
+
+def _secret_writes(state: State) -> list[SecretWrite]:
+    if state.provider_secret is None:
+        return []
+    source = state.provider_secret.to_dict()
+    data: dict[str, Any] = source.get("data") or {}
+    writes = []
+    for key, found in sorted(state.consumer_secrets.items()):
+        if found is None:
+            writes.append(SecretWrite(None, _new_secret(key, source.get("type"), data)))
+            continue
+        body = found.to_dict()
+        if body.get("data") != data:
+            writes.append(SecretWrite(found, {**body, "data": data}))
+    return writes
+
+
+def _new_secret(key: Key, type_: str | None, data: dict[str, Any]) -> JSON:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "type": type_ or "Opaque",
+        "data": data,
+    }
+
+
+def _consumer_ref(state: State) -> SecretRef | None:
+    """The first of the Secrets, always the same one."""
+    if not state.consumer_secrets:
+        return state.binding.status.consumer_secret_ref
+    first = min(state.consumer_secrets)
+    return SecretRef(name=first.name, namespace=first.namespace)
+
+
+def _heartbeat(last: str, now: datetime) -> str:
+    """The stored time as long as it is fresh, so that steady state writes nothing."""
+    if last and parse_time(last) <= now < parse_time(last) + BEAT:
+        return last
+    return format_time(now)
+
+
+def _valid_version(raw: str, version: str | None) -> Condition:
+    if version is not None:
+        return true(VALID_VERSION)
+    message = f"the konnector's version {raw!r} is no semantic version: build it from a release"
+    return false(VALID_VERSION, PARSE_ERROR, message, severity="Warning")

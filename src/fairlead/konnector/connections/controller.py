@@ -1,0 +1,143 @@
+"""Joins and leaves providers while the konnector runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import structlog
+
+from fairlead.api.kubebind import KUBECONFIG_NAME, LABEL_PROVIDER_KUBECONFIG, APIServiceBinding
+from fairlead.api.meta import Key
+from fairlead.client import ConfigError
+from fairlead.konnector.connections.reconcile import Member, SecretKey, Wanted, reconcile
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.kubeconfigs import provider_config
+from fairlead.konnector.secrets import content
+from fairlead.runtime import Controller, Delta, Request, Result
+
+
+_log = structlog.get_logger(logger="fairlead.konnector.connections")
+_ALL = Request("", "", "all")
+_LOOK_AGAIN = 30.0
+"""Seconds until a connection that ended by itself is noticed and made again."""
+
+
+class Connection(Protocol):
+    """A provider that was joined."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        ...
+
+    def join(self, wanted: Wanted) -> None:
+        """Others use it now."""
+        ...
+
+    async def stop(self) -> None:
+        """Leave."""
+        ...
+
+
+class Connector(Protocol):
+    """Joins providers."""
+
+    async def __call__(self, identity: str, wanted: Wanted) -> Connection:
+        """Join one.
+
+        Raises:
+            ConfigError: the kubeconfig cannot be used.
+        """
+        ...
+
+
+class ConnectionsController:
+    """Watches bindings and their Secrets; one connection for each distinct kubeconfig."""
+
+    name = "connections"
+
+    def __init__(self, consumer: Consumer, connect: Connector) -> None:
+        self._consumer = consumer
+        self._connect = connect
+        self._running: dict[str, tuple[Wanted, Connection]] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled, then leave all providers."""
+        consumer = self._consumer
+        controller = Controller("konnector-connections", self._reconcile, workers=1)
+
+        def secret_changed(_key: Key) -> None:
+            controller.enqueue(_ALL)
+
+        async with AsyncExitStack() as stack:
+            bindings = consumer.cluster.informer(consumer.bindings.resource)
+            stack.push_async_callback(bindings.close)
+            controller.watch(bindings, _everything, predicate=_matters)
+            consumer.secrets.listen(secret_changed)
+            stack.callback(consumer.secrets.unlisten, secret_changed)
+            await consumer.secrets.synced()
+            controller.enqueue(_ALL)
+            await controller.run()
+
+    async def _reconcile(self, _request: Request) -> Result:
+        members = list(self._members())
+        await self._consumer.secrets.follow({member.source.secret for member in members})
+        wanted = reconcile(
+            members,
+            {member.source: self._content(member.source) for member in members},
+            {identity: wanted for identity, (wanted, _) in self._running.items()},
+            usable=_usable,
+        )
+        for identity in list(self._running):
+            if identity not in wanted or self._running[identity][1].ended:
+                await self._leave(identity)
+        for identity, one in wanted.items():
+            await self._enter(identity, one)
+        return Result(_LOOK_AGAIN)
+
+    async def _leave(self, identity: str) -> None:
+        _, connection = self._running.pop(identity)
+        _log.info("leaving provider", connection=identity[:12])
+        await connection.stop()
+
+    async def _enter(self, identity: str, wanted: Wanted) -> None:
+        known = self._running.get(identity)
+        if known is None:
+            _log.info("joining provider", connection=identity[:12], bindings=len(wanted.bindings))
+            connection = await self._connect(identity, wanted)
+            self._running[identity] = (wanted, connection)
+        elif known[0] != wanted:
+            known[1].join(wanted)
+            self._running[identity] = (wanted, known[1])
+
+    def _members(self) -> Iterator[Member]:
+        for found in self._consumer.bindings.list():
+            ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+            yield Member(found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key))
+        for secret in self._consumer.secrets.own():
+            if secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) == "true":
+                yield Member("", SecretKey(secret.key, KUBECONFIG_NAME))
+
+    def _content(self, source: SecretKey) -> bytes:
+        return content(self._consumer.secrets.get(source.secret), source.key)
+
+
+def _usable(kubeconfig: bytes) -> bool:
+    try:
+        provider_config(kubeconfig)
+    except ConfigError:
+        return False
+    return True
+
+
+def _everything(_delta: Delta) -> list[Request]:
+    return [_ALL]
+
+
+def _matters(delta: Delta) -> bool:
+    """A binding's status says nothing about connections."""
+    if delta.old is None or delta.new is None:
+        return True
+    return delta.old.meta.generation != delta.new.meta.generation

@@ -1,0 +1,81 @@
+"""Tells on each binding whether the watches that it needs work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from fairlead.api.kubebind import APIServiceBinding
+from fairlead.api.kubebind_conditions import (
+    INFORMERS_SYNCED,
+    PERMISSION_CLAIM,
+    Condition,
+    false,
+    true,
+)
+from fairlead.client import ClientError
+from fairlead.konnector.consumer import Provider
+
+
+REFUSED = "ClaimRefused"
+TIMEOUT = "InformerSyncTimeout"
+_log = structlog.get_logger(logger="fairlead.konnector.health")
+
+
+class HealthReporter:
+    """Looks at the informers of one connection again and again; that sends no request.
+
+    A fault must be seen several times before it is told: a watch that breaks is soon mended.
+    """
+
+    name = "health"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._seen: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        options = self._provider.consumer.options
+        while True:
+            for binding in self._provider.bindings:
+                try:
+                    await self._look(binding)
+                except ClientError as error:
+                    _log.warning("condition not written", binding=binding, error=str(error))
+            await asyncio.sleep(options.health_interval)
+
+    async def _look(self, binding: str) -> None:
+        message = self._fault(binding)
+        self._seen[binding] = self._seen.get(binding, 0) + 1 if message else 0
+        condition = self._condition(binding, message)
+        found = [condition] if condition is not None else []
+        if refusal := self._refusal(binding):
+            found.append(refusal)
+        if found:
+            await self._provider.consumer.statuses.set(binding, *found)
+
+    def _refusal(self, binding: str) -> Condition | None:
+        """PermissionClaim is set only for bindings that have claims."""
+        consumer = self._provider.consumer
+        obj = consumer.bindings.get("", binding)
+        if obj is None or not obj.decode(APIServiceBinding).status.permission_claims:
+            return None
+        message = consumer.refusals.message(binding)
+        if message:
+            return false(PERMISSION_CLAIM, REFUSED, message, severity="Warning")
+        return true(PERMISSION_CLAIM)
+
+    def _condition(self, binding: str, message: str) -> Condition | None:
+        """None as long as nothing can be said."""
+        if message:
+            patient = self._seen[binding] < self._provider.consumer.options.health_patience
+            return None if patient else false(INFORMERS_SYNCED, TIMEOUT, message)
+        return true(INFORMERS_SYNCED) if self._provider.has_synced else None
+
+    def _fault(self, binding: str) -> str:
+        error = self._provider.error()
+        own = f"the provider cannot be watched: {error}" if error else ""
+        told = self._provider.consumer.problems.message(binding)
+        return "; ".join(part for part in (own, told) if part)

@@ -1,0 +1,131 @@
+"""What all controllers share on the consumer's side, and for one provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    CLUSTERBINDINGS,
+    APIServiceBinding,
+)
+from fairlead.api.meta import OwnerReference
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.konnector.connections.reconcile import Wanted
+from fairlead.konnector.options import Options
+from fairlead.konnector.problems import Problems
+from fairlead.konnector.secrets import KubeconfigSecrets
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.konnector.statuses import BindingStatuses
+from fairlead.konnector.supervisor import Supervisor
+from fairlead.runtime import Cluster, Informer
+
+
+COMPONENT = "konnector"
+"""The source that events name."""
+
+
+class Consumer:
+    """The consumer's cluster with the informers that every controller reads."""
+
+    def __init__(self, cluster: Cluster, options: Options) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
+        self.options = options
+        self.bindings = cluster.informer(APISERVICEBINDINGS)
+        self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)
+        self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
+        self.secrets = KubeconfigSecrets(cluster, options.namespace)
+        self.statuses = BindingStatuses(cluster.client, self.bindings)
+        self.events = cluster.events(COMPONENT)
+        self.problems = Problems()
+        """What keeps a binding's watches and writes from working."""
+        self.refusals = Problems()
+        """Claimed objects that cannot be synchronised until a person acts."""
+
+
+class Provider:
+    """One provider connection: its cluster, whose it is, and what runs on it."""
+
+    def __init__(
+        self, identity: str, cluster: Cluster, namespace: str, consumer: Consumer, wanted: Wanted
+    ) -> None:
+        self.identity = identity
+        self.cluster = cluster
+        self.client = cluster.client
+        self.namespace = namespace
+        self.consumer = consumer
+        self.wanted = wanted
+        self.exports = cluster.informer(APISERVICEEXPORTS, namespace=namespace)
+        self.requests = cluster.informer(APISERVICEEXPORTREQUESTS, namespace=namespace)
+        self.schemas = cluster.informer(BOUNDSCHEMAS, namespace=namespace)
+        self.cluster_bindings = cluster.informer(CLUSTERBINDINGS, namespace=namespace)
+        self.service_namespaces = ServiceNamespaces(
+            cluster.client,
+            cluster.informer(APISERVICENAMESPACES, namespace=namespace),
+            namespace,
+        )
+        self.syncers = Supervisor("syncers")
+        self.claims: dict[tuple[str, str], Callable[[], list[str]]] = {}
+        """By binding and claim: who tells which copies are still there while unbinding."""
+        self._owner: OwnerReference | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def bindings(self) -> frozenset[str]:
+        """The names of the bindings that use this connection."""
+        return self.wanted.bindings
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all kube-bind objects of the provider are known."""
+        return all(informer.has_synced for informer in self._informers())
+
+    def error(self) -> str:
+        """Why kube-bind objects of the provider cannot be watched, "" when they can."""
+        return next((one.error for one in self._informers() if one.error), "")
+
+    def claimed(self, binding: APIServiceBinding) -> list[str]:
+        """Claimed objects of a binding that still have a copy; [] once the export is gone."""
+        name = binding.metadata.name
+        if self.exports.has_synced and self.exports.get(self.namespace, name) is None:
+            return []
+        result: list[str] = []
+        for claim in binding.status.permission_claims:
+            report = self.claims.get((name, claim.name))
+            result += report() if report else [f"claimed {claim.resource}"]
+        return result
+
+    def join(self, wanted: Wanted) -> None:
+        """Others use this connection now."""
+        self.wanted = wanted
+        for listener in self._listeners:
+            listener()
+
+    def on_join(self, listener: Callable[[], None]) -> None:
+        """Call when others use this connection."""
+        self._listeners.append(listener)
+
+    def _informers(self) -> tuple[Informer, ...]:
+        return (
+            self.exports,
+            self.requests,
+            self.schemas,
+            self.cluster_bindings,
+            self.service_namespaces.informer,
+        )
+
+    async def owner(self) -> OwnerReference:
+        """A reference to the consumer's cluster namespace, read once.
+
+        Raises:
+            ClientError: it cannot be read.
+        """
+        if self._owner is None:
+            found = await self.client.get(NAMESPACES, self.namespace)
+            self._owner = found.owner_reference(controller=False)
+        return self._owner

@@ -1,0 +1,35 @@
+"""What keeps a binding's watches from working, gathered from those who notice it."""
+
+from __future__ import annotations
+
+
+_SHOWN = 3
+
+
+class Problems:
+    """Messages by binding and by who reported them."""
+
+    def __init__(self) -> None:
+        self._messages: dict[str, dict[str, str]] = {}
+
+    def report(self, binding: str, source: str, message: str) -> None:
+        """Say what is wrong, or "" when all is well again."""
+        known = self._messages.setdefault(binding, {})
+        if message:
+            known[source] = message
+        else:
+            known.pop(source, None)
+
+    def message(self, binding: str) -> str:
+        """All that is wrong for a binding, "" when nothing is."""
+        return "; ".join(message for _, message in sorted(self._messages.get(binding, {}).items()))
+
+    def count(self, binding: str) -> int:
+        """How many have something to say about a binding."""
+        return len(self._messages.get(binding, {}))
+
+    def clear(self, binding: str, prefix: str) -> None:
+        """All whose source begins so have nothing to say any more."""
+        known = self._messages.get(binding, {})
+        for source in [source for source in known if source.startswith(prefix)]:
+            del known[source]

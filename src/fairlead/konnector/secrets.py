@@ -1,0 +1,88 @@
+"""The kubeconfig Secrets of the consumer, and no others.
+
+The konnector's own namespace is watched as a whole; a Secret elsewhere, by its name alone and
+only as long as a binding refers to it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.runtime import Cluster, Delta, Informer
+
+
+class KubeconfigSecrets:
+    """Leases on the informers of kubeconfig Secrets."""
+
+    def __init__(self, consumer: Cluster, namespace: str) -> None:
+        self._consumer = consumer
+        self._namespace = namespace
+        self._own = consumer.informer(SECRETS, namespace=namespace)
+        self._others: dict[Key, Informer] = {}
+        self._listeners: list[Callable[[Key], None]] = []
+        self._own.subscribe(self._tell)
+
+    def listen(self, listener: Callable[[Key], None]) -> None:
+        """Tell of every change of a Secret."""
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Callable[[Key], None]) -> None:
+        """Tell nothing more."""
+        self._listeners.remove(listener)
+
+    async def follow(self, keys: set[Key]) -> None:
+        """Watch these Secrets and no others outside of the konnector's namespace."""
+        wanted = {key for key in keys if key.namespace != self._namespace}
+        for key in self._others.keys() - wanted:
+            await self._others.pop(key).close()
+        for key in wanted - self._others.keys():
+            lease = self._consumer.informer(
+                SECRETS, namespace=key.namespace, fields=f"metadata.name={key.name}"
+            )
+            self._others[key] = lease
+            lease.subscribe(self._tell)
+
+    def own(self) -> list[Object]:
+        """The Secrets of the konnector's namespace."""
+        return self._own.list()
+
+    def get(self, key: Key) -> Object | None:
+        """A Secret that is followed."""
+        lease = self._lease(key)
+        return lease.get(key.namespace, key.name) if lease else None
+
+    def known(self, key: Key) -> bool:
+        """Whether it is known if the Secret exists."""
+        lease = self._lease(key)
+        return lease is not None and lease.has_synced
+
+    def error(self, key: Key) -> str:
+        """Why a Secret cannot be read, "" if it can."""
+        lease = self._lease(key)
+        return lease.error if lease else ""
+
+    async def synced(self) -> None:
+        """Wait until the konnector's namespace is known."""
+        await self._own.synced()
+
+    def _lease(self, key: Key) -> Informer | None:
+        return self._own if key.namespace == self._namespace else self._others.get(key)
+
+    def _tell(self, delta: Delta) -> None:
+        for listener in list(self._listeners):
+            listener(delta.object.key)
+
+
+def content(secret: Object | None, key: str) -> bytes:
+    """What a Secret holds under a key; b"" for nothing and for what is not base64."""
+    if secret is None:
+        return b""
+    encoded = (secret.to_dict().get("data") or {}).get(key) or ""
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, TypeError):
+        return b""

@@ -1,0 +1,120 @@
+"""The consumer's namespaces and what the provider has assigned to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICENAMESPACES,
+    APIServiceNamespace,
+)
+from fairlead.api.meta import Object, OwnerReference
+from fairlead.client import Client
+from fairlead.client.errors import AlreadyExists
+from fairlead.runtime import Delta, Informer
+
+
+Listener = Callable[[str, str], None]
+"""Called with a consumer namespace and its provider namespace, "" when it has none any more."""
+
+
+class ServiceNamespaces:
+    """Both directions of the mapping, kept up to date by the APIServiceNamespaces' informer."""
+
+    def __init__(self, client: Client, informer: Informer, cluster_namespace: str) -> None:
+        self._client = client
+        self._informer = informer
+        self._cluster_namespace = cluster_namespace
+        self._forward: dict[str, str] = {}
+        self._reverse: dict[str, str] = {}
+        self._listeners: list[Listener] = []
+        self._asking: set[str] = set()
+        informer.subscribe(self._take)
+
+    @property
+    def informer(self) -> Informer:
+        """The lease that feeds the mapping."""
+        return self._informer
+
+    def get(self, namespace: str) -> Object | None:
+        """The APIServiceNamespace for a consumer namespace."""
+        return self._informer.get(self._cluster_namespace, namespace)
+
+    async def synced(self) -> None:
+        """Wait until the mapping is complete."""
+        await self._informer.synced()
+
+    def provider(self, namespace: str) -> str:
+        """The provider namespace for a consumer namespace, "" when none is assigned."""
+        return self._forward.get(namespace, "")
+
+    def consumer(self, namespace: str) -> str:
+        """The consumer namespace for a provider namespace, "" when it is none of ours."""
+        return self._reverse.get(namespace, "")
+
+    def assigned(self) -> dict[str, str]:
+        """Provider namespaces by consumer namespaces."""
+        return dict(self._forward)
+
+    def asked(self, namespace: str) -> bool:
+        """Whether there is an APIServiceNamespace, or one is being created."""
+        if namespace in self._asking:
+            return True
+        found = self._informer.get(self._cluster_namespace, namespace)
+        return found is not None and not found.meta.deleting
+
+    def listen(self, listener: Listener) -> None:
+        """Tell of what is assigned, then of every change."""
+        for consumer, provider in self._forward.items():
+            listener(consumer, provider)
+        self._listeners.append(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        """Tell nothing more."""
+        self._listeners.remove(listener)
+
+    async def ask(self, namespace: str, export: OwnerReference) -> None:
+        """Create the APIServiceNamespace; one that is there already is as good.
+
+        Raises:
+            ClientError: the provider refused it or cannot be reached.
+        """
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": APISERVICENAMESPACES.kind,
+            "metadata": {
+                "name": namespace,
+                "namespace": self._cluster_namespace,
+                "ownerReferences": [msgspec.to_builtins(export)],
+            },
+            "spec": {},
+        }
+        self._asking.add(namespace)
+        try:
+            await self._client.create(APISERVICENAMESPACES, body, self._cluster_namespace)
+        except AlreadyExists:
+            return
+        finally:
+            self._asking.discard(namespace)
+
+    def _take(self, delta: Delta) -> None:
+        consumer = delta.object.meta.name
+        assigned = _assigned(delta.new)
+        known = self._forward.get(consumer, "")
+        if assigned == known and delta.new is not None:
+            return
+        self._reverse.pop(known, None)
+        if assigned:
+            self._forward[consumer] = assigned
+            self._reverse[assigned] = consumer
+        else:
+            self._forward.pop(consumer, None)
+        for listener in list(self._listeners):
+            listener(consumer, assigned)
+
+
+def _assigned(obj: Object | None) -> str:
+    return obj.decode(APIServiceNamespace).status.namespace if obj is not None else ""

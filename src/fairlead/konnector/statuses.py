@@ -1,0 +1,106 @@
+"""Statuses written by several controllers without treading on one another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
+from fairlead.api.kubebind_conditions import Condition, set_conditions
+from fairlead.api.meta import JSON, Object
+from fairlead.api.timestamps import now
+from fairlead.client import Client
+from fairlead.client.errors import Conflict, NotFound
+from fairlead.runtime import Delta, Informer, commit
+
+
+_ATTEMPTS = 5
+
+
+def with_status(obj: Object, status: msgspec.Struct) -> JSON:
+    """The object's body with a typed status over the stored one; unknown fields stay."""
+    body = obj.to_dict()
+    return {**body, "status": {**body.get("status", {}), **msgspec.to_builtins(status)}}
+
+
+class BindingStatuses:
+    """The one writer of APIServiceBindings' status in this process.
+
+    What was written is remembered until the informer has seen it, so that two controllers that
+    write after one another do not conflict.
+    """
+
+    def __init__(self, client: Client, bindings: Informer) -> None:
+        self._client = client
+        self._bindings = bindings
+        self._ahead: dict[str, Object] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        bindings.subscribe(self._seen)
+
+    async def update(
+        self, name: str, change: Callable[[APIServiceBinding], BindingStatus]
+    ) -> None:
+        """Make a binding's status what ``change`` makes of it; one that is gone is left alone.
+
+        Raises:
+            ClientError: the status cannot be written.
+        """
+        async with self._locks[name]:
+            for _ in range(_ATTEMPTS):
+                found = self._ahead.get(name) or self._bindings.get("", name)
+                if found is None:
+                    return
+                try:
+                    await self._write(found, change)
+                except Conflict:
+                    await self._refresh(name)
+                except NotFound:
+                    self._ahead.pop(name, None)
+                    return
+                else:
+                    return
+            raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
+
+    async def set(self, name: str, *conditions: Condition) -> None:
+        """Set conditions of a binding and their summary.
+
+        Raises:
+            ClientError: the status cannot be written.
+        """
+
+        def change(binding: APIServiceBinding) -> BindingStatus:
+            old = binding.status
+            new = set_conditions(old.conditions, *conditions, now=now(), summary=True)
+            return msgspec.structs.replace(old, conditions=new)
+
+        await self.update(name, change)
+
+    async def _write(
+        self, found: Object, change: Callable[[APIServiceBinding], BindingStatus]
+    ) -> None:
+        body = with_status(found, change(found.decode(APIServiceBinding)))
+        written = await commit(self._client, APISERVICEBINDINGS, found, body, subresource="status")
+        if written is not found:
+            self._ahead[found.meta.name] = written
+
+    async def _refresh(self, name: str) -> None:
+        try:
+            self._ahead[name] = await self._client.get(APISERVICEBINDINGS, name)
+        except NotFound:
+            self._ahead.pop(name, None)
+
+    def _seen(self, delta: Delta) -> None:
+        name = delta.object.meta.name
+        ahead = self._ahead.get(name)
+        if ahead is None:
+            return
+        new = delta.new
+        if (
+            new is None
+            or new.meta.uid != ahead.meta.uid
+            or new.meta.resource_version == ahead.meta.resource_version
+        ):
+            del self._ahead[name]

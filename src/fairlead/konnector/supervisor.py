@@ -1,0 +1,74 @@
+"""Tasks that come and go while a controller runs, each in the supervisor's own task tree."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+from fairlead.runtime.backoff import Backoff
+
+
+_log = structlog.get_logger(logger="fairlead.konnector.supervisor")
+
+
+class Runnable(Protocol):
+    """Anything that works until it is cancelled."""
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        ...
+
+
+class Supervisor:
+    """Runs named children; one that fails is started again after a back-off, alone."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._group: asyncio.TaskGroup | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._tasks
+
+    @property
+    def names(self) -> set[str]:
+        """The children that run."""
+        return set(self._tasks)
+
+    async def run(self) -> None:
+        """Keep the children until cancelled; they end with this."""
+        try:
+            async with asyncio.TaskGroup() as self._group:
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+            self._tasks.clear()
+
+    def start(self, name: str, child: Runnable) -> None:
+        """Run a child under a name that none has.
+
+        Raises:
+            RuntimeError: the supervisor does not run, or the name is taken.
+        """
+        if self._group is None or name in self._tasks:
+            raise RuntimeError(f"{self.name} cannot start {name}")
+        self._tasks[name] = self._group.create_task(self._keep(name, child), name=name)
+
+    async def stop(self, name: str) -> None:
+        """End a child and wait until it has; no child of that name is fine."""
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _keep(self, name: str, child: Runnable) -> None:
+        backoff = Backoff()
+        while True:
+            backoff.good(asyncio.get_running_loop().time())
+            try:
+                await child.run()
+            except Exception:  # noqa: BLE001  a bad child must not end the others
+                _log.exception("child failed and is started again", child=name)
+            await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))

@@ -1,0 +1,223 @@
+"""Keeps all objects of one bound resource and their copies in step."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from fairlead.api.meta import Key, OwnerReference
+from fairlead.api.resource import Resource
+from fairlead.client.errors import ApiError, Conflict
+from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.roles import remedy
+from fairlead.konnector.syncer import spec, status
+from fairlead.konnector.syncer.execution import Ends, Executor
+from fairlead.konnector.syncer.isolation import Strategy, choose
+from fairlead.konnector.syncer.steps import TERMINAL, Done, Refuse, Sides
+from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.runtime import Controller, Delta, Informer, Request, Result
+
+
+_MOST_STEPS = 12
+"""More than any object needs in one pass."""
+
+
+class Syncer:
+    """The spec and the status syncer of one resource of one export.
+
+    Both work on one queue, so that they never write the same object at the same time.
+    """
+
+    def __init__(
+        self, provider: Provider, binding: str, export: OwnerReference, wanted: SyncerSpec
+    ) -> None:
+        self._provider = provider
+        self._binding = binding
+        self._export = export
+        self._wanted = wanted
+
+    async def run(self) -> None:
+        """Synchronise until cancelled."""
+        namespaces = self._provider.service_namespaces
+        strategy = choose(
+            scope=self._wanted.scope,
+            isolation=self._wanted.isolation,
+            cluster_namespace=await self._provider.owner(),
+            provider_namespace=namespaces.provider,
+            consumer_namespace=namespaces.consumer,
+        )
+        run = _Run(self._provider, self._binding, self._export, self._wanted, strategy)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(run.objects.close)
+            stack.callback(run.problem, "")
+            await run.run()
+
+
+class _Run:
+    """One run of a syncer: its leases, its queue and what it remembers."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        binding: str,
+        export: OwnerReference,
+        wanted: SyncerSpec,
+        strategy: Strategy,
+    ) -> None:
+        self._strategy = strategy
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._wanted = wanted
+        self._binding = binding
+        self._refused = ""
+        self.objects: Informer = self._consumer.cluster.informer(wanted.resource)
+        self._view = self._new_view()
+        self._executor = Executor(
+            Ends(
+                consumer=self._consumer.client,
+                provider=provider.client,
+                consumer_resource=wanted.resource,
+                provider_resource=_provider_resource(wanted),
+                strategy=strategy,
+                namespaces=provider.service_namespaces,
+                export=export,
+            ),
+            forbidden=self._forbidden,
+        )
+        self._controller = Controller(
+            f"sync-{wanted.resource.group_resource}",
+            self._reconcile,
+            workers=self._consumer.options.workers,
+        )
+
+    def problem(self, message: str) -> None:
+        """Have the binding say what keeps its objects from being synchronised."""
+        source = f"sync {self._wanted.resource.group_resource}"
+        self._consumer.problems.report(self._binding, source, message)
+
+    async def run(self) -> None:
+        namespaces = self._provider.service_namespaces
+        self._controller.watch(self.objects)
+        namespaces.listen(self._namespace_changed)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._view.run())
+                group.create_task(self._controller.run())
+                group.create_task(self._look_after())
+        finally:
+            namespaces.unlisten(self._namespace_changed)
+
+    def _new_view(self) -> View:
+        return View(
+            self._provider.cluster,
+            _provider_resource(self._wanted),
+            self._provider_namespaces,
+            handler=self._copy_changed,
+            on_synced=self._copies_known,
+        )
+
+    def _provider_namespaces(self) -> frozenset[str]:
+        """Where the konnector has the right to watch copies."""
+        if self._wanted.scope == "Cluster":
+            flipped = self._wanted.isolation == "Namespaced"
+            return frozenset({self._provider.namespace}) if flipped else EVERYWHERE
+        if self._wanted.informer_scope == "Cluster":
+            return EVERYWHERE
+        return frozenset(self._provider.service_namespaces.assigned().values())
+
+    async def _look_after(self) -> None:
+        """Watches that fail are nobody's event."""
+        while True:
+            faults = [self._advised(self.objects.error), self._advised(self._refused)]
+            faults += [f"on the provider: {error}" for error in self._view.errors()]
+            self.problem("; ".join(fault for fault in faults if fault))
+            await asyncio.sleep(self._consumer.options.health_interval)
+
+    def _forbidden(self, message: str) -> None:
+        self._refused = message
+
+    def _advised(self, message: str) -> str:
+        return f"{message}. {remedy(self._binding)}" if "forbidden" in message.lower() else message
+
+    def _copy_changed(self, delta: Delta) -> None:
+        key = self._strategy.to_consumer(delta.object.key)
+        if key is not None:
+            self._controller.enqueue(Request("", *key))
+
+    def _copies_known(self, namespace: str) -> None:
+        mapped = self._provider.service_namespaces.consumer(namespace)
+        self._enqueue_all(mapped if self._strategy.needs_namespace and namespace else "")
+
+    def _namespace_changed(self, consumer: str, _assigned: str) -> None:
+        self._view.mark()
+        if self._strategy.needs_namespace:
+            self._enqueue_all(consumer)
+
+    def _enqueue_all(self, namespace: str) -> None:
+        for found in self.objects.list(namespace):
+            self._controller.enqueue(Request("", *found.key))
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        key = Key(request.namespace, request.name)
+        sides = self._look(key)
+        if sides is None:
+            return None
+        try:
+            await self._walk(key, sides)
+        except Conflict:
+            raise
+        except ApiError as error:
+            self._tell(sides, "SyncFailed", self._advised(error.message))
+            raise
+        return None
+
+    def _look(self, key: Key) -> Sides | None:
+        """What the caches say; None as long as the provider's is not filled."""
+        target = self._strategy.to_provider(key)
+        if target is not None and not self._view.ready(target.namespace):
+            return None
+        return Sides(
+            consumer=self.objects.get(key.namespace, key.name),
+            provider=self._view.get(target) if target else None,
+            target=target,
+            cluster_namespace=self._provider.namespace,
+            service_namespace=(
+                not self._strategy.needs_namespace
+                or self._provider.service_namespaces.asked(key.namespace)
+            ),
+            status_subresource=self._wanted.status_subresource,
+        )
+
+    async def _walk(self, key: Key, sides: Sides) -> None:
+        for _ in range(_MOST_STEPS):
+            compared = self._executor.compare(key, sides)
+            step = spec.next_step(compared)
+            if isinstance(step, Refuse):
+                self._tell(sides, step.reason, step.message)
+                return
+            if isinstance(step, TERMINAL):
+                step = status.next_step(compared)
+            if isinstance(step, Done):
+                break
+            after = await self._executor.carry_out(key, step, compared)
+            if after is None:
+                break
+            sides = after
+        else:
+            raise RuntimeError(f"{self._wanted.resource} {key} does not settle")
+        if sides.consumer is None and sides.provider is None:
+            self._executor.forget(key)
+
+    def _tell(self, sides: Sides, reason: str, message: str) -> None:
+        if sides.consumer is not None:
+            self._consumer.events.event(sides.consumer, "Warning", reason, message)
+
+
+def _provider_resource(wanted: SyncerSpec) -> Resource:
+    """Under Namespaced isolation the provider's resource is namespaced, the consumer's is not."""
+    if wanted.isolation == "Namespaced" and not wanted.resource.namespaced:
+        return msgspec.structs.replace(wanted.resource, namespaced=True)
+    return wanted.resource
