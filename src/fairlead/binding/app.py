@@ -1,0 +1,38 @@
+"""The binding controllers, put together."""
+
+from __future__ import annotations
+
+from fairlead.api.servicebinding import crds
+from fairlead.binding.controller import BindingController, coreos_api, spec_api
+from fairlead.binding.options import BindingOptions
+from fairlead.client import Client
+from fairlead.runtime import Cluster, Manager
+from fairlead.runtime import install_crds as _install_crds
+
+
+def controllers(
+    cluster: Cluster, options: BindingOptions | None = None
+) -> list[BindingController]:
+    """The controllers of both Service Binding APIs; they share their informers."""
+    chosen = options or BindingOptions()
+    return [
+        BindingController(cluster, spec_api(), chosen),
+        BindingController(cluster, coreos_api(chosen), chosen),
+    ]
+
+
+async def build(manager: Manager, cluster: Cluster, options: BindingOptions | None = None) -> None:
+    """Add the binding controllers to a manager that has not been started."""
+    manager.add_cluster(cluster)
+    for controller in controllers(cluster, options):
+        manager.add(controller)
+
+
+async def install_crds(client: Client) -> None:
+    """Create or update the CRDs of both APIs, and wait until they are served.
+
+    Raises:
+        CRDError: one was not established in time.
+        ApiError: the server refused.
+    """
+    await _install_crds(client, crds())

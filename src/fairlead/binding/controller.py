@@ -1,0 +1,272 @@
+"""The controller of one Service Binding API: runs the pipeline, answers it, writes the outcome.
+
+Level-triggered: a pass computes everything from what is there now and writes only what differs.
+What it read is watched until the next pass, so nothing is polled; pauses are for what no watch
+can announce, such as rights that are missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.meta import Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.servicebinding import SERVICEBINDINGS, SPEC_FINALIZER
+from fairlead.api.servicebinding_common import (
+    ERROR,
+    INJECTION_READY,
+    MAPPING_ANNOTATION,
+    READY,
+)
+from fairlead.api.servicebinding_coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.timestamps import now
+from fairlead.binding.committing import Committer
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding
+from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.contexts.invalid import invalid_status
+from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.fetching import fetch
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.pacing import Quarrels, Retries
+from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
+from fairlead.binding.reads import Get, Need, Read, Snapshot
+from fairlead.binding.watches import Watches, group_of_crd
+from fairlead.client import NotFound
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result
+from fairlead.runtime.stats import ControllerStats
+
+
+COMPONENT = "fairlead-binding"
+
+MakeContext: TypeAlias = Callable[[Object, Snapshot], BaseContext]
+
+
+class Api(msgspec.Struct, frozen=True):
+    """One of the two APIs: its resource, its stages and its finalizer."""
+
+    name: str
+    resource: Resource
+    finalizer: str
+    pipeline: Pipeline
+    context: MakeContext
+
+
+def spec_api() -> Api:
+    """servicebinding.io."""
+    return Api("servicebinding", SERVICEBINDINGS, SPEC_FINALIZER, spec_pipeline(), SpecContext)
+
+
+def coreos_api(options: BindingOptions) -> Api:
+    """binding.operators.coreos.com."""
+
+    def context(binding: Object, snapshot: Snapshot) -> BaseContext:
+        return CoreosContext(binding, snapshot, cross_namespace=options.cross_namespace)
+
+    return Api(
+        "servicebinding-coreos",
+        COREOS_SERVICEBINDINGS,
+        COREOS_FINALIZER,
+        coreos_pipeline(),
+        context,
+    )
+
+
+class BindingController:
+    """Reconciles the bindings of one API in one cluster; ``controller`` is what to run."""
+
+    def __init__(self, cluster: Cluster, api: Api, options: BindingOptions) -> None:
+        self.name = api.name
+        self._cluster = cluster
+        self._api = api
+        self._committer = Committer(cluster.client, api.resource)
+        self._events = cluster.events(COMPONENT)
+        self._retries = Retries()
+        self._quarrels = Quarrels(lambda: asyncio.get_running_loop().time())
+        self._superseded: dict[Request, str] = {}
+        self.controller = Controller(api.name, self.reconcile, workers=options.workers)
+        self._watches = Watches(cluster, self.controller.enqueue)
+        self._bindings = cluster.informer(api.resource)
+        self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
+        self._mappings = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self.controller.watch(self._bindings, predicate=_spec_changed, cluster=self._cluster.name)
+        self._crds.subscribe(self._on_crd)
+        self._mappings.subscribe(self._on_mapping)
+        await self._mappings.synced()
+        try:
+            await self.controller.run()
+        finally:
+            await self._watches.close()
+
+    def adopt(self, stats: ControllerStats) -> None:
+        """Count into these numbers from now on."""
+        self.controller.adopt(stats)
+
+    def _on_crd(self, delta: Delta) -> None:
+        if delta.initial:
+            return
+        self._cluster.client.discovery.invalidate()
+        for request in self._watches.of_group(group_of_crd(delta.object.meta.name)):
+            self.controller.enqueue(request)
+
+    def _on_mapping(self, delta: Delta) -> None:
+        """Have bindings unbound by the mapping they were projected with (specification 1.1)."""
+        old = delta.old.to_dict().get("spec") if delta.old else {"versions": []}
+        new = delta.new.to_dict().get("spec") if delta.new else {"versions": []}
+        if delta.initial or old == new:
+            return
+        read = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", delta.object.meta.name, spec_only=True)
+        text = msgspec.json.encode({"spec": old}).decode()
+        for request in self._watches.readers(read):
+            self._superseded.setdefault(request, text)
+            self.controller.enqueue(request)
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """Bring one binding nearer to what its spec says.
+
+        Raises:
+            ClientError: the server is not there, or something changed meanwhile.
+        """
+        client, resource = self._cluster.client, self._api.resource
+        try:
+            binding = await client.get(resource, request.name, request.namespace)
+        except NotFound:
+            await self._forget(request)
+            return None
+        if binding.meta.deleting and self._api.finalizer not in binding.meta.finalizers:
+            await self._forget(request)
+            return None
+        if not binding.meta.deleting:
+            binding = await self._prepare(request, binding)
+        return await self._process(request, binding)
+
+    async def _prepare(self, request: Request, binding: Object) -> Object:
+        """The finalizer and, after its mapping changed, the annotation that has it unbound."""
+        name = self._api.finalizer
+        if name not in binding.meta.finalizers:
+            binding = await self._committer.finalizer(binding, name, present=True)
+        superseded = self._superseded.get(request)
+        if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
+            binding = await self._committer.annotate(binding, MAPPING_ANNOTATION, superseded)
+        self._superseded.pop(request, None)
+        return binding
+
+    async def _process(self, request: Request, binding: Object) -> Result | None:
+        snapshot = Snapshot()
+        try:
+            context, blind = await self._run(request, binding, snapshot)
+        except (InvalidBinding, msgspec.ValidationError) as error:
+            await self._committer.status(binding, invalid_status(binding, str(error), now()))
+            self._announce(binding, Condition(READY, "False", "ProcessingError", str(error)))
+            return None
+        pause = self._pause_for_quarrel(request, context)
+        if context.meta.deleting and not context.flow.error:
+            await self._release(request, context)
+            return None
+        await self._committer.write(context)
+        await self._watches.settle(request, snapshot.asked)
+        condition = context.get_condition(READY)
+        if condition:
+            self._announce(binding, condition)
+        return self._next(request, context, blind=blind, pause=pause)
+
+    async def _run(
+        self, request: Request, binding: Object, snapshot: Snapshot
+    ) -> tuple[BaseContext, bool]:
+        """Run the pipeline, answering what it asks; also whether changes may go unseen."""
+        blind = False
+        while True:
+            snapshot.restart()
+            context = self._api.context(binding, snapshot)
+            try:
+                self._api.pipeline.process(context)
+            except Need as need:
+                blind |= not await self._answer(request, need.read, snapshot)
+            else:
+                return context, blind
+
+    async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
+        watched = await self._watches.join(request, read)
+        snapshot.put(read, await fetch(self._cluster.client, read))
+        return watched
+
+    async def _release(self, request: Request, context: BaseContext) -> None:
+        """Write what unbinding changed; then let the binding go."""
+        await self._committer.workloads(context)
+        if context.flow.error:
+            await self._committer.status(context.binding, context.status(now()))
+            self.controller.enqueue(request, after=self._retries.next(request))
+            return
+        await self._committer.finalizer(context.binding, self._api.finalizer, present=False)
+        await self._forget(request)
+
+    def _pause_for_quarrel(self, request: Request, context: BaseContext) -> float:
+        """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
+        changed = context.changed_workloads()
+        if not changed or context.meta.deleting:
+            return 0.0
+        content = (context.meta.generation, context.secret)
+        names = ", ".join(str(workload) for workload in changed)
+        pause = self._quarrels.pause((request, names), content)
+        if pause:
+            text = (
+                f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
+                "find out with metadata.managedFields who it is"
+            )
+            context.flow.retry_processing(text, transient=True)
+            context.set_condition(INJECTION_READY, "False", ERROR, text)
+            context.close()
+        return pause
+
+    def _next(
+        self, request: Request, context: BaseContext, *, blind: bool, pause: float
+    ) -> Result | None:
+        if pause:
+            return Result(requeue_after=pause)
+        if context.dropped_annotation:
+            return Result(requeue_after=0.0)
+        if blind or context.flow.transient:
+            return Result(requeue_after=self._retries.next(request))
+        self._retries.forget(request)
+        return None
+
+    def _announce(self, binding: Object, condition: Condition) -> None:
+        """An event when Ready changes its status or its reason."""
+        status = binding.to_dict().get("status") or {}
+        try:
+            known = msgspec.convert(status.get("conditions") or [], list[Condition])
+        except msgspec.ValidationError:
+            known = []
+        before = get_condition(known, READY)
+        if before and (before.status, before.reason) == (condition.status, condition.reason):
+            return
+        text = condition.message or "the service is bound to the workload"
+        if condition.status == "True":
+            self._events.event(binding, "Normal", condition.reason, text)
+        else:
+            self._events.event(binding, "Warning", condition.reason, text)
+
+    async def _forget(self, request: Request) -> None:
+        self._retries.forget(request)
+        self._superseded.pop(request, None)
+        await self._watches.settle(request, ())
+
+
+def _spec_changed(delta: Delta) -> bool:
+    """Whether generation or annotations changed: status writes are no reason to look again."""
+    if delta.old is None or delta.new is None:
+        return delta.new is not None
+    old, new = delta.old.meta, delta.new.meta
+    return (
+        old.generation != new.generation
+        or old.annotations != new.annotations
+        or old.deletion_timestamp != new.deletion_timestamp
+    )

@@ -1,0 +1,21 @@
+"""What an operator of the binding controllers may decide."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+DEFAULT_NAMESPACE = "fairlead-binding"
+
+
+class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The flags of ``fairlead binding run``.
+
+    ``cross_namespace`` lets bindings of binding.operators.coreos.com name services of other
+    namespaces. Their Secrets are then read with the controller's rights, unless an admission
+    webhook notes in ``servicebinding.io/requester`` on whose behalf. ``workers`` is the number of
+    bindings of one API that are worked on at once.
+    """
+
+    cross_namespace: bool = False
+    workers: int = 2

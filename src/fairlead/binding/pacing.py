@@ -1,0 +1,58 @@
+"""When to look again, and when somebody else keeps undoing what is written."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable
+
+
+FIRST_SECONDS = 1.0
+LONGEST_SECONDS = 60.0
+"""Pauses between looks at what no watch announces the end of."""
+
+WRITES = 5
+WINDOW_SECONDS = 60.0
+"""So often within this time is the same projection written at once; more is a quarrel."""
+
+
+class Retries:
+    """Growing pauses, by key: 1 s, 2 s, and so on to a minute."""
+
+    def __init__(self) -> None:
+        self._pauses: dict[Hashable, float] = {}
+
+    def next(self, key: Hashable) -> float:
+        """The pause before the next look, in seconds."""
+        pause = min(self._pauses.get(key, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
+        self._pauses[key] = pause
+        return pause
+
+    def forget(self, key: Hashable) -> None:
+        """The trouble is over."""
+        self._pauses.pop(key, None)
+
+
+class Quarrels:
+    """Notices that the same thing is written again and again; ``clock`` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._writes: dict[Hashable, tuple[Hashable, deque[float]]] = {}
+
+    def pause(self, key: Hashable, content: Hashable) -> float:
+        """How many seconds to wait before writing this content; 0 counts as a write."""
+        known, times = self._writes.get(key, (content, deque[float]()))
+        if known != content:
+            times = deque()
+        moment = self._clock()
+        while times and moment - times[0] > WINDOW_SECONDS:
+            times.popleft()
+        self._writes[key] = (content, times)
+        if len(times) >= WRITES:
+            return WINDOW_SECONDS - (moment - times[0])
+        times.append(moment)
+        return 0.0
+
+    def forget(self, key: Hashable) -> None:
+        """The binding is gone."""
+        self._writes.pop(key, None)

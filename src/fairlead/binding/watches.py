@@ -1,0 +1,165 @@
+"""What bindings depend on, and the watches that tell when it changes.
+
+Every object a binding was last computed from is watched, as metadata alone and within its
+namespace, by informers that the whole process shares. They are joined when a binding first asks
+for something and left when the last one that asked has no more use for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from fairlead.api.resource import Resource
+from fairlead.binding.reads import Get, ListAll, Lookup, Read
+from fairlead.runtime import Cluster, Delta, Informer, Request
+
+
+SYNC_SECONDS = 5.0
+"""How long a read waits for its watch; after that it is answered, and repeated later."""
+
+_LOOK_SECONDS = 0.02
+
+Enqueue: TypeAlias = Callable[[Request], None]
+
+
+class _Place(NamedTuple):
+    resource: Resource
+    namespace: str
+
+
+class _Watch:
+    """One lease, the reads that rely on it by the bindings that made them."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.readers: dict[Request, set[Read]] = {}
+        self.relied_on = False
+        """True once an answer was given after the first list: older objects are no news."""
+
+    def affected(self, delta: Delta) -> Iterator[Request]:
+        """The bindings that have to look again."""
+        if delta.initial and self.relied_on:
+            return
+        status_only = _status_only(delta)
+        for request, reads in self.readers.items():
+            if any(_concerns(read, delta, status_only=status_only) for read in reads):
+                yield request
+
+
+class Watches:
+    """The watches of one controller's bindings; ``enqueue`` has a binding looked at again."""
+
+    def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:
+        self._cluster = cluster
+        self._enqueue = enqueue
+        self._watches: dict[_Place, _Watch] = {}
+        self._lookups: dict[Request, set[Lookup]] = {}
+
+    async def join(self, request: Request, read: Read) -> bool:
+        """Watch what a read is about; False when changes of it may go unseen for now."""
+        if isinstance(read, Lookup):
+            self._lookups.setdefault(request, set()).add(read)
+            return True
+        if not isinstance(read, Get | ListAll):
+            return False
+        watch = self._watch(_place(read))
+        watch.readers.setdefault(request, set()).add(read)
+        synced = await _synced(watch.informer)
+        watch.relied_on = watch.relied_on or synced
+        return synced
+
+    async def settle(self, request: Request, reads: Iterable[Read]) -> None:
+        """Keep the watches of these reads alone; none means that the binding is gone."""
+        wanted = set(reads)
+        lookups = {read for read in wanted if isinstance(read, Lookup)}
+        if lookups:
+            self._lookups[request] = lookups
+        else:
+            self._lookups.pop(request, None)
+        for place, watch in list(self._watches.items()):
+            kept = watch.readers.get(request, set()) & wanted
+            if kept:
+                watch.readers[request] = kept
+            else:
+                watch.readers.pop(request, None)
+            if not watch.readers:
+                del self._watches[place]
+                await watch.informer.close()
+
+    async def close(self) -> None:
+        """Leave every watch."""
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            await watch.informer.close()
+
+    def readers(self, read: Get) -> list[Request]:
+        """The bindings that depend on this read."""
+        watch = self._watches.get(_place(read))
+        return [] if watch is None else [r for r, reads in watch.readers.items() if read in reads]
+
+    def of_group(self, group: str) -> list[Request]:
+        """The bindings that looked a kind of this API group up."""
+        return [
+            request
+            for request, lookups in self._lookups.items()
+            if any(lookup.group == group for lookup in lookups)
+        ]
+
+    def _watch(self, place: _Place) -> _Watch:
+        known = self._watches.get(place)
+        if known is not None:
+            return known
+        informer = self._cluster.informer(
+            place.resource, namespace=place.namespace, metadata_only=True
+        )
+        watch = self._watches[place] = _Watch(informer)
+
+        def tell(delta: Delta) -> None:
+            for request in watch.affected(delta):
+                self._enqueue(request)
+
+        informer.subscribe(tell)
+        return watch
+
+
+def _place(read: Get | ListAll) -> _Place:
+    return _Place(read.resource, read.namespace if read.resource.namespaced else "")
+
+
+def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
+    if status_only and isinstance(read, Get | ListAll) and read.spec_only:
+        return False
+    return isinstance(read, ListAll) or (
+        isinstance(read, Get) and read.name == delta.object.meta.name
+    )
+
+
+def _status_only(delta: Delta) -> bool:
+    """Whether nothing but status or managed fields changed, as far as metadata tell."""
+    if delta.old is None or delta.new is None:
+        return False
+    old, new = delta.old.meta, delta.new.meta
+    same_generation = new.generation != 0 and old.generation == new.generation
+    return (
+        same_generation
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.deletion_timestamp == new.deletion_timestamp
+    )
+
+
+async def _synced(informer: Informer) -> bool:
+    """Wait for the first list, but not for one that is refused."""
+    deadline = asyncio.get_running_loop().time() + SYNC_SECONDS
+    while not informer.has_synced:
+        if informer.error or asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True
+
+
+def group_of_crd(name: str) -> str:
+    """The API group in the name of a CRD."""
+    return name.partition(".")[2]
