@@ -140,7 +140,10 @@ class Transport:
                 raise await self._refused(method, url, answer)
             yield answer
         finally:
-            # A body that was not read to its end would be waited for; closing is what we mean.
+            # A body that was not read to its end would be waited for, and so would the peer's
+            # goodbye in TLS; ending it here and now is what we mean.
+            if answer.connection is not None and answer.connection.transport is not None:
+                answer.connection.transport.abort()
             answer.close()
 
     async def _exchange(
