@@ -132,12 +132,17 @@ class RbacController:
         for identity in plan.delete:
             await self._delete(identity)
         refusal: Forbidden | Invalid | None = None
+        refused: set[Key] = set()
         for resource, body in plan.apply:
             metadata = body["metadata"]
             identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
+            if identity.key in refused:
+                # A binding to a role that was refused would bind nothing.
+                continue
             try:
                 await self._apply(identity, body, state.existing.get(identity))
             except (Forbidden, Invalid) as error:
+                refused.add(identity.key)
                 refusal = refusal or error
         return refusal
 

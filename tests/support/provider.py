@@ -1,0 +1,122 @@
+"""A provider for tests: its CRDs, its example and its controllers, run as their ServiceAccount."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+
+import yaml
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTTEMPLATES,
+    APISERVICENAMESPACES,
+    decode_binding_response,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.client.waiting import wait_for
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.provider.app import controllers, install_crds
+from fairlead.provider.manifests import NAME, manifests
+from fairlead.provider.options import DEFAULT_NAMESPACE, ProviderOptions
+from fairlead.runtime import Cluster
+from fairlead.runtime import install_crds as install
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "widgets"
+WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
+SECONDS = 20.0
+
+
+def example(name: str) -> JSON:
+    """One file of the example."""
+    body: JSON = yaml.safe_load((EXAMPLE / f"{name}.yaml").read_text())
+    return body
+
+
+async def prepare(
+    admin: Client, *, exports: Sequence[str], claims: Sequence[str] = ("secrets", "configmaps")
+) -> None:
+    """CRDs, manifests and the example's CRD and template."""
+    await install_crds(admin)
+    await install(admin, [example("crd")])
+    await create_all(admin, manifests(image="fairlead", exports=exports, claims=claims))
+    await create_all(admin, [example("template")])
+
+
+@contextlib.asynccontextmanager
+async def running(admin: Client, options: ProviderOptions | None = None) -> AsyncIterator[Cluster]:
+    """The provider's controllers at work, with the rights of the manifests and no others."""
+    config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+    async with Client(config) as client:
+        cluster = Cluster("provider", client)
+        tasks = [controller.run() for controller in controllers(cluster, options)]
+        async with asyncio.TaskGroup() as group:
+            started = [group.create_task(task) for task in (cluster.run(), *tasks)]
+            try:
+                yield cluster
+            finally:
+                for task in started:
+                    task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def invited(response: bytes) -> AsyncIterator[tuple[Client, str]]:
+    """A client with nothing but what the invitation gives, and its cluster namespace."""
+    answer = decode_binding_response(response)
+    async with Client(parse_kubeconfig(answer.kubeconfig)) as client:
+        yield client, answer.provider_namespace
+
+
+async def request_export(client: Client, namespace: str, request: JSON) -> None:
+    """Create a request of a BindingResponse, as the consumer's side does."""
+    await client.create(
+        APISERVICEEXPORTREQUESTS,
+        request | {"metadata": request["metadata"] | {"namespace": namespace}},
+    )
+
+
+async def request_namespace(client: Client, namespace: str, name: str) -> None:
+    """Ask for the provider namespace of a consumer namespace."""
+    body: JSON = {
+        "apiVersion": API_VERSION,
+        "kind": "APIServiceNamespace",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {},
+    }
+    await client.create(APISERVICENAMESPACES, body)
+
+
+async def when(
+    client: Client,
+    resource: Resource,
+    name: str,
+    namespace: str = "",
+    *,
+    until: Callable[[JSON], bool],
+) -> JSON:
+    """The object once it is as wanted; {} stands for an absent one."""
+
+    def missing(found: Object | None) -> str:
+        body = found.to_dict() if found is not None else {}
+        return "" if until(body) else f"is {body}"
+
+    found = await wait_for(client, resource, name, namespace, until=missing, timeout=SECONDS)
+    return found.to_dict() if found is not None else {}
+
+
+def condition(body: JSON, type_: str) -> JSON:
+    """A condition of an object; {} when it was never set."""
+    for item in body.get("status", {}).get("conditions", []):
+        if item["type"] == type_:
+            found: JSON = item
+            return found
+    return {}
+
+
+__all__ = ["APISERVICEEXPORTTEMPLATES", "DEFAULT_NAMESPACE", "WIDGETS"]
