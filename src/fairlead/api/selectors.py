@@ -221,6 +221,8 @@ class _Parser:
         if not self._tokens:
             return
         while True:
+            if self._peek() == ",":
+                raise SelectorError("found ',', expected: !, identifier, or 'end of string'")
             yield self._requirement()
             symbol = self._next()
             if not symbol:

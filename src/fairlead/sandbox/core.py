@@ -84,7 +84,7 @@ class Call:
     @property
     def dry_run(self) -> bool:
         """Whether the write must leave no trace."""
-        return self.query.get("dryRun") == "All"
+        return bool(self.query.get("dryRun"))
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,8 @@ class Answer:
     code: int = 200
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Texts for Warning headers."""
 
 
 def error_answer(error: StatusError) -> Answer:

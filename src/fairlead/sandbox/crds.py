@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from fairlead.api import resource as names
@@ -23,11 +21,16 @@ from fairlead.sandbox.types import ResourceType, Strategy
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 
+_FREE_UNTIL_ESTABLISHED = {"spec.names.kind", "spec.scope"}
+
+
 class CrdStrategy(Strategy):
     """CustomResourceDefinitions themselves."""
 
     generation = True
     status = True
+    graceful = False
+    members = frozenset({"spec", "status"})
 
     def prepare_create(self, body: JSON) -> None:
         """Complete the names and start with an empty status."""
@@ -59,18 +62,29 @@ class CrdStrategy(Strategy):
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check the names, the versions and their schemas."""
-        return validate_crd(body, old)
+        found = validate_crd(body, old)
+        if old is not None and not _established(old):
+            return [error for error in found if error.field not in _FREE_UNTIL_ESTABLISHED]
+        return found
 
     def prepare_delete(self, body: JSON) -> None:
         """Instances go first."""
         finalizers = body["metadata"].setdefault("finalizers", [])
         if FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
+        text = (
+            "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        )
+        set_condition(body["status"], "Terminating", "True", "InstanceDeletionPending", text)
 
 
 def _stored_versions(body: JSON) -> list[str]:
     versions = (body.get("spec") or {}).get("versions") or []
     return [version["name"] for version in versions if version.get("storage")]
+
+
+def _established(crd: JSON) -> bool:
+    return get_condition(crd.get("status") or {}, "Established").get("status") == "True"
 
 
 CRD_TYPE = ResourceType(
@@ -128,49 +142,61 @@ class CrdController:
                 self._accept(record, record.to_dict())
 
     def _accept(self, record: Record, body: JSON) -> None:
-        spec, status = body["spec"], body["status"]
-        conflict = self._conflict(record.key.name, spec)
-        established = get_condition(status, "Established").get("status") == "True"
+        status = body["status"]
+        conflict = self._accept_names(record.key.name, body["spec"], status)
+        established = _established(body)
         if conflict:
-            reason, message = conflict
-            set_condition(status, "NamesAccepted", "False", reason, message)
+            set_condition(status, "NamesAccepted", "False", *conflict)
             if not established:
-                set_condition(
-                    status, "Established", "False", "NotAccepted", "not all names are accepted"
-                )
+                text = "not all names are accepted"
+                set_condition(status, "Established", "False", "NotAccepted", text)
         else:
-            status["acceptedNames"] = dict(spec["names"])
             set_condition(status, "NamesAccepted", "True", "NoConflicts", "no conflicts found")
             text = "the initial names have been accepted"
             set_condition(status, "Established", "True", "InitialNamesAccepted", text)
         self._write(record, body)
-        if established or not conflict:
-            self._serve(body)
+        self._serve(body)
 
-    def _conflict(self, own: str, spec: JSON) -> tuple[str, str] | None:
+    def _accept_names(self, own: str, spec: JSON, status: JSON) -> tuple[str, str] | None:
+        """Accept each name that no other resource of the group has; the last conflict is told."""
         wanted = spec["names"]
-        plurals: set[str] = set()
+        resources, kinds = self._used(own, spec["group"])
+        accepted = status["acceptedNames"] = dict(status.get("acceptedNames") or {})
+        conflict = None
+        for member, used in (
+            ("plural", resources),
+            ("singular", resources),
+            ("shortNames", resources),
+            ("kind", kinds),
+            ("listKind", kinds),
+        ):
+            given = wanted.get(member) or []
+            taken = [
+                name for name in ([given] if isinstance(given, str) else given) if name in used
+            ]
+            if taken:
+                reason = f"{member[0].upper()}{member[1:]}Conflict"
+                conflict = (reason, ", ".join(f'"{name}" is already in use' for name in taken))
+            elif given:
+                accepted[member] = given
+            else:
+                accepted.pop(member, None)
+        accepted.pop("categories", None)
+        if wanted.get("categories"):
+            accepted["categories"] = wanted["categories"]
+        return conflict
+
+    def _used(self, own: str, group: str) -> tuple[set[str], set[str]]:
+        resources: set[str] = set()
         kinds: set[str] = set()
         for type_ in self._core.registry.all():
-            if type_.resource.group != spec["group"] or type_.collection == own:
-                continue
-            plurals |= {type_.resource.plural, type_.singular, *type_.short_names}
-            kinds |= {type_.resource.kind, type_.list_kind}
-        checks: list[tuple[str, Sequence[str], set[str]]] = [
-            ("PluralConflict", [wanted["plural"]], plurals),
-            ("SingularConflict", [wanted["singular"]], plurals),
-            ("ShortNamesConflict", wanted.get("shortNames") or [], plurals),
-            ("KindConflict", [wanted["kind"]], kinds),
-            ("ListKindConflict", [wanted["listKind"]], kinds),
-        ]
-        for reason, given, used in checks:
-            for name in given:
-                if name in used:
-                    return reason, f'"{name}" is already in use'
-        return None
+            if type_.resource.group == group and type_.collection != own:
+                resources |= {type_.resource.plural, type_.singular, *type_.short_names}
+                kinds |= {type_.resource.kind, type_.list_kind}
+        return resources, kinds
 
     def _serve(self, body: JSON) -> None:
-        if get_condition(body["status"], "Established").get("status") != "True":
+        if not _established(body):
             return
         name = body["metadata"]["name"]
         served = (

@@ -14,6 +14,9 @@ from fairlead.sandbox.table import AGE, since
 from fairlead.sandbox.types import Column, ResourceType, Scale, Strategy
 
 
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+
+
 class CustomStrategy(Strategy):
     """Objects that a structural schema describes."""
 
@@ -24,6 +27,10 @@ class CustomStrategy(Strategy):
         self.status = status
         self.selectable_fields = fields
         self._schema = schema
+
+    def prune(self, body: JSON) -> None:
+        """Drop what the schema does not have."""
+        self._schema.prune(body)
 
     def prepare_create(self, body: JSON) -> None:
         """Prune and default."""
@@ -37,11 +44,6 @@ class CustomStrategy(Strategy):
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check against the schema and its rules."""
         return self._schema.validate(body, old)
-
-    def complete(self, body: JSON) -> JSON:
-        """A stored object as a changed schema shows it."""
-        self.prepare_create(body)
-        return body
 
 
 def custom_types(crd: JSON) -> list[ResourceType]:
@@ -84,6 +86,7 @@ def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
         subresources=[name for name in ("status", "scale") if name in subresources],
         columns=columns(version.get("additionalPrinterColumns")),
         scale=_scale(subresources.get("scale")),
+        verbs=_VERBS,
         custom=True,
         accepts_create="deletionTimestamp" not in crd["metadata"],
         warning=_warning(resource, version),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from fairlead.api.meta import JSON
@@ -37,21 +38,19 @@ def parse_options(body: JSON, query: dict[str, str]) -> DeleteOptions:
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     orphan = body.get("orphanDependents")
     if orphan is not None and propagation:
-        text = "Invalid value: null: orphanDependents and deletionPropagation cannot be both set"
-        raise _invalid_option("propagationPolicy", "FieldValueInvalid", text)
+        both = "orphanDependents and deletionPropagation cannot be both set"
+        text = f'Invalid value: "{propagation}": {both}'
+        raise _invalid_option("DeleteOptions", "propagationPolicy", "FieldValueInvalid", text)
     if propagation not in _POLICIES:
         text = (
             f'Unsupported value: "{propagation}": supported values: "Foreground", "Background", '
             '"Orphan", "nil"'
         )
-        raise _invalid_option("propagationPolicy", "FieldValueNotSupported", text)
+        raise _invalid_option("DeleteOptions", "propagationPolicy", "FieldValueNotSupported", text)
     if orphan is not None:
         propagation = "Orphan" if orphan else "Background"
     dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    if any(value != "All" for value in dry_run):
-        shown = ", ".join(f'"{value}"' for value in dry_run)
-        text = f'Unsupported value: []string{{{shown}}}: supported values: "All"'
-        raise _invalid_option("dryRun", "FieldValueNotSupported", text)
+    check_dry_run("DeleteOptions", dry_run)
     return DeleteOptions(
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
@@ -60,8 +59,20 @@ def parse_options(body: JSON, query: dict[str, str]) -> DeleteOptions:
     )
 
 
-def _invalid_option(field: str, reason: str, text: str) -> errors.StatusError:
-    return errors.invalid("meta.k8s.io", "DeleteOptions", "", [FieldError(reason, text, field)])
+def check_dry_run(options: str, values: Sequence[str]) -> None:
+    """Refuse what is no dry run.
+
+    Raises:
+        StatusError: 422, there is a value other than "All".
+    """
+    if any(value != "All" for value in values):
+        shown = ", ".join(f'"{value}"' for value in values)
+        text = f'Unsupported value: []string{{{shown}}}: supported values: "All"'
+        raise _invalid_option(options, "dryRun", "FieldValueNotSupported", text)
+
+
+def _invalid_option(options: str, field: str, reason: str, text: str) -> errors.StatusError:
+    return errors.invalid("meta.k8s.io", options, "", [FieldError(reason, text, field)])
 
 
 def delete(
@@ -91,9 +102,10 @@ def delete(
         return None
     if first:
         meta["deletionTimestamp"] = now()
-        meta["deletionGracePeriodSeconds"] = 0
-        if meta.get("generation"):
-            meta["generation"] += 1
+        if type_.strategy.graceful:
+            meta["deletionGracePeriodSeconds"] = 0
+            if meta.get("generation"):
+                meta["generation"] += 1
     if body == type_.to_dict(old):
         return old
     return writes.finish(core, type_, old.key, body, dry_run=options.dry_run)

@@ -98,10 +98,9 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", text, details={})
 
 
-def not_acceptable(accepted: Iterable[str]) -> StatusError:
+def not_acceptable() -> StatusError:
     """406: none of the media types asked for can be written."""
-    text = "only the following media types are accepted: " + ", ".join(accepted)
-    return StatusError(406, "NotAcceptable", text)
+    return StatusError(406, "NotAcceptable", "406: Not Acceptable", details={})
 
 
 def already_exists(resource: GroupResource, name: str) -> StatusError:

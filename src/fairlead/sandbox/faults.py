@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from fairlead.sandbox import errors
@@ -52,7 +52,7 @@ class Faults:
     ``resource`` a plural; "*" means any. ``times`` below 0 means until :meth:`clear`.
     """
 
-    def __init__(self, compact: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, compact: Callable[[], None]) -> None:
         self._compact = compact
         self._rules: list[_Rule] = []
         self._partitioned = False
@@ -118,9 +118,9 @@ class Faults:
         """End the partition."""
         self._partitioned = False
 
-    async def compact(self) -> None:
+    def compact(self) -> None:
         """Forget all history, so that every older resourceVersion is answered with 410."""
-        await self._compact()
+        self._compact()
 
     async def apply(self, info: RequestInfo) -> None:
         """Do to a request what was asked for.

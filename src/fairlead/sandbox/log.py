@@ -7,7 +7,9 @@ rows that newer ones have replaced, after which older versions can no longer be 
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -27,6 +29,7 @@ CREATE INDEX IF NOT EXISTS log_object ON log (collection, namespace, name, rv);
 CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
+_MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
 _COMPACT = """
 DELETE FROM log WHERE rv <= :rv AND (type = 'DELETED' OR EXISTS (
     SELECT 1 FROM log AS newer WHERE newer.collection = log.collection
@@ -55,6 +58,7 @@ class Log:
 
     def __init__(self, path: Path | None = None) -> None:
         self.durable = path is not None
+        self._lock = threading.Lock()
         self._writer = self._connect(path)
         self._writer.executescript(_SCHEMA)
         self._reader = self._connect(path) if self.durable else self._writer
@@ -78,13 +82,19 @@ class Log:
 
     def append(self, rows: Iterable[Row]) -> None:
         """Store rows in one transaction."""
-        self._writer.execute("BEGIN")
-        try:
-            self._writer.executemany(_INSERT, rows)
-        except BaseException:
-            self._writer.execute("ROLLBACK")
-            raise
-        self._writer.execute("COMMIT")
+        with self._transaction() as connection:
+            connection.executemany(_INSERT, rows)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            self._writer.execute("BEGIN")
+            try:
+                yield self._writer
+            except BaseException:
+                self._writer.execute("ROLLBACK")
+                raise
+            self._writer.execute("COMMIT")
 
     def last(self) -> int:
         """The newest resourceVersion, 0 in an empty log; compaction does not lower it."""
@@ -102,14 +112,14 @@ class Log:
 
     def set_mark(self, name: str, value: str) -> None:
         """Keep a named value beside the log."""
-        self._writer.execute("INSERT OR REPLACE INTO mark VALUES (?, ?)", (name, value))
+        with self._transaction() as connection:
+            connection.execute(_MARK, (name, value))
 
     def compact(self, rv: int) -> None:
         """Forget what was replaced or deleted up to and including ``rv``."""
-        self._writer.execute("BEGIN")
-        self.set_mark("compacted", str(rv))
-        self._writer.execute(_COMPACT, {"rv": rv})
-        self._writer.execute("COMMIT")
+        with self._transaction() as connection:
+            connection.execute(_MARK, ("compacted", str(rv)))
+            connection.execute(_COMPACT, {"rv": rv})
 
     def changes(self, collection: str, after: int, until: int) -> Iterator[Row]:
         """The changes of a collection in (after, until], oldest first."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.meta import JSON
 from fairlead.api.selectors import label_value_errors, qualified_name_errors
 from fairlead.api.timestamps import now
 from fairlead.sandbox import errors
@@ -71,6 +71,31 @@ def generated_name(prefix: str) -> str:
     return prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
 
 
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    uid: str | None = None
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class _Types(msgspec.Struct, rename="camel"):
+    name: str = ""
+    generate_name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[_Owner] = []
+    finalizers: list[str] = []
+
+
 def take_metadata(body: JSON) -> JSON:
     """The body's metadata, typed as Kubernetes has it and without null members.
 
@@ -79,7 +104,7 @@ def take_metadata(body: JSON) -> JSON:
     """
     metadata = body.get("metadata") or {}
     try:
-        msgspec.convert(_without_nulls(metadata), ObjectMeta)
+        msgspec.convert(_without_nulls(metadata), _Types)
     except msgspec.ValidationError as error:
         text = f"metadata cannot be read: {error}".replace("$.", "metadata.")
         raise errors.bad_request(text) from None
@@ -109,8 +134,11 @@ def stamp(metadata: JSON) -> None:
     metadata["creationTimestamp"] = now()
 
 
-def validate_metadata(metadata: JSON, rule: NameRule) -> list[FieldError]:
-    """What is wrong with the metadata of a new object; its name is already generated."""
+def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[FieldError]:
+    """What is wrong with the metadata of a new object; its name is already generated.
+
+    Finalizers of custom resources need no domain.
+    """
     found = list(_validate_name(metadata, rule))
     found += _validate_labels(metadata.get("labels") or {})
     found += [
@@ -119,7 +147,7 @@ def validate_metadata(metadata: JSON, rule: NameRule) -> list[FieldError]:
         for text in qualified_name_errors(key.lower())
     ]
     found += _validate_owners(metadata.get("ownerReferences") or [])
-    found += _validate_finalizers(metadata.get("finalizers") or [])
+    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
     return found
 
 
@@ -155,12 +183,12 @@ def _validate_owners(owners: list[JSON]) -> Iterator[FieldError]:
                 yield invalid(f"{path}.{member}", "", f"{shown} must not be empty")
 
 
-def _validate_finalizers(finalizers: list[str]) -> Iterator[FieldError]:
+def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[FieldError]:
     for index, finalizer in enumerate(finalizers):
         field = f"metadata.finalizers[{index}]"
         for text in qualified_name_errors(finalizer):
             yield invalid(field, finalizer, text)
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if not custom and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             yield invalid(field, finalizer, text)
 
@@ -181,7 +209,7 @@ def carry_over(metadata: JSON, old: JSON) -> None:
             metadata[name] = old[name]
 
 
-def validate_metadata_update(metadata: JSON, old: JSON) -> list[FieldError]:
+def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list[FieldError]:
     """What is wrong with an update's metadata, after :func:`carry_over`."""
     found = []
     if metadata.get("uid") != old.get("uid"):
@@ -197,5 +225,5 @@ def validate_metadata_update(metadata: JSON, old: JSON) -> list[FieldError]:
             found.append(forbidden("metadata.finalizers", text))
     found += _validate_labels(metadata.get("labels") or {})
     found += _validate_owners(metadata.get("ownerReferences") or [])
-    found += _validate_finalizers(metadata.get("finalizers") or [])
+    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
     return found

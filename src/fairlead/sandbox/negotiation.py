@@ -73,7 +73,7 @@ def negotiate(header: str) -> Accept:
             and version in {"v1", "v1beta1"}
         ):
             return Accept(_FORMS[target], version)
-    raise errors.not_acceptable(["application/json", "application/json;stream=watch"])
+    raise errors.not_acceptable()
 
 
 def decode_body(content_type: str, body: bytes, kind: str) -> JSON:

@@ -75,6 +75,14 @@ class Router:
             raise errors.no_such_resource()
         return type_
 
+    def is_built_in(self, info: RequestInfo) -> bool:
+        """Whether the API version has resources that no CRD defines."""
+        return any(
+            not type_.custom
+            for type_ in self._core.registry.all()
+            if (type_.resource.group, type_.resource.version) == (info.group, info.version)
+        )
+
     def call(
         self,
         info: RequestInfo,
@@ -106,10 +114,14 @@ class Router:
             if special is not None:
                 return special
             if info.subresource not in call.type.subresources:
+                if call.type.custom:
+                    raise errors.not_found(call.type.group_resource, info.name)
                 raise errors.no_such_resource()
             table = {"status": _STATUS, "scale": _SCALE}.get(info.subresource, {})
         elif info.name:
-            table = {} if needs_namespace else _OBJECT
+            if needs_namespace:
+                raise errors.no_such_resource()
+            table = _OBJECT
         else:
             table = self._collection(name)
             if needs_namespace and info.verb not in {"list", "watch"}:

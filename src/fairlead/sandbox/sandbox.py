@@ -131,7 +131,8 @@ class Sandbox:
 
     async def _listen(self, server: HttpServer) -> None:
         self._runner = web.ServerRunner(
-            web.Server(server.handle, access_log=None), shutdown_timeout=0.1
+            web.Server(server.handle, handler_cancellation=True, access_log=None),
+            shutdown_timeout=0.1,
         )
         await self._runner.setup()
         host, port = self._address
@@ -163,8 +164,8 @@ class Sandbox:
         }
         return yaml.safe_dump(config, sort_keys=False).encode()
 
-    async def _compact(self) -> None:
-        await self.core.store.compact()
+    def _compact(self) -> None:
+        self.core.store.compact()
 
 
 def _bootstrap(core: Core) -> None:

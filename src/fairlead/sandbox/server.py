@@ -15,10 +15,11 @@ from fairlead.sandbox.discovery import Discovery
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.faults import Disconnect, Faults
 from fairlead.sandbox.handlers.watch import Watch
+from fairlead.sandbox.handlers.write import with_warnings
 from fairlead.sandbox.request_info import RequestInfo, parse_request
 from fairlead.sandbox.router import Router, non_resource, page_not_found
 from fairlead.sandbox.security import Security
-from fairlead.sandbox.stream import WatchStream
+from fairlead.sandbox.stream import WatchStream, warning
 
 
 _log = logging.getLogger(__name__)
@@ -79,8 +80,11 @@ class HttpServer:
         call = self._call(request, info, user, body)
         if call is None:
             return page_not_found()
-        answer = await self._router.handler(call)(call)
-        return _with_warning(call, answer)
+        try:
+            answer = await self._router.handler(call)(call)
+        except StatusError as error:
+            answer = error_answer(error)
+        return with_warnings(answer, [call.type.warning] if call.type.warning else [])
 
     def _call(
         self, request: web.BaseRequest, info: RequestInfo, user: User, body: bytes
@@ -88,9 +92,7 @@ class HttpServer:
         try:
             return self._router.call(info, request.query, request.headers, body, user)
         except StatusError as error:
-            path = f"/apis/{info.group}/{info.version}"
-            known = not info.group or self._discovery.answer(path, "") is not None
-            if error.code == 404 and not known:
+            if error.code == 404 and not self._router.is_built_in(info):
                 return None
             raise
 
@@ -123,6 +125,8 @@ class HttpServer:
             await stream.prepare()
             await watch.run(stream)
             await stream.close()
+        except ConnectionError:
+            _log.debug("the client of a watch on %s is gone", info.resource)
         finally:
             self._faults.unwatching(stream)
         return stream.response
@@ -148,14 +152,6 @@ def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
     return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)
 
 
-def _with_warning(call: Call, answer: Answer) -> Answer:
-    if not call.type.warning:
-        return answer
-    text = call.type.warning.replace("\\", "\\\\").replace('"', '\\"')
-    headers = {**answer.headers, "Warning": f'299 - "{text}"'}
-    return Answer(answer.body, answer.code, answer.content_type, headers)
-
-
 def respond(answer: Answer) -> web.Response:
     """The answer as aiohttp sends it."""
     headers = {
@@ -163,7 +159,10 @@ def respond(answer: Answer) -> web.Response:
         "Cache-Control": "no-cache, private",
         **answer.headers,
     }
-    return web.Response(body=answer.body, status=answer.code, headers=headers)
+    response = web.Response(body=answer.body, status=answer.code, headers=headers)
+    for text in answer.warnings:
+        response.headers.add("Warning", warning(text))
+    return response
 
 
 def cut(request: web.BaseRequest) -> web.Response:

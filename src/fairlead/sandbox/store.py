@@ -276,9 +276,8 @@ class Store:
         records = [_record(row) for row in self.log.state(rv, collection)]
         return sorted(records, key=lambda record: record.key)
 
-    async def compact(self, rv: int | None = None) -> None:
-        """Forget history up to ``rv``, by default all of it."""
-        await self.settle()
+    def compact(self, rv: int | None = None) -> None:
+        """Forget history up to ``rv``, by default all that is published."""
         self.compacted = self.published if rv is None else min(rv, self.published)
         self.log.compact(self.compacted)
 

@@ -9,6 +9,12 @@ from fairlead.sandbox.faults import Droppable
 from fairlead.sandbox.handlers.watch import Watch
 
 
+def warning(text: str) -> str:
+    """The value of a Warning header."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
+
+
 class WatchStream(Droppable):
     """Writes events, and lets faults drop, end or cut the stream."""
 
@@ -18,7 +24,7 @@ class WatchStream(Droppable):
         self._watch = watch
         headers = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
         if call.type.warning:
-            headers["Warning"] = f'299 - "{call.type.warning}"'
+            headers["Warning"] = warning(call.type.warning)
         self.response = web.StreamResponse(headers=headers)
         self._dropped = False
 

@@ -76,7 +76,9 @@ def row(type_: ResourceType, record: Record, accept: Accept, include: str) -> JS
     result: JSON = {"cells": [column.cell(body) for column in columns(type_)]}
     if include == "Object":
         result["object"] = body
-    elif include != "None":
+    elif include == "None":
+        result["object"] = None
+    else:
         result["object"] = {
             "kind": "PartialObjectMetadata",
             "apiVersion": f"meta.k8s.io/{accept.version}",

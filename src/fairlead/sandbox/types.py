@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.store import Record
 
 
+_ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
 ALL_VERBS = (
     "create",
     "delete",
@@ -39,7 +41,14 @@ class Strategy:
     """Whether an update may come without a resourceVersion."""
     selectable_fields: Sequence[str] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
+    graceful = True
+    """Whether a delete that has to wait notes a grace period."""
+    members: frozenset[str] | None = None
+    """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
     name_rule: metadata.NameRule = staticmethod(metadata.subdomain_name)
+
+    def prune(self, body: JSON) -> None:
+        """Drop what the kind does not have."""
 
     def prepare_create(self, body: JSON) -> None:
         """Write defaults into a new object."""
@@ -155,6 +164,21 @@ class ResourceType:
         """The object's body in this version, a private copy."""
         return msgspec.json.decode(self.served(record), type=JSON)
 
+    def known(self, body: JSON) -> JSON:
+        """The body without members at its root that the kind does not have."""
+        members = self.strategy.members
+        if members is None:
+            return body
+        return {
+            name: value for name, value in body.items() if name in members or name in _ENVELOPE
+        }
+
+    def unknown_fields(self, body: JSON) -> list[str]:
+        """The paths of what a write of this body would drop."""
+        kept = copy.deepcopy(self.known(body))
+        self.strategy.prune(kept)
+        return sorted(_dropped(body, kept, ""))
+
     def record(self, key: Key, body: JSON) -> Record:
         """A record that is not stored, as a dry run answers with."""
         version = body["metadata"].get("resourceVersion", "")
@@ -166,3 +190,16 @@ class ResourceType:
             body = self.decode(body)
         rest = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
         return {"apiVersion": self.storage_version, "kind": body["kind"], **rest}
+
+
+def _dropped(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name, value in before.items():
+            here = f"{path}.{name}" if path else name
+            if name not in after:
+                yield here
+            else:
+                yield from _dropped(value, after[name], here)
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from _dropped(old, new, f"{path}[{index}]")

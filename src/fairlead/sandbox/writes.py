@@ -30,6 +30,7 @@ def create(
     resource = type_.resource
     _check_accepts(type_)
     check_kind(type_, body)
+    body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, namespace)
     key = Key(meta.get("namespace", ""), meta.get("name", ""))
@@ -46,7 +47,7 @@ def create(
     if type_.strategy.status:
         body.pop("status", None)
     type_.strategy.prepare_create(body)
-    found = metadata.validate_metadata(meta, type_.strategy.name_rule)
+    found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
     found += type_.strategy.validate(body, None)
     if found:
         raise errors.invalid(resource.group, resource.kind, key.name, found)
@@ -75,6 +76,7 @@ def update(
         StatusError: the object is invalid, refused, or has changed.
     """
     check_kind(type_, body)
+    body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, old.key.namespace)
     if meta.get("name", old.key.name) != old.key.name:
@@ -88,7 +90,9 @@ def update(
     _check_version(type_, meta, old, patched=patched)
     body = _merge(type_, body, before, subresource)
     type_.strategy.prepare_update(body, before)
-    found = metadata.validate_metadata_update(body["metadata"], before["metadata"])
+    found = metadata.validate_metadata_update(
+        body["metadata"], before["metadata"], custom=type_.custom
+    )
     found += type_.strategy.validate(body, before)
     if found:
         resource = type_.resource
@@ -143,10 +147,11 @@ def check_kind(type_: ResourceType, body: JSON) -> None:
     if type_.custom:
         _check_custom_kind(type_, body)
     elif kind not in {None, "", resource.kind}:
+        given = (version or resource.version).rpartition("/")[2]
+        internal = resource.group.partition(".")[0] or "core"
         raise errors.bad_request(
-            f'{kind} in version "{(version or resource.version).rpartition("/")[2]}" cannot be '
-            f"handled as a {resource.kind}: converting ({kind}) to ({resource.kind}): unknown "
-            "conversion"
+            f'{kind} in version "{given}" cannot be handled as a {resource.kind}: converting '
+            f"({given}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
         )
     elif version not in {None, "", resource.api_version}:
         raise errors.bad_request(
@@ -202,7 +207,7 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
         raise errors.invalid(resource.group, resource.plural, old.key.name, [wrong])
     uid = meta.get("uid")
     if uid and uid != old.meta.uid and not patched:
-        path = "/".join(part for part in (*reversed(type_.group_resource), *old.key) if part)
+        path = "/".join(part for part in (*type_.group_resource, *old.key) if part)
         raise errors.conflict(
             type_.group_resource,
             old.key.name,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from fairlead.api import resource as names
 from fairlead.api.resource import Resource
-from fairlead.sandbox import metadata
 from fairlead.sandbox.builtin import columns, events
 from fairlead.sandbox.builtin.strategies import (
+    BindingStrategy,
     ConfigMapStrategy,
+    Named,
     NamespaceStrategy,
     Plain,
     SecretStrategy,
@@ -29,13 +30,9 @@ _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
 _REPLICAS = Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 
 
-class _Role(Strategy):
-    name_rule = staticmethod(metadata.path_segment_name)
-
-
 def _type(
     resource: Resource,
-    strategy: Strategy | None = None,
+    strategy: Strategy,
     *,
     short: Sequence[str] = (),
     columns: Sequence[Column] = (),
@@ -43,7 +40,6 @@ def _type(
     subresources: Sequence[str] | None = None,
     scale: Scale | None = None,
 ) -> ResourceType:
-    strategy = strategy or Plain()
     if subresources is None:
         subresources = ("status",) if strategy.status else ()
     if scale is not None:
@@ -75,7 +71,12 @@ def _core() -> list[ResourceType]:
         _type(names.NODES, WithSpec(), short=["no"]),
         _type(names.SECRETS, SecretStrategy(), columns=columns.SECRET),
         _type(names.CONFIGMAPS, ConfigMapStrategy(), short=["cm"], columns=columns.CONFIGMAP),
-        _type(names.SERVICEACCOUNTS, short=["sa"], columns=columns.SERVICEACCOUNT),
+        _type(
+            names.SERVICEACCOUNTS,
+            Plain("secrets", "imagePullSecrets", "automountServiceAccountToken"),
+            short=["sa"],
+            columns=columns.SERVICEACCOUNT,
+        ),
         _type(
             names.SERVICES,
             ServiceStrategy(),
@@ -83,7 +84,7 @@ def _core() -> list[ResourceType]:
             columns=columns.SERVICE,
             categories=every,
         ),
-        _type(names.ENDPOINTS, short=["ep"]),
+        _type(names.ENDPOINTS, Plain("subsets"), short=["ep"]),
         _type(names.PODS, PodStrategy(), short=["po"], columns=columns.POD, categories=every),
         _type(names.EVENTS, events.EventStrategy(), short=["ev"], columns=columns.EVENT),
     ]
@@ -142,9 +143,9 @@ def builtin_types() -> list[ResourceType]:
         *_core(),
         events.mirror(events_v1),
         *_workloads(),
-        _type(names.LEASES, columns=columns.LEASE),
-        _type(names.ROLES, _Role(), columns=columns.ROLE),
-        _type(names.ROLEBINDINGS, _Role(), columns=columns.ROLEBINDING),
-        _type(names.CLUSTERROLES, _Role(), columns=columns.ROLE),
-        _type(names.CLUSTERROLEBINDINGS, _Role(), columns=columns.ROLEBINDING),
+        _type(names.LEASES, Plain("spec"), columns=columns.LEASE),
+        _type(names.ROLES, Named("rules"), columns=columns.ROLE),
+        _type(names.ROLEBINDINGS, BindingStrategy(), columns=columns.ROLEBINDING),
+        _type(names.CLUSTERROLES, Named("rules", "aggregationRule"), columns=columns.ROLE),
+        _type(names.CLUSTERROLEBINDINGS, BindingStrategy(), columns=columns.ROLEBINDING),
     ]

@@ -14,13 +14,53 @@ from fairlead.sandbox.types import Strategy
 
 
 class Plain(Strategy):
-    """Kinds that are stored as they come."""
+    """Kinds that are stored as they come, but for members that they do not have."""
+
+    def __init__(self, *members: str) -> None:
+        self.members = frozenset(members)
+
+
+class Named(Plain):
+    """Kinds whose names may be any path segment."""
+
+    name_rule = staticmethod(metadata.path_segment_name)
+
+
+class BindingStrategy(Named):
+    """RBAC bindings; what they bind to cannot change."""
+
+    def __init__(self) -> None:
+        super().__init__("subjects", "roleRef")
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the API groups."""
+        group = "rbac.authorization.k8s.io"
+        body["roleRef"] = {"apiGroup": group, **(body.get("roleRef") or {})}
+        for subject in body.get("subjects") or []:
+            if subject.get("kind") != "ServiceAccount":
+                subject.setdefault("apiGroup", group)
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Complete the API groups."""
+        self.prepare_create(body)
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """The role is named, and stays."""
+        found = [
+            required(f"roleRef.{member}")
+            for member in ("kind", "name")
+            if not body["roleRef"].get(member)
+        ]
+        if old is not None and old["roleRef"] != body["roleRef"]:
+            found.append(invalid("roleRef", body["roleRef"], "cannot change roleRef"))
+        return found
 
 
 class WithSpec(Strategy):
     """Kinds with a spec that is counted and a status of its own."""
 
     generation = True
+    members = frozenset({"spec", "status"})
     status = True
 
 
@@ -28,6 +68,8 @@ class NamespaceStrategy(Strategy):
     """Namespaces: phase, and the finalizer that waits for their content."""
 
     status = True
+    graceful = False
+    members = frozenset({"spec", "status"})
     selectable_fields = ("status.phase",)
     name_rule = staticmethod(metadata.label_name)
 
@@ -59,6 +101,8 @@ class NamespaceStrategy(Strategy):
 
 class ConfigMapStrategy(Strategy):
     """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
+
+    members = frozenset({"data", "binaryData", "immutable"})
 
     def prepare_create(self, body: JSON) -> None:
         """Write defaults into a new object."""
@@ -95,6 +139,7 @@ _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 class SecretStrategy(Strategy):
     """Secrets: stringData is merged into data, the type says which keys must be there."""
 
+    members = frozenset({"data", "stringData", "type", "immutable"})
     selectable_fields = ("type",)
 
     def prepare_create(self, body: JSON) -> None:

@@ -53,6 +53,7 @@ class PodStrategy(Strategy):
     """Pods; nothing runs them, so they stay Pending."""
 
     status = True
+    members = frozenset({"spec", "status"})
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:
@@ -71,6 +72,7 @@ class ServiceStrategy(Strategy):
     """Services; no addresses are allocated, so each is headless unless it says otherwise."""
 
     status = True
+    members = frozenset({"spec", "status"})
     name_rule = staticmethod(metadata.service_name)
 
     def prepare_create(self, body: JSON) -> None:

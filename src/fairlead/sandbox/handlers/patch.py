@@ -11,7 +11,7 @@ from fairlead.api.patch import apply_merge_patch
 from fairlead.sandbox import errors, writes
 from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.handlers.read import existing
-from fairlead.sandbox.handlers.write import answer
+from fairlead.sandbox.handlers.write import answer, check_request, with_warnings
 from fairlead.sandbox.patches import PatchError, json_patch, strategic_merge_patch
 
 
@@ -34,6 +34,7 @@ async def patch(call: Call) -> Answer:
     _check_type(call, media_type)
     old = existing(call)
     body = apply(call, media_type, call.type.to_dict(old))
+    warnings = check_request(call, "PatchOptions", body)
     record = writes.update(
         call.core,
         call.type,
@@ -44,7 +45,7 @@ async def patch(call: Call) -> Answer:
         dry_run=call.dry_run,
         patched=True,
     )
-    return await answer(call, record)
+    return with_warnings(await answer(call, record), warnings)
 
 
 def apply(call: Call, media_type: str, current: JSON) -> JSON:
@@ -64,9 +65,9 @@ def apply(call: Call, media_type: str, current: JSON) -> JSON:
         else:
             result = apply_merge_patch(current, change)
     except PatchError as error:
-        raise errors.StatusError(
-            error.code, "Invalid" if error.code == 422 else "BadRequest", str(error), details={}
-        ) from None
+        details: JSON = {"causes": [{"message": error.detail}]} if error.detail else {}
+        reason = "Invalid" if error.code == 422 else "BadRequest"
+        raise errors.StatusError(error.code, reason, error.message, details=details) from None
     if not isinstance(result, dict):
         raise errors.bad_request("the patched document is not a JSON object")
     return result
@@ -76,6 +77,9 @@ def _check_type(call: Call, media_type: str) -> None:
     accepted = [JSON_PATCH, MERGE_PATCH]
     if not call.type.custom:
         accepted.append(STRATEGIC_PATCH)
+    if media_type not in accepted and not call.type.custom:
+        text = "415: Unsupported Media Type"
+        raise errors.StatusError(415, "UnsupportedMediaType", text, details={})
     if media_type not in accepted:
         raise errors.unsupported_media_type(accepted)
 

@@ -65,8 +65,10 @@ def _answer(call: Call, record: Record) -> Answer:
 async def _write(call: Call, old: Record, scale: JSON) -> Answer:
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
-        wrong = invalid("spec.replicas", replicas, "should be a non-negative integer")
-        raise errors.invalid("autoscaling", "Scale", old.key.name, [wrong])
+        field = "." + ".".join(_paths(call).spec)
+        wrong = invalid(field, replicas, "should be a non-negative integer")
+        resource = call.type.resource
+        raise errors.invalid(resource.group, resource.kind, old.key.name, [wrong])
     body = call.type.to_dict(old)
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version:

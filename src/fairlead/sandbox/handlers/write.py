@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fairlead.api.meta import JSON
 from fairlead.sandbox import answers, errors, writes
 from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.deletes import check_dry_run
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.negotiation import decode_body
 from fairlead.sandbox.store import Record
@@ -25,9 +28,36 @@ async def answer(call: Call, record: Record, code: int = 200) -> Answer:
     return answers.one(call, record, code)
 
 
+def check_request(call: Call, options: str, body: JSON) -> list[str]:
+    """Check the options of a write, and warn of fields that it would drop.
+
+    Raises:
+        StatusError: a wrong option, or unknown fields where ``fieldValidation=Strict``.
+    """
+    if call.dry_run:
+        check_dry_run(options, [call.query["dryRun"]])
+    validation = call.query.get("fieldValidation", "")
+    if validation not in {"Strict", "Warn"}:
+        return []
+    found = [f'unknown field "{path}"' for path in call.type.unknown_fields(body)]
+    if found and validation == "Strict":
+        resource = call.type.resource
+        raise errors.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: strict decoding error: {', '.join(found)}"
+        )
+    return found
+
+
+def with_warnings(answer: Answer, warnings: list[str]) -> Answer:
+    """The answer with a Warning header for each text."""
+    return replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+
+
 async def create(call: Call) -> Answer:
     """Create an object in a collection."""
     body = read_body(call)
+    warnings = check_request(call, "CreateOptions", body)
     record = writes.create(
         call.core,
         call.type,
@@ -36,7 +66,7 @@ async def create(call: Call) -> Answer:
         user=call.user,
         dry_run=call.dry_run,
     )
-    return await answer(call, record, 201)
+    return with_warnings(await answer(call, record, 201), warnings)
 
 
 async def update(call: Call) -> Answer:
@@ -44,6 +74,7 @@ async def update(call: Call) -> Answer:
     body = read_body(call)
     if not call.type.custom:
         _check_name(call, body)
+    warnings = check_request(call, "UpdateOptions", body)
     record = writes.update(
         call.core,
         call.type,
@@ -53,7 +84,7 @@ async def update(call: Call) -> Answer:
         user=call.user,
         dry_run=call.dry_run,
     )
-    return await answer(call, record)
+    return with_warnings(await answer(call, record), warnings)
 
 
 def _check_name(call: Call, body: JSON) -> None:
