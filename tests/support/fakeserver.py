@@ -64,7 +64,7 @@ class FakeServer:
         return [seen.path for seen in self.seen]
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await request.read()
+        body = await request.content.read()
         self.seen.append(Seen(request.method, request.path, request.query, request.headers, body))
         script = self._scripts.get(request.path)
         if not script:

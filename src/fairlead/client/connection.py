@@ -17,7 +17,7 @@ def mapped_errors(server: str) -> Iterator[None]:
     """Raises :class:`ConnectionFailed` for every way in which a request can break."""
     try:
         yield
-    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+    except (aiohttp.ClientError, TimeoutError, OSError, UnicodeError) as error:
         raise ConnectionFailed(explain(server, error)) from error
 
 
@@ -30,6 +30,8 @@ def _reason(error: BaseException) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return _certificate(error.certificate_error)
+        case UnicodeError():
+            return "its host name is malformed; check server in the kubeconfig"
         case aiohttp.ClientConnectorDNSError():
             return "its host name is unknown; check server in the kubeconfig"
         case aiohttp.ClientProxyConnectionError():

@@ -1,0 +1,184 @@
+"""The binding controllers for tests, run as the ServiceAccount of their manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
+from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.binding.app import controllers, install_crds
+from fairlead.binding.controller import BindingController
+from fairlead.binding.manifests import NAME, READ, controller_role, manifests, rule
+from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
+from fairlead.client import Client
+from fairlead.client.waiting import wait_for
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.runtime import Cluster
+from fairlead.runtime import install_crds as install
+
+
+GROUP = "binding-test.example.org"
+DATABASES = Resource(GROUP, "v1", "databases", "Database")
+RIGS = Resource(GROUP, "v1", "rigs", "Rig")
+SECONDS = 20.0
+
+
+def crd(resource: Resource) -> JSON:
+    """A CRD without any schema to speak of."""
+    schema: JSON = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": resource.group_resource},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced",
+            "names": {"plural": resource.plural, "kind": resource.kind},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": schema},
+                }
+            ],
+        },
+    }
+
+
+def role(resource: Resource, verbs: Sequence[str] = READ) -> JSON:
+    """The rights that whoever offers a kind gives to binding controllers."""
+    return controller_role(
+        f"test-{resource.group_resource}", [rule(resource.group, [resource.plural], verbs)]
+    )
+
+
+async def prepare(admin: Client) -> None:
+    """CRDs of both APIs, manifests, and the kinds of the tests with their roles."""
+    await install_crds(admin)
+    await install(admin, [crd(DATABASES), crd(RIGS)])
+    await create_all(admin, manifests(image="fairlead"))
+    await create_all(admin, [role(DATABASES), role(RIGS, (*READ, "update", "patch"))])
+
+
+@contextlib.asynccontextmanager
+async def running(
+    admin: Client, options: BindingOptions | None = None
+) -> AsyncIterator[list[BindingController]]:
+    """The controllers at work, with the rights of the manifests and no others."""
+    config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+    async with Client(config) as client:
+        cluster = Cluster("binding", client)
+        found = controllers(cluster, options)
+        async with asyncio.TaskGroup() as group:
+            started = [
+                group.create_task(task) for task in (cluster.run(), *(c.run() for c in found))
+            ]
+            try:
+                yield found
+            finally:
+                for task in started:
+                    task.cancel()
+
+
+class Team:
+    """A namespace and what a team does in it."""
+
+    def __init__(self, admin: Client, namespace: str) -> None:
+        self.admin = admin
+        self.namespace = namespace
+
+    async def start(self) -> None:
+        body: JSON = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": self.namespace},
+        }
+        await self.admin.create(NAMESPACES, body)
+
+    async def create(self, resource: Resource, name: str, **body: object) -> Object:
+        labels = body.pop("labels", {})
+        whole: JSON = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": self.namespace, "labels": labels},
+            **body,
+        }
+        return await self.admin.create(resource, whole, self.namespace)
+
+    async def deployment(self, name: str, labels: dict[str, str] | None = None) -> Object:
+        spec: JSON = {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "app"}]},
+            },
+        }
+        return await self.create(DEPLOYMENTS, name, labels=labels or {}, spec=spec)
+
+    async def patch(
+        self, resource: Resource, name: str, patch: JSON, *, subresource: str = ""
+    ) -> Object:
+        return await self.admin.merge_patch(
+            resource, name, self.namespace, patch, subresource=subresource
+        )
+
+    async def delete(self, resource: Resource, name: str) -> None:
+        await self.admin.delete(resource, name, self.namespace)
+
+    async def when(self, resource: Resource, name: str, until: Callable[[JSON], bool]) -> JSON:
+        """The object once it is as wanted; {} stands for an absent one."""
+
+        def missing(found: Object | None) -> str:
+            body = found.to_dict() if found is not None else {}
+            return "" if until(body) else f"is {body}"
+
+        found = await wait_for(
+            self.admin, resource, name, self.namespace, until=missing, timeout=SECONDS
+        )
+        return found.to_dict() if found is not None else {}
+
+    async def says(
+        self,
+        name: str,
+        type_: str,
+        status: str,
+        reason: str,
+        *,
+        text: str = "",
+        resource: Resource = SERVICEBINDINGS,
+    ) -> JSON:
+        """The binding once a condition says this."""
+
+        def holds(body: JSON) -> bool:
+            found = condition(body, type_)
+            return (found.get("status"), found.get("reason")) == (status, reason) and (
+                text in found["message"]
+            )
+
+        return await self.when(resource, name, holds)
+
+
+def condition(body: JSON, type_: str) -> JSON:
+    """A condition of an object; {} when it was never set."""
+    for item in (body.get("status") or {}).get("conditions", []):
+        if item["type"] == type_:
+            found: JSON = item
+            return found
+    return {}
+
+
+def pod(body: JSON) -> JSON:
+    """The pod spec of a workload."""
+    found: JSON = body["spec"]["template"]["spec"]
+    return found
+
+
+def mounted(body: JSON) -> str:
+    """The Secret that the first volume of a workload mounts, "" without volumes."""
+    volumes = pod(body).get("volumes") if body else None
+    return str(volumes[0]["secret"]["secretName"]) if volumes else ""
