@@ -122,10 +122,12 @@ def chunks(*parts: bytes, cut: bool = False, then: asyncio.Event | None = None) 
     return answer
 
 
-def hang(until: asyncio.Event) -> Answer:
-    """No answer before the event."""
+def hang(until: asyncio.Event, *, asked: asyncio.Event | None = None) -> Answer:
+    """No answer before the event; ``asked`` is set when the request is there."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
+        if asked is not None:
+            asked.set()
         await until.wait()
         return web.json_response({})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -18,6 +17,9 @@ from fairlead.client.discovery_types import (
     decode_resources,
 )
 from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
+
+
+_MOST_VERSIONS = 1000
 
 
 class Getter(Protocol):
@@ -81,10 +83,12 @@ class Discovery:
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        found = await self._find(api_version, lambda resource: resource.kind == kind)
-        if found is None:
-            raise self._not_served(f"{kind} in {api_version}")
-        return found
+        asked = self._clock
+        for since in (0, asked):
+            for resource in await self._load_resources(api_version, since):
+                if resource.kind == kind:
+                    return resource
+        raise self._not_served(f"{kind} in {api_version}")
 
     async def resource_by_plural(self, group: str, plural: str, version: str = "") -> Resource:
         """The resource of a plural name, in the given or else the group's preferred version.
@@ -99,11 +103,9 @@ class Discovery:
             versions = (version,) if version else await self._versions(group, since)
             for candidate in versions:
                 api_version = f"{group}/{candidate}" if group else candidate
-                found = await self._find(api_version, lambda resource: resource.plural == plural)
-                if found is not None:
-                    return found
-            if version:
-                break
+                for resource in await self._load_resources(api_version, since):
+                    if resource.plural == plural:
+                        return resource
         name = f"{plural}.{group}" if group else plural
         raise self._not_served(f"{name}/{version}" if version else name)
 
@@ -120,17 +122,13 @@ class Discovery:
         except msgspec.MsgspecError:
             raise UnexpectedAnswer(f"{self._server} is no Kubernetes API server") from None
 
-    async def _find(self, api_version: str, wanted: Callable[[Resource], bool]) -> Resource | None:
-        asked = self._clock
-        cached = self._resources.get(api_version)
-        found = next(filter(wanted, cached.all), None) if cached is not None else None
-        if found is not None:
-            return found
+    async def _load_resources(self, api_version: str, since: int) -> tuple[Resource, ...]:
+        """The resources of a group version as they were after ``since``."""
         async with self._lock(api_version):
-            cached = self._resources.get(api_version)
-            if cached is None or cached.fetched <= asked:
-                cached = await self._fetch(api_version)
-        return next(filter(wanted, cached.all), None)
+            known = self._resources.get(api_version)
+            if known is None or known.fetched <= since:
+                known = await self._fetch(api_version)
+            return known.all
 
     async def _fetch(self, api_version: str) -> _Resources:
         began = self._tick()
@@ -139,10 +137,10 @@ class Discovery:
         try:
             body = await self._get(path, accept="application/json")
         except NotFound:
-            # Not kept: anybody may make up versions, and the cache must not grow with them.
-            self._resources.pop(api_version, None)
-            return _Resources(began, ())
-        result = _Resources(began, decode_resources(body, group, version))
+            resources: tuple[Resource, ...] = ()
+        else:
+            resources = decode_resources(body, group, version)
+        result = _Resources(began, resources)
         self._keep(api_version, result)
         return result
 
@@ -151,7 +149,7 @@ class Discovery:
         return found.versions if found is not None else ()
 
     async def _load_groups(self, since: int) -> dict[str, GroupVersions]:
-        """The groups as they were at or after ``since``."""
+        """The groups as they were after ``since``."""
         async with self._lock(""):
             if self._groups is not None and self._groups.fetched > since:
                 return self._groups.by_name
@@ -167,8 +165,12 @@ class Discovery:
             return groups
 
     def _keep(self, api_version: str, known: _Resources) -> None:
-        if known.fetched > self._valid_since:
-            self._resources[api_version] = known
+        if known.fetched <= self._valid_since:
+            return
+        # Objects that others write name group versions: the cache must not grow with their fancy.
+        if len(self._resources) >= _MOST_VERSIONS:
+            self._resources.clear()
+        self._resources[api_version] = known
 
     def _lock(self, key: str) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
