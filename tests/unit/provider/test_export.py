@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from tests.support.kubebind import NOW, bound_schema, conditions, export, kube, resource
+
+from fairlead.api.kubebind_conditions import true
+from fairlead.api.meta import Object
+from fairlead.provider.export.reconcile import Plan, annotated, conditioned, reconcile
+
+
+def schemas(*items: Object) -> dict[str, Object]:
+    return {item.meta.name: item for item in items}
+
+
+def test_all_schemas_there_means_in_sync_and_hashed() -> None:
+    plan = reconcile(export(), schemas(bound_schema()))
+    assert plan.condition == true("ProviderInSync")
+    assert len(plan.source_spec_hash) == 64
+
+
+@pytest.mark.parametrize(
+    ("stored", "message"),
+    [
+        pytest.param({}, "widgets.example.org does not exist yet", id="missing"),
+        pytest.param(
+            schemas(kube("BoundSchema", "widgets.example.org")), "is not valid", id="invalid"
+        ),
+    ],
+)
+def test_a_schema_that_is_not_there_is_told(stored: dict[str, Object], message: str) -> None:
+    plan = reconcile(export(), stored)
+    assert plan.source_spec_hash == ""
+    assert plan.condition is not None
+    assert plan.condition.reason == "BoundSchemaMissing"
+    assert plan.condition.severity == "Error"
+    assert message in plan.condition.message
+
+
+def test_the_hash_follows_every_spec_and_no_status() -> None:
+    both = export(resources=[resource(), resource("gadgets")])
+    gadgets = bound_schema("gadgets")
+    first = reconcile(both, schemas(bound_schema(), gadgets)).source_spec_hash
+    body = bound_schema().to_dict()
+    with_status = kube(
+        "BoundSchema", "widgets.example.org", spec=body["spec"], status={"storedVersions": ["v1"]}
+    )
+    assert reconcile(both, schemas(with_status, gadgets)).source_spec_hash == first
+    changed = bound_schema(scope="Cluster")
+    assert reconcile(both, schemas(changed, gadgets)).source_spec_hash != first
+
+
+def test_an_export_that_is_going_is_left_alone() -> None:
+    going = kube(
+        "APIServiceExport",
+        spec=export().to_dict()["spec"],
+        deletionTimestamp=NOW,
+        finalizers=["x/y"],
+    )
+    assert reconcile(going, {}) == Plan()
+
+
+def test_conditions_of_others_stay_and_there_is_no_summary() -> None:
+    stored = kube(
+        "APIServiceExport",
+        status={
+            "conditions": [{"type": "Connected", "status": "True", "lastTransitionTime": NOW}]
+        },
+    )
+    body = conditioned(stored, true("ProviderInSync"), now=NOW)
+    assert set(conditions(body)) == {"Connected", "ProviderInSync"}
+
+
+def test_the_hash_is_an_annotation_among_others() -> None:
+    stored = kube("APIServiceExport", annotations={"a": "b"})
+    assert annotated(stored, "123")["metadata"]["annotations"] == {
+        "a": "b",
+        "kube-bind.io/source-spec-hash": "123",
+    }

@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.kubebind import (
+    NOW,
+    NS,
+    bound_schema,
+    claim,
+    conditions,
+    crd,
+    export,
+    kube,
+    resource,
+)
+
+from fairlead.api.kubebind import bound_schema_spec, spec_hash
+from fairlead.api.meta import JSON, Object
+from fairlead.provider.exportrequest.reconcile import Plan, State, reconcile
+from fairlead.provider.options import ProviderOptions
+
+
+OPTIONS = ProviderOptions()
+
+
+def request(*, phase: str = "Pending", metadata: JSON | None = None, **spec: Any) -> Object:
+    given = {"resources": [resource()], **spec}
+    status = {"phase": phase}
+    return kube("APIServiceExportRequest", spec=given, status=status, **(metadata or {}))
+
+
+def plan(
+    given: Object,
+    *,
+    made: Object | None = None,
+    crds: list[Object] | None = None,
+    schemas: list[Object] | None = None,
+    namespaces: list[str] | None = None,
+    options: ProviderOptions = OPTIONS,
+) -> Plan:
+    state = State(
+        request=given,
+        export=made,
+        crds={item.meta.name: item for item in ([crd()] if crds is None else crds)},
+        schemas={item.meta.name: item for item in schemas or []},
+        namespaces=frozenset(namespaces or []),
+    )
+    return reconcile(state, options, now=NOW)
+
+
+def phase(result: Plan) -> str:
+    assert result.status is not None
+    found: str = result.status["status"]["phase"]
+    return found
+
+
+def test_a_new_request_makes_schemas_and_the_export_and_succeeds() -> None:
+    result = plan(request(permissionClaims=[claim()]))
+    (schema,) = result.create_schemas
+    assert schema["metadata"]["name"] == "widgets.example.org"
+    assert schema["metadata"]["namespace"] == NS
+    assert schema["spec"]["informerScope"] == "Namespaced"
+    assert result.create_export is not None
+    assert result.create_export["metadata"] == {"name": "widgets", "namespace": NS}
+    assert result.create_export["spec"] == {
+        "resources": [resource()],
+        "permissionClaims": [claim()],
+        "informerScope": "Namespaced",
+        "isolation": "Prefixed",
+    }
+    assert phase(result) == "Succeeded"
+    assert conditions(result.status)["Ready"]["status"] == "True"
+
+
+def test_however_old_a_request_is_its_export_makes_it_succeed() -> None:
+    old = request(metadata={"creationTimestamp": "2020-01-01T00:00:00Z"})
+    assert phase(plan(old)) == "Succeeded"
+
+
+def test_an_export_that_is_there_already_lets_the_request_succeed() -> None:
+    result = plan(request(), made=export(), schemas=[bound_schema(owner="widgets")])
+    assert result.create_export is None
+    assert phase(result) == "Succeeded"
+
+
+def test_options_become_the_export_and_the_schema() -> None:
+    chosen = ProviderOptions(consumer_scope="Cluster", isolation="None")
+    result = plan(request(), options=chosen)
+    assert result.create_export is not None
+    assert result.create_export["spec"]["informerScope"] == "Cluster"
+    assert result.create_export["spec"]["isolation"] == "None"
+    assert result.create_schemas[0]["spec"]["informerScope"] == "Cluster"
+
+
+def test_namespaced_isolation_makes_namespaced_kinds_cluster_scoped_for_consumers() -> None:
+    result = plan(request(), options=ProviderOptions(isolation="Namespaced"))
+    assert result.create_schemas[0]["spec"]["scope"] == "Cluster"
+
+
+def test_no_versions_means_all_and_nothing_vanishes() -> None:
+    result = plan(request(resources=[{"group": "example.org", "resource": "widgets"}]))
+    assert len(result.create_schemas) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        pytest.param([claim("pods")], "InvalidPermissionClaim", id="not claimable"),
+        pytest.param([claim(), claim()], "DuplicatePermissionClaim", id="twice"),
+    ],
+)
+def test_claims_that_can_never_be_granted_are_terminal(given: list[JSON], reason: str) -> None:
+    result = plan(request(permissionClaims=given))
+    assert phase(result) == "Failed"
+    found = conditions(result.status)["PermissionClaim"]
+    assert found["reason"] == reason
+    assert found["severity"] == "Error"
+    assert result.status is not None
+    assert result.status["status"]["terminalMessage"] == found["message"]
+    assert not result.create_schemas
+    assert result.create_export is None
+
+
+@pytest.mark.parametrize(
+    ("given", "crds", "options", "reason"),
+    [
+        pytest.param(request(), [], OPTIONS, "SchemaNotFound", id="no such CRD"),
+        pytest.param(
+            request(resources=[resource(), resource("gadgets")]),
+            [crd()],
+            OPTIONS,
+            "SchemaNotFound",
+            id="one of two CRDs",
+        ),
+        pytest.param(
+            request(resources=[resource(), resource("gadgets")]),
+            [crd(), crd("gadgets", scope="Cluster")],
+            OPTIONS,
+            "DifferentScopes",
+            id="different scopes",
+        ),
+        pytest.param(
+            request(),
+            [crd(scope="Cluster")],
+            ProviderOptions(isolation="Namespaced"),
+            "UnsupportedIsolation",
+            id="cluster-scoped under Namespaced isolation",
+        ),
+        pytest.param(
+            request(),
+            [crd(versions=[{"name": "1.0", "storage": True, "served": True, "schema": {}}])],
+            OPTIONS,
+            "SchemaNotFound",
+            id="a CRD that cannot be exported",
+        ),
+    ],
+)
+def test_what_is_missing_keeps_a_request_pending_and_is_told(
+    given: Object, crds: list[Object], options: ProviderOptions, reason: str
+) -> None:
+    result = plan(given, crds=crds, options=options)
+    assert phase(result) == "Pending"
+    found = conditions(result.status)
+    assert found["ExportsReady"]["reason"] == reason
+    assert found["Ready"]["reason"] == reason
+    assert not result.create_schemas
+    assert result.create_export is None
+
+
+def test_a_missing_crd_is_named_with_the_label_it_needs() -> None:
+    message = conditions(plan(request(), crds=[]).status)["ExportsReady"]["message"]
+    assert "spec.resources[0]: widgets.example.org" in message
+    assert "kube-bind.io/exported=true" in message
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(request(phase="Failed", permissionClaims=[claim("pods")]), id="failed"),
+        pytest.param(
+            request(metadata={"deletionTimestamp": NOW, "finalizers": ["x/y"]}), id="deleting"
+        ),
+    ],
+)
+def test_finished_and_deleted_requests_are_left_alone(given: Object) -> None:
+    assert plan(given) == Plan()
+
+
+def test_schemas_get_the_export_as_their_owner() -> None:
+    result = plan(request(), made=export(), schemas=[bound_schema()])
+    ((stored, body),) = result.update_schemas
+    assert stored.meta.name == "widgets.example.org"
+    (owner,) = body["metadata"]["ownerReferences"]
+    assert (owner["name"], owner["uid"], owner["controller"]) == (
+        "widgets",
+        "uid-widgets",
+        True,
+    )
+
+
+def test_a_schema_of_another_export_is_not_taken() -> None:
+    result = plan(request(), schemas=[bound_schema(owner="other")])
+    found = conditions(result.status)["ExportsReady"]
+    assert found["reason"] == "BoundSchemaConflict"
+    assert "APIServiceExport other" in found["message"]
+    assert result.create_export is None
+
+
+def hashed(schema: Object, value: str) -> Object:
+    body = schema.to_dict()
+    annotations = {"kube-bind.io/source-spec-hash": value}
+    return kube(
+        "BoundSchema",
+        schema.meta.name,
+        spec=body["spec"],
+        annotations=annotations,
+        ownerReferences=body["metadata"]["ownerReferences"],
+    )
+
+
+CURRENT = spec_hash(
+    bound_schema_spec(crd().to_dict(), informer_scope="Namespaced", isolation="Prefixed")
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "stored_hash", "updates"),
+    [
+        pytest.param("Always", "old", 1, id="always, and changed"),
+        pytest.param("Always", CURRENT, 0, id="always, and unchanged"),
+        pytest.param("Never", "old", 0, id="never"),
+    ],
+)
+def test_schema_update_policy(policy: str, stored_hash: str, updates: int) -> None:
+    stored = hashed(bound_schema(owner="widgets"), stored_hash)
+    given = request(phase="Succeeded", schemaUpdatePolicy=policy)
+    result = plan(given, made=export(), schemas=[stored])
+    assert len(result.update_schemas) == updates
+    for _, body in result.update_schemas:
+        assert body["metadata"]["annotations"]["kube-bind.io/source-spec-hash"] == CURRENT
+
+
+def test_a_succeeded_request_does_not_need_its_crd_any_more() -> None:
+    given = request(phase="Succeeded")
+    result = plan(given, made=export(), crds=[], schemas=[bound_schema(owner="widgets")])
+    assert conditions(result.status)["Ready"]["status"] == "True"
+
+
+def test_a_lost_schema_is_made_again() -> None:
+    result = plan(request(phase="Succeeded"), made=export())
+    (schema,) = result.create_schemas
+    assert schema["metadata"]["ownerReferences"][0]["name"] == "widgets"
+
+
+def test_a_deleted_export_stays_deleted() -> None:
+    result = plan(request(phase="Succeeded"))
+    assert result.create_export is None
+    assert not result.create_schemas
+    assert phase(result) == "Succeeded"
+    assert conditions(result.status)["Ready"]["reason"] == "APIServiceExportNotFound"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param({"resources": [resource(), resource("gadgets")]}, id="resources"),
+        pytest.param({"permissionClaims": [claim("configmaps")]}, id="permissionClaims"),
+    ],
+)
+def test_a_request_that_was_widened_later_changes_nothing(changed: JSON) -> None:
+    result = plan(request(phase="Succeeded", **changed), made=export())
+    found = conditions(result.status)["ExportsReady"]
+    assert found["reason"] == "ImmutableFieldChanged"
+    assert next(iter(changed)) in found["message"]
+    assert not result.create_schemas
+
+
+def test_namespaces_are_prepared_once_the_export_can_own_them() -> None:
+    given = request(namespaces=[{"name": "shop"}, {"name": "known"}])
+    assert plan(given).create_namespaces == []
+    result = plan(given, made=export(), namespaces=["known"])
+    (namespace,) = result.create_namespaces
+    assert namespace["metadata"]["name"] == "shop"
+    assert namespace["metadata"]["labels"] == {"kube-bind.io/owner": "provider"}
+    assert namespace["metadata"]["ownerReferences"][0]["kind"] == "APIServiceExport"
+
+
+def test_a_settled_request_is_stored_as_it_is() -> None:
+    first = plan(request(), made=export(), schemas=[bound_schema(owner="widgets")])
+    assert first.status is not None
+    stored = kube(
+        "APIServiceExportRequest",
+        spec={"resources": [resource()]},
+        status=first.status["status"],
+    )
+    again = reconcile(
+        State(
+            stored,
+            export(),
+            {"widgets.example.org": crd()},
+            {"widgets.example.org": bound_schema(owner="widgets")},
+            frozenset(),
+        ),
+        OPTIONS,
+        now="2027-01-01T00:00:00Z",
+    )
+    assert again == Plan(status=stored.to_dict())

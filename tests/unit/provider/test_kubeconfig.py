@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.client import ClusterConfig, parse_kubeconfig
+from fairlead.provider.kubeconfig import consumer_kubeconfig
+from fairlead.provider.options import InviteOptions
+
+
+OWN = {"server": "https://own:6443", "certificate_authority": b"own"}
+
+
+def made(config: dict[str, Any], **options: Any) -> ClusterConfig:
+    data = consumer_kubeconfig(
+        ClusterConfig(client_key=b"secret", **config),
+        InviteOptions(**options),
+        namespace="ns",
+        token="t0ken",
+        ca=b"cluster",
+    )
+    assert b"secret" not in data
+    return parse_kubeconfig(data)
+
+
+def test_it_holds_the_token_and_the_namespace() -> None:
+    config = made(OWN)
+    assert (config.token, config.namespace) == ("t0ken", "ns")
+    assert config.client_key == b""
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "server", "ca", "name"),
+    [
+        pytest.param(OWN, {}, "https://own:6443", b"own", "", id="the provider's own"),
+        pytest.param(
+            {"server": "https://own"}, {}, "https://own", b"cluster", "", id="the cluster's CA"
+        ),
+        pytest.param({"server": "http://own"}, {}, "http://own", b"", "", id="nothing to verify"),
+        pytest.param(
+            OWN,
+            {"external_address": "https://out", "external_ca": b"out"},
+            "https://out",
+            b"out",
+            "",
+            id="external",
+        ),
+        pytest.param(
+            OWN | {"tls_server_name": "inner"},
+            {"external_address": "https://out"},
+            "https://out",
+            b"own",
+            "",
+            id="the inner name is not for outside",
+        ),
+        pytest.param(
+            OWN | {"tls_server_name": "inner"}, {}, "https://own:6443", b"own", "inner", id="name"
+        ),
+        pytest.param(
+            OWN,
+            {"external_server_name": "outer"},
+            "https://own:6443",
+            b"own",
+            "outer",
+            id="external name",
+        ),
+    ],
+)
+def test_server_and_trust(
+    config: dict[str, Any], options: dict[str, Any], server: str, ca: bytes, name: str
+) -> None:
+    result = made(config, **options)
+    assert result.server == server
+    assert result.certificate_authority == ca
+    assert result.tls_server_name == name
+    assert not result.insecure_skip_tls_verify

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.kubebind import NS, bound_schema, claim, export
+
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    ROLEBINDINGS,
+    ROLES,
+)
+from fairlead.provider.rbac.reconcile import Id, Plan, State, export_of, reconcile
+
+
+ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
+KEY = Key(NS, "widgets")
+
+
+def plan(
+    given: Object | None,
+    *namespaces: str,
+    schema: Object | None = None,
+    existing: dict[Id, Object] | None = None,
+) -> Plan:
+    stored = schema or bound_schema()
+    return reconcile(
+        State(KEY, given, {stored.meta.name: stored}, frozenset(namespaces), existing or {})
+    )
+
+
+def grants(result: Plan) -> dict[str, list[JSON]]:
+    """Rules by where they hold and under which name."""
+    found: dict[str, list[JSON]] = {}
+    for resource, body in result.apply:
+        if resource in {ROLES, CLUSTERROLES}:
+            where = body["metadata"].get("namespace", "*")
+            found[f"{where}/{body['metadata']['name']}"] = body["rules"]
+    return found
+
+
+def rule(group: str, plural: str, verbs: list[str]) -> JSON:
+    return {"apiGroups": [group], "resources": [plural], "verbs": verbs}
+
+
+WIDGETS = rule("example.org", "widgets", ALL)
+READ_WIDGETS = rule("example.org", "widgets", ALL[:3])
+SECRETS = rule("", "secrets", ALL)
+RESOURCES = "kube-binder-resources-widgets"
+CLAIMS = "kube-binder-claims-widgets"
+EVERYWHERE = f"*/kube-binder-resources-{NS}-widgets"
+
+
+@pytest.mark.parametrize(
+    ("spec", "schema", "expected"),
+    [
+        pytest.param(
+            {},
+            bound_schema(),
+            {f"a/{RESOURCES}": [WIDGETS], f"b/{RESOURCES}": [WIDGETS]},
+            id="namespaced kinds: the consumer's namespaces alone",
+        ),
+        pytest.param(
+            {"permissionClaims": [claim()]},
+            bound_schema(),
+            {
+                f"a/{RESOURCES}": [WIDGETS],
+                f"b/{RESOURCES}": [WIDGETS],
+                f"a/{CLAIMS}": [SECRETS],
+                f"b/{CLAIMS}": [SECRETS],
+            },
+            id="claims too",
+        ),
+        pytest.param(
+            {"informerScope": "Cluster", "permissionClaims": [claim()]},
+            bound_schema(),
+            {
+                EVERYWHERE: [READ_WIDGETS],
+                f"a/{RESOURCES}": [WIDGETS],
+                f"b/{RESOURCES}": [WIDGETS],
+                f"a/{CLAIMS}": [SECRETS],
+                f"b/{CLAIMS}": [SECRETS],
+            },
+            id="informerScope Cluster: reading the kind everywhere, claims still not",
+        ),
+        pytest.param(
+            {"permissionClaims": [claim()]},
+            bound_schema(scope="Cluster"),
+            {EVERYWHERE: [WIDGETS], f"a/{CLAIMS}": [SECRETS], f"b/{CLAIMS}": [SECRETS]},
+            id="cluster-scoped kinds: everywhere",
+        ),
+        pytest.param(
+            {"isolation": "Namespaced"},
+            bound_schema(scope="Cluster"),
+            {f"{NS}/{RESOURCES}": [WIDGETS]},
+            id="Namespaced isolation: the cluster namespace",
+        ),
+        pytest.param(
+            {"permissionClaims": [claim("pods")]},
+            bound_schema(),
+            {f"a/{RESOURCES}": [WIDGETS], f"b/{RESOURCES}": [WIDGETS]},
+            id="what may not be claimed is not granted",
+        ),
+    ],
+)
+def test_rights(spec: Any, schema: Object, expected: dict[str, list[JSON]]) -> None:
+    assert grants(plan(export(**spec), "a", "b", schema=schema)) == expected
+
+
+def test_rights_go_to_the_consumers_own_account_and_nobody_else() -> None:
+    result = plan(export(informerScope="Cluster", permissionClaims=[claim()]), "a")
+    bindings = [body for resource, body in result.apply if body["kind"].endswith("Binding")]
+    assert len(bindings) == 3
+    for body in bindings:
+        assert body["subjects"] == [
+            {"kind": "ServiceAccount", "name": "kube-binder", "namespace": NS}
+        ]
+        assert body["roleRef"]["name"] == body["metadata"]["name"]
+        assert body["roleRef"]["kind"] == body["kind"].removesuffix("Binding")
+
+
+def test_roles_come_before_their_bindings() -> None:
+    kinds = [body["kind"] for _, body in plan(export(informerScope="Cluster"), "a").apply]
+    assert kinds == ["Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding"]
+
+
+def test_only_cluster_roles_are_aggregated() -> None:
+    for resource, body in plan(export(informerScope="Cluster"), "a").apply:
+        aggregated = "rbac.kube-bind.io/aggregate-to-parent" in body["metadata"]["labels"]
+        assert aggregated == (resource == CLUSTERROLES)
+
+
+def test_one_rule_for_each_group() -> None:
+    several = [
+        {"group": "example.org", "resource": "widgets"},
+        {"group": "example.org", "resource": "gadgets"},
+        {"group": "other.org", "resource": "things"},
+    ]
+    (rules,) = grants(plan(export(resources=several), "a")).values()
+    assert [(item["apiGroups"], item["resources"]) for item in rules] == [
+        (["example.org"], ["gadgets", "widgets"]),
+        (["other.org"], ["things"]),
+    ]
+
+
+STORED = object_from_dict({"metadata": {"name": RESOURCES, "namespace": "a"}})
+EXISTING = {
+    Id(ROLES, Key("a", RESOURCES)): STORED,
+    Id(ROLEBINDINGS, Key("a", RESOURCES)): STORED,
+    Id(CLUSTERROLES, Key("", "old")): STORED,
+    Id(CLUSTERROLEBINDINGS, Key("", "old")): STORED,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "namespaces", "deleted"),
+    [
+        pytest.param(
+            None,
+            ["a"],
+            ["clusterrolebindings", "rolebindings", "clusterroles", "roles"],
+            id="the export is gone",
+        ),
+        pytest.param(
+            export(),
+            [],
+            ["clusterrolebindings", "rolebindings", "clusterroles", "roles"],
+            id="the namespace is no longer the consumer's",
+        ),
+        pytest.param(
+            export(), ["a"], ["clusterrolebindings", "clusterroles"], id="no longer cluster-wide"
+        ),
+    ],
+)
+def test_rights_are_taken_away_bindings_first(
+    given: Object | None, namespaces: list[str], deleted: list[str]
+) -> None:
+    result = plan(given, *namespaces, existing=EXISTING)
+    assert [identity.resource.plural for identity in result.delete] == deleted
+    if given is None:
+        assert result.apply == []
+
+
+def binding(name: str, namespace: str = "a", subject: str = "kube-binder") -> Object:
+    body: JSON = {"metadata": {"name": name}}
+    if namespace:
+        body["metadata"]["namespace"] = namespace
+    body["subjects"] = [{"kind": "ServiceAccount", "name": subject, "namespace": NS}]
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(binding(RESOURCES), KEY, id="resources"),
+        pytest.param(binding(CLAIMS), KEY, id="claims"),
+        pytest.param(binding(EVERYWHERE[2:], ""), KEY, id="cluster-wide"),
+        pytest.param(binding("kube-binder"), None, id="the consumer's own"),
+        pytest.param(binding(RESOURCES, subject="other"), None, id="other account"),
+        pytest.param(object_from_dict({"metadata": {"name": RESOURCES}}), None, id="nobody"),
+    ],
+)
+def test_bindings_tell_their_export(given: Object, expected: Key | None) -> None:
+    assert export_of(given) == expected
