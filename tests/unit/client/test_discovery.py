@@ -8,8 +8,10 @@ from tests.support.fakeserver import FakeServer, failure, hang, respond, text
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
+from fairlead.api.status import Status
 from fairlead.client import (
     Client,
+    Discovery,
     GroupVersions,
     NotFound,
     NotServed,
