@@ -42,10 +42,11 @@ def example(name: str) -> JSON:
 async def prepare(
     admin: Client, *, exports: Sequence[str], claims: Sequence[str] = ("secrets", "configmaps")
 ) -> None:
-    """CRDs, manifests and the example's CRD and template."""
-    await install_crds(admin)
-    await install(admin, [example("crd")])
+    """The manifests, the CRDs as their ServiceAccount installs them, and the example."""
     await create_all(admin, manifests(image="fairlead", exports=exports, claims=claims))
+    async with Client(await as_service_account(admin, DEFAULT_NAMESPACE, NAME)) as provider:
+        await install_crds(provider)
+    await install(admin, [example("crd")])
     await create_all(admin, [example("template")])
 
 

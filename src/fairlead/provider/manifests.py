@@ -1,8 +1,8 @@
 """What a real cluster needs to run the provider's controllers, with no right too many.
 
-A server lets nobody hand out rights that he does not hold. The provider's ClusterRole is
-therefore an aggregated one: whoever offers a kind also creates a ClusterRole labelled
-``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verbs on it.
+A server lets nobody hand out rights that he does not hold. Beside a fixed ClusterRole the
+provider therefore has an aggregated one: whoever offers a kind also creates a ClusterRole
+labelled ``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verbs on it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def manifests(
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(namespace)},
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(NAME, namespace)},
+        _cluster_role(f"{NAME}-controllers", _controller_rules()),
+        _binding("ClusterRoleBinding", f"{NAME}-controllers", "ClusterRole", namespace),
         _aggregated(NAME, LABEL_AGGREGATE_TO_PROVIDER),
-        _part(f"{NAME}-controllers", _controller_rules()),
+        _binding("ClusterRoleBinding", NAME, "ClusterRole", namespace),
         *export_roles(exports, claims=claims),
         binder_cluster_role(),
         _aggregated(f"{BINDER_NAME}-exports", LABEL_AGGREGATE_TO_PARENT),
-        _binding("ClusterRoleBinding", NAME, "ClusterRole", namespace),
         _leader_election_role(namespace),
         _binding("RoleBinding", f"{NAME}-leader-election", "Role", namespace),
         _deployment(namespace, image, replicas),
@@ -113,21 +114,25 @@ def _controller_rules() -> list[JSON]:
     ]
 
 
-def _meta(name: str, namespace: str = "", **labels: str) -> JSON:
-    metadata: JSON = {"name": name, "labels": {**_LABELS, **labels}}
+def _meta(name: str, namespace: str = "") -> JSON:
+    metadata: JSON = {"name": name, "labels": dict(_LABELS)}
     return metadata | ({"namespace": namespace} if namespace else {})
+
+
+def _cluster_role(name: str, rules: list[JSON]) -> JSON:
+    return {
+        "apiVersion": RBAC_VERSION,
+        "kind": "ClusterRole",
+        "metadata": _meta(name),
+        "rules": rules,
+    }
 
 
 def _part(name: str, rules: list[JSON]) -> JSON:
     """A ClusterRole whose rights the provider gets by aggregation."""
-    metadata = _meta(name)
-    metadata["labels"][LABEL_AGGREGATE_TO_PROVIDER] = "true"
-    return {
-        "apiVersion": RBAC_VERSION,
-        "kind": "ClusterRole",
-        "metadata": metadata,
-        "rules": rules,
-    }
+    role = _cluster_role(name, rules)
+    role["metadata"]["labels"][LABEL_AGGREGATE_TO_PROVIDER] = "true"
+    return role
 
 
 def _aggregated(name: str, label: str) -> JSON:
