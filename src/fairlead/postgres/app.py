@@ -1,0 +1,46 @@
+"""The PostgresAccess operator, put together."""
+
+from __future__ import annotations
+
+from fairlead.api.access import crds
+from fairlead.client import Client
+from fairlead.postgres.controller import AccessController
+from fairlead.postgres.options import PostgresOptions
+from fairlead.postgres.servers import ServerController
+from fairlead.postgres.sources import Sources
+from fairlead.postgres.watches import Watches, server_turned
+from fairlead.runtime import Cluster, Controller, Manager
+from fairlead.runtime import install_crds as _install_crds
+
+
+def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> list[Controller]:
+    """Both controllers, ready to run; they share their informers."""
+    chosen = options or PostgresOptions()
+    watches = Watches(cluster, chosen)
+    sources = Sources(cluster.client, chosen)
+    accesses = AccessController(cluster, watches, chosen, sources).controller
+    accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
+    return [ServerController(cluster, watches, chosen, sources).controller, accesses]
+
+
+async def build(
+    manager: Manager, cluster: Cluster, options: PostgresOptions | None = None
+) -> None:
+    """Add the operator's controllers to a manager that has not been started."""
+    manager.add_cluster(cluster)
+    for controller in controllers(cluster, options):
+        manager.add(controller)
+
+
+async def install_crds(client: Client, *, exported: bool = False) -> None:
+    """Create or update PostgresAccess and PostgresServer, and wait until they are served.
+
+    Args:
+        client: of the cluster.
+        exported: label PostgresAccess so that kube-bind's provider may export it.
+
+    Raises:
+        CRDError: one was not established in time.
+        ApiError: the server refused.
+    """
+    await _install_crds(client, crds(exported=exported))

@@ -1,0 +1,466 @@
+"""The PostgresAccess operator against a control plane and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, cast
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.support.planes import ControlPlane
+from tests.support.postgres import access, credentials, prepare, running, server_profile
+from tests.support.provider import condition, when
+
+from fairlead.api.access import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
+from fairlead.api.meta import JSON
+from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
+from fairlead.client import Client, Invalid, parse_kubeconfig
+from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
+
+
+OPTIONS = PostgresOptions(excluded_users=("postgres", "excluded"), pending_interval=0.5)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres()
+    with asyncio.Runner() as runner:
+        runner.run(server.__aenter__())
+        yield server
+        runner.run(server.__aexit__(None, None, None))
+
+
+class World:
+    """One test's namespace, server profile and database, of names nobody else uses."""
+
+    def __init__(self, admin: Client, postgres: EmbeddedPostgres, *, is_real: bool) -> None:
+        self.admin = admin
+        self.postgres = postgres
+        self.is_real = is_real
+        self.id = uuid.uuid4().hex[:8]
+        self.namespace = f"team-{self.id}"
+        self.server = f"main-{self.id}"
+        self.database = f"app_{self.id}"
+
+    def name(self, suffix: str = "app") -> str:
+        return f"{suffix}-{self.id}"
+
+    async def create(self, suffix: str = "app", **spec: object) -> str:
+        name = self.name(suffix)
+        await self.admin.create(
+            POSTGRESACCESSES, access(name, self.namespace, self.server, **spec)
+        )
+        return name
+
+    async def wait(self, name: str, until: Callable[[JSON], bool]) -> JSON:
+        return await when(self.admin, POSTGRESACCESSES, name, self.namespace, until=until)
+
+    async def ready(self, name: str) -> JSON:
+        return await self.wait(name, is_ready)
+
+    async def patch(self, name: str, **spec: object) -> None:
+        await self.admin.merge_patch(POSTGRESACCESSES, name, self.namespace, {"spec": spec})
+
+    async def delete(self, name: str) -> None:
+        await self.admin.delete(POSTGRESACCESSES, name, self.namespace)
+
+    async def gone(self, name: str) -> None:
+        await self.wait(name, lambda body: not body)
+
+    async def secret(self, name: str) -> dict[str, str]:
+        found = await self.admin.get(SECRETS, f"{name}-login", self.namespace)
+        data: dict[str, str] = found.to_dict()["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    async def fetch(self, query: str, *parameters: object, database: str = "") -> list[Any]:
+        async with await psycopg.AsyncConnection.connect(
+            self.postgres.dsn(database or self.database), autocommit=True
+        ) as connection:
+            cursor = await connection.execute(cast("Any", query), parameters or None)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def role_exists(self, name: str) -> bool:
+        return bool(await self.fetch("SELECT 1 FROM pg_roles WHERE rolname = %s", name))
+
+    async def logs_in(self, uri: str) -> bool:
+        try:
+            connection = await psycopg.AsyncConnection.connect(uri)
+        except psycopg.OperationalError:
+            return False
+        await connection.close()
+        return True
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it holds; databases tell nobody when they change."""
+    async with asyncio.timeout(20):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def is_ready(body: JSON) -> bool:
+    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
+    return fresh and condition(body, "Ready").get("status") == "True"
+
+
+def failed_with(text: str) -> Callable[[JSON], bool]:
+    def until(body: JSON) -> bool:
+        ready = condition(body, "Ready")
+        return ready.get("status") == "False" and text in f"{ready['reason']} {ready['message']}"
+
+    return until
+
+
+@pytest.fixture
+async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
+        await prepare(admin)
+        made = World(admin, postgres, is_real=control_plane.is_real)
+        namespace: JSON = {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": made.namespace, "labels": {"team": made.id}},
+        }
+        await admin.create(NAMESPACES, namespace)
+        await admin.create(SECRETS, credentials(made.server, postgres))
+        await admin.create(POSTGRESSERVERS, server_profile(made.server, postgres))
+        async with await psycopg.AsyncConnection.connect(
+            postgres.dsn(), autocommit=True
+        ) as connection:
+            await connection.execute(
+                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made.database))
+            )
+        await made.fetch("CREATE TABLE orders (id int)")
+        async with running(admin, OPTIONS):
+            yield made
+            for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
+                await admin.merge_patch(
+                    POSTGRESACCESSES,
+                    item.meta.name,
+                    made.namespace,
+                    {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}},
+                )
+                await made.delete(item.meta.name)
+                await made.gone(item.meta.name)
+        await admin.delete(POSTGRESSERVERS, made.server)
+
+
+def grant(database: str, *privileges: str) -> JSON:
+    return {"database": database, "privileges": list(privileges)}
+
+
+async def test_an_access_becomes_a_login_with_its_grants_and_goes_again(world: World) -> None:
+    name = await world.create(grants=[grant(world.database, "CONNECT", "SELECT")])
+    body = await world.ready(name)
+    status = body["status"]
+    assert status["binding"] == {"name": f"{name}-login"}
+    assert (status["lastReconcileState"], status["lastLog"]) == (
+        "Success",
+        "PostgresAccess is in sync",
+    )
+    assert condition(body, "Success")["status"] == "True"
+    assert condition(body, "InProgress")["status"] == "False"
+    assert FINALIZER in body["metadata"]["finalizers"]
+    secret = await world.secret(name)
+    assert secret == secret | {
+        "type": "postgresql",
+        "provider": "fairlead",
+        "host": "127.0.0.1",
+        "port": str(world.postgres.port),
+        "database": world.database,
+        "dbname": world.database,
+        "username": name,
+    }
+    async with await psycopg.AsyncConnection.connect(secret["uri"]) as connection:
+        cursor = await connection.execute("SELECT current_user::text")
+        assert await cursor.fetchall() == [(name,)]
+        await connection.execute("SELECT * FROM orders")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await connection.execute("DELETE FROM orders")
+    assert not await world.logs_in(secret["uri"].replace(secret["password"], "wrong"))
+
+    await world.patch(name, grants=[grant(world.database, "CONNECT", "DELETE")])
+    await world.ready(name)
+    async with await psycopg.AsyncConnection.connect(secret["uri"]) as connection:
+        await connection.execute("DELETE FROM orders")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            await connection.execute("SELECT * FROM orders")
+
+    await world.delete(name)
+    await world.gone(name)
+    assert not await world.role_exists(name)
+    await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
+
+
+async def test_steady_state_writes_nothing_and_tells_once(world: World) -> None:
+    name = await world.create(grants=[grant(world.database, "CONNECT")])
+    body = await world.ready(name)
+    row = "SELECT xmin::text FROM pg_authid WHERE rolname = %s"
+    before = (
+        body["metadata"]["resourceVersion"],
+        (await world.admin.get(SECRETS, f"{name}-login", world.namespace)).meta.resource_version,
+        await world.fetch(row, name),
+    )
+    await world.admin.merge_patch(
+        POSTGRESSERVERS, world.server, "", {"metadata": {"annotations": {"poke": "1"}}}
+    )
+    other = await world.create("other")
+    await world.ready(other)
+    after = (
+        (await world.admin.get(POSTGRESACCESSES, name, world.namespace)).meta.resource_version,
+        (await world.admin.get(SECRETS, f"{name}-login", world.namespace)).meta.resource_version,
+        await world.fetch(row, name),
+    )
+    assert after == before
+
+    told: list[JSON] = []
+
+    async def arrived() -> bool:
+        found = [one.to_dict() for one in (await world.admin.list(EVENTS, world.namespace)).items]
+        told[:] = [one for one in found if one["involvedObject"]["name"] == name]
+        return bool(told)
+
+    await eventually(arrived)
+    assert [(one["type"], one["reason"]) for one in told] == [("Normal", "ReconcileSuccess")]
+
+
+async def test_the_password_follows_the_secret(world: World) -> None:
+    name = await world.create()
+    await world.ready(name)
+    first = await world.secret(name)
+    await world.admin.merge_patch(
+        SECRETS, f"{name}-login", world.namespace, {"stringData": {"password": "edited@ / é"}}
+    )
+    edited = f"host=127.0.0.1 port={world.postgres.port} user={name} dbname=postgres"
+    await eventually(lambda: world.logs_in(f"{edited} password='edited@ / é'"))
+    assert not await world.logs_in(first["uri"])
+    await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
+    body = await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=bool)
+    password = base64.b64decode(body["data"]["password"]).decode()
+    assert password not in {first["password"], "edited@ / é"}
+    await eventually(lambda: world.logs_in(f"{edited} password='{password}'"))
+    assert not await world.logs_in(f"{edited} password='edited@ / é'")
+
+
+async def test_restrict_keeps_the_finalizer_until_nothing_is_owned(world: World) -> None:
+    name = await world.create(grants=[grant(world.database, "CONNECT", "CREATE", "USAGE")])
+    await world.ready(name)
+    secret = await world.secret(name)
+    async with await psycopg.AsyncConnection.connect(secret["uri"]) as connection:
+        await connection.execute("CREATE TABLE mine (id int)")
+    await world.delete(name)
+    body = await world.wait(name, failed_with("FinalizeFailed OwnsObjects"))
+    assert f"table public.mine in database {world.database}" in body["status"]["lastLog"]
+    assert body["status"]["lastReconcileState"] == "Error"
+    assert not await world.logs_in(secret["uri"])
+    await world.fetch("DROP TABLE mine")
+    await world.gone(name)
+    assert not await world.role_exists(name)
+
+
+async def test_an_excluded_user_gets_no_secret_and_no_contact(world: World) -> None:
+    name = await world.create(
+        username="excluded",
+        connection={
+            "host": "127.0.0.1",
+            "port": 1,
+            "username": {"value": "x"},
+            "password": {"value": "x"},
+        },
+    )
+    body = await world.wait(name, failed_with("UserExcluded"))
+    assert "binding" not in body["status"]
+    assert f"{name}-login" not in [
+        one.meta.name for one in (await world.admin.list(SECRETS, world.namespace)).items
+    ]
+    await world.delete(name)
+    await world.gone(name)
+
+
+async def test_the_first_namespace_wins_a_name(world: World) -> None:
+    winner = await world.create("winner", username=f"shared-{world.id}")
+    await world.ready(winner)
+    secret = await world.secret(winner)
+    other = f"rivals-{world.id}"
+    await world.admin.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}}
+    )
+    loser = access("loser", other, world.server, username=f"shared-{world.id}")
+    loser["spec"]["connection"] = {
+        "host": "localhost",
+        "port": world.postgres.port,
+        "username": {"value": "postgres"},
+        "password": {"value": world.postgres.password},
+        "sslMode": "disable",
+    }
+    await world.admin.create(POSTGRESACCESSES, loser)
+    body = await when(
+        world.admin, POSTGRESACCESSES, "loser", other, until=failed_with("UsernameConflict")
+    )
+    assert winner not in body["status"]["lastLog"]
+    assert await world.logs_in(secret["uri"])
+    await world.admin.delete(POSTGRESACCESSES, "loser", other)
+    await when(world.admin, POSTGRESACCESSES, "loser", other, until=lambda body: not body)
+    assert await world.logs_in(secret["uri"])
+
+
+async def test_a_secret_of_others_is_not_taken(world: World) -> None:
+    name = world.name()
+    theirs: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"{name}-login", "namespace": world.namespace},
+        "stringData": {"password": "theirs"},
+    }
+    await world.admin.create(SECRETS, theirs)
+    await world.create()
+    await world.wait(name, failed_with("SecretSyncFailed SecretConflict"))
+    assert await world.secret(name) == {"password": "theirs"}
+    assert not await world.role_exists(name)
+
+
+async def test_a_profile_keeps_namespaces_names_and_databases_apart(world: World) -> None:
+    await world.admin.merge_patch(
+        POSTGRESSERVERS,
+        world.server,
+        "",
+        {
+            "spec": {
+                "allowedNamespaces": {"matchLabels": {"team": world.id}},
+                "usernamePattern": "{namespace}_*",
+                "allowedDatabases": [world.database],
+            }
+        },
+    )
+    name = await world.create(grants=[grant("postgres", "CONNECT")])
+    await world.wait(name, failed_with("PolicyDenied"))
+    await world.delete(name)
+    await world.gone(name)
+    allowed = await world.create(
+        "allowed",
+        username=f"{world.namespace}_app",
+        grants=[grant(world.database, "CONNECT")],
+    )
+    await world.ready(allowed)
+    await world.admin.merge_patch(NAMESPACES, world.namespace, "", {"metadata": {"labels": None}})
+    await world.patch(allowed, grants=[])
+    await world.wait(allowed, failed_with("spec.allowedNamespaces"))
+    await world.delete(allowed)
+    await world.gone(allowed)
+    assert not await world.role_exists(f"{world.namespace}_app")
+
+
+async def test_a_database_that_is_down_is_said_and_awaited(
+    world: World,
+) -> None:
+    async with EmbeddedPostgres() as postgres:
+        profile = f"frail-{world.id}"
+        await world.admin.create(POSTGRESSERVERS, server_profile(profile, postgres))
+        name = world.name()
+        await world.admin.create(POSTGRESACCESSES, access(name, world.namespace, profile))
+        body = await world.wait(name, failed_with("ConnectionSecretMissing"))
+        assert f"Secret {DEFAULT_NAMESPACE}/{profile}" in body["status"]["lastLog"]
+        wrong = credentials(profile, postgres)
+        wrong["stringData"]["password"] = "wrong"
+        await world.admin.create(SECRETS, wrong)
+        await when(
+            world.admin, POSTGRESSERVERS, profile, until=failed_with("AuthenticationFailed")
+        )
+        await world.admin.merge_patch(
+            SECRETS, profile, DEFAULT_NAMESPACE, {"stringData": {"password": postgres.password}}
+        )
+        await world.ready(name)
+        await postgres.stop_server()
+        await world.patch(name, grants=[grant("postgres", "CONNECT")])
+        body = await world.wait(name, failed_with("DatabaseSyncFailed ConnectionFailed"))
+        assert "nothing listens" in body["status"]["lastLog"]
+        assert body["status"]["binding"] == {"name": f"{name}-login"}
+        await postgres.start_server()
+        await world.ready(name)
+        await postgres.stop_server()
+        await world.delete(name)
+        await world.wait(name, failed_with("FinalizeFailed ConnectionFailed"))
+        annotation = {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}}
+        await world.admin.merge_patch(POSTGRESACCESSES, name, world.namespace, annotation)
+        await world.gone(name)
+        await world.admin.delete(POSTGRESSERVERS, profile)
+
+
+async def test_a_missing_database_is_awaited(world: World) -> None:
+    later = f"later_{world.id}"
+    name = await world.create(grants=[grant(later, "CONNECT")])
+    await world.wait(name, failed_with(f"DatabaseNotFound: database {later}"))
+    async with await psycopg.AsyncConnection.connect(
+        world.postgres.dsn(), autocommit=True
+    ) as connection:
+        await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(later)))
+    await world.ready(name)
+
+
+async def test_an_existing_secret_as_other_operators_write_it(world: World) -> None:
+    given: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "given", "namespace": world.namespace},
+        "stringData": {
+            "user": "postgres",
+            "password": world.postgres.password,
+            "uri": f"postgresql://ignored@127.0.0.1:{world.postgres.port}/app",
+            "dbname": world.database,
+            "sslmode": "disable",
+        },
+    }
+    await world.admin.create(SECRETS, given)
+    name = await world.create(connection={"existingSecret": "given"})
+    await world.ready(name)
+    assert (await world.secret(name))["database"] == world.database
+    elsewhere = await world.create(
+        "elsewhere",
+        connection={"existingSecret": world.server, "existingSecretNamespace": DEFAULT_NAMESPACE},
+    )
+    await world.wait(elsewhere, failed_with("PolicyDenied"))
+
+
+async def test_a_role_whose_access_was_torn_out_is_removed(world: World) -> None:
+    stray = await world.create("stray")
+    await world.ready(stray)
+    annotation = {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}}
+    await world.admin.merge_patch(POSTGRESACCESSES, stray, world.namespace, annotation)
+    await world.delete(stray)
+    await world.gone(stray)
+    assert await world.role_exists(stray)
+    await world.ready(await world.create("next"))
+
+    async def away() -> bool:
+        return not await world.role_exists(stray)
+
+    await eventually(away)
+
+
+async def test_a_renamed_secret_replaces_the_old_one(world: World) -> None:
+    name = await world.create()
+    await world.ready(name)
+    await world.patch(name, generatedSecret=f"{name}-new")
+    body = await world.wait(
+        name,
+        lambda body: is_ready(body) and body["status"]["binding"]["name"] == f"{name}-new",
+    )
+    assert body["status"]["lastReconcileState"] == "Success"
+    await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
+
+
+async def test_a_username_cannot_change(world: World) -> None:
+    name = await world.create()
+    await world.ready(name)
+    if not world.is_real:
+        with pytest.raises(Invalid, match="username cannot be changed"):
+            await world.patch(name, username="another")
+        return
+    await world.patch(name, username="another")
+    await world.wait(name, failed_with("UsernameChanged"))
+    assert not await world.role_exists("another")
