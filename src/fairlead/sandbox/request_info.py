@@ -36,6 +36,8 @@ class RequestInfo(NamedTuple):
     name: str = ""
     rest: tuple[str, ...] = ()
     """Path segments after the subresource; such requests are answered with 404."""
+    selected_name: str = ""
+    """The only name that a field selector lets through; authorization takes it for the name."""
 
 
 def parse_request(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
@@ -82,7 +84,16 @@ def _resource(
         subresource=parts[2] if len(parts) > 2 else "",
         name=name,
         rest=tuple(parts[3:]),
+        selected_name="" if name else _selected_name(query.get("fieldSelector", "")),
     )
+
+
+def _selected_name(selector: str) -> str:
+    for term in selector.split(","):
+        field, _, value = term.partition("=")
+        if field == "metadata.name":
+            return value.removeprefix("=")
+    return ""
 
 
 def _truthy(value: str | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,6 +12,8 @@ from aiohttp import web
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import writes
+from fairlead.sandbox.auth import Secrets, install
+from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.builtin import builtin_types
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.crds import CRD_TYPE, CrdController
@@ -59,6 +62,7 @@ class Sandbox:
         self._rbac = rbac
         self._tls = tls
         self._security: Security = Open()
+        self._secrets: Secrets | None = None
         self._core: Core | None = None
         self._runner: web.ServerRunner | None = None
 
@@ -102,26 +106,27 @@ class Sandbox:
         Raises:
             OSError: the address cannot be listened on, or the folder cannot be used.
         """
-        if self._rbac or self._tls:
-            raise RuntimeError(
-                "TLS and RBAC are not there yet: use Sandbox(tls=False, rbac=False)"
-            )
-        core = self._load()
+        reactor = Reactor()
+        core = self._load(reactor)
         router = Router(core)
+        folder = self._data / "pki" if self._data is not None else None
+        self._secrets = self._secrets or Secrets(self.name, folder, tls=self._tls)
+        self._security = install(
+            core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
+        )
         server = HttpServer(router, Discovery(core.registry), self._security, self.faults)
         self._core = core
         await core.store.settle()
         await self._listen(server)
 
-    def _load(self) -> Core:
+    def _load(self, reactor: Reactor) -> Core:
         path = None
         if self._data is not None:
             self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
             path = self._data / "objects.sqlite"
         store = Store(Log(path))
-        core = Core(store, Registry([*builtin_types(), CRD_TYPE]))
+        core = Core(store, Registry([*builtin_types(), *review_types(), CRD_TYPE]))
         core.admission.append(check_namespace(core))
-        reactor = Reactor()
         store.observe(reactor.observe)
         reactor.add(CrdController(core))
         reactor.add(NamespaceController(core))
@@ -153,6 +158,8 @@ class Sandbox:
     def kubeconfig(self, namespace: str = "default") -> bytes:
         """The administrator's kubeconfig."""
         cluster: JSON = {"server": self.url}
+        if self.ca_pem:
+            cluster["certificate-authority-data"] = base64.b64encode(self.ca_pem).decode()
         context = {"cluster": self.name, "user": f"{self.name}-admin", "namespace": namespace}
         config: JSON = {
             "apiVersion": "v1",

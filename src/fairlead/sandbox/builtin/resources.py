@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from fairlead.api import resource as names
 from fairlead.api.resource import Resource
+from fairlead.sandbox.auth.validation import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin import columns, events
 from fairlead.sandbox.builtin.strategies import (
-    BindingStrategy,
     ConfigMapStrategy,
-    Named,
     NamespaceStrategy,
     Plain,
     SecretStrategy,
@@ -76,6 +75,7 @@ def _core() -> list[ResourceType]:
             Plain("secrets", "imagePullSecrets", "automountServiceAccountToken"),
             short=["sa"],
             columns=columns.SERVICEACCOUNT,
+            subresources=("token",),
         ),
         _type(
             names.SERVICES,
@@ -144,8 +144,14 @@ def builtin_types() -> list[ResourceType]:
         events.mirror(events_v1),
         *_workloads(),
         _type(names.LEASES, Plain("spec"), columns=columns.LEASE),
-        _type(names.ROLES, Named("rules"), columns=columns.ROLE),
-        _type(names.ROLEBINDINGS, BindingStrategy(), columns=columns.ROLEBINDING),
-        _type(names.CLUSTERROLES, Named("rules", "aggregationRule"), columns=columns.ROLE),
-        _type(names.CLUSTERROLEBINDINGS, BindingStrategy(), columns=columns.ROLEBINDING),
+        _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),
+        _type(
+            names.ROLEBINDINGS, RoleBindingStrategy(namespaced=True), columns=columns.ROLEBINDING
+        ),
+        _type(names.CLUSTERROLES, RoleStrategy(namespaced=False), columns=columns.ROLE),
+        _type(
+            names.CLUSTERROLEBINDINGS,
+            RoleBindingStrategy(namespaced=False),
+            columns=columns.ROLEBINDING,
+        ),
     ]

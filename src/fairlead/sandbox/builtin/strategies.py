@@ -20,42 +20,6 @@ class Plain(Strategy):
         self.members = frozenset(members)
 
 
-class Named(Plain):
-    """Kinds whose names may be any path segment."""
-
-    name_rule = staticmethod(metadata.path_segment_name)
-
-
-class BindingStrategy(Named):
-    """RBAC bindings; what they bind to cannot change."""
-
-    def __init__(self) -> None:
-        super().__init__("subjects", "roleRef")
-
-    def prepare_create(self, body: JSON) -> None:
-        """Complete the API groups."""
-        group = "rbac.authorization.k8s.io"
-        body["roleRef"] = {"apiGroup": group, **(body.get("roleRef") or {})}
-        for subject in body.get("subjects") or []:
-            if subject.get("kind") != "ServiceAccount":
-                subject.setdefault("apiGroup", group)
-
-    def prepare_update(self, body: JSON, old: JSON) -> None:
-        """Complete the API groups."""
-        self.prepare_create(body)
-
-    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
-        """The role is named, and stays."""
-        found = [
-            required(f"roleRef.{member}")
-            for member in ("kind", "name")
-            if not body["roleRef"].get(member)
-        ]
-        if old is not None and old["roleRef"] != body["roleRef"]:
-            found.append(invalid("roleRef", body["roleRef"], "cannot change roleRef"))
-        return found
-
-
 class WithSpec(Strategy):
     """Kinds with a spec that is counted and a status of its own."""
 

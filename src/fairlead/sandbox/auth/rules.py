@@ -1,0 +1,146 @@
+"""RBAC rules: what they allow, what they cover, and how the server writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from fairlead.api.meta import JSON
+
+
+class Attributes(NamedTuple):
+    """What is asked for; ``resource`` includes the subresource (``pods/log``)."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def is_resource(self) -> bool:
+        """Whether it is an object, not a path."""
+        return not self.path
+
+
+class Rule(NamedTuple):
+    """One ``PolicyRule``."""
+
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    urls: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, body: JSON) -> Rule:
+        """The rule of a role's ``rules``."""
+        return cls(
+            _texts(body.get("verbs")),
+            _texts(body.get("apiGroups")),
+            _texts(body.get("resources")),
+            _texts(body.get("resourceNames")),
+            _texts(body.get("nonResourceURLs")),
+        )
+
+    def matches(self, asked: Attributes) -> bool:
+        """Whether verb and kind of thing fit; ``names`` still decide about the object."""
+        if asked.verb not in self.verbs and "*" not in self.verbs:
+            return False
+        if asked.path:
+            return any(_url_matches(url, asked.path) for url in self.urls)
+        if asked.group not in self.groups and "*" not in self.groups:
+            return False
+        return resource_matches(self.resources, asked.resource)
+
+    def to_json(self) -> JSON:
+        """The rule as reviews list it."""
+        fields = {
+            "verbs": self.verbs,
+            "apiGroups": self.groups,
+            "resources": self.resources,
+            "resourceNames": self.names,
+            "nonResourceURLs": self.urls,
+        }
+        return {name: list(values) for name, values in fields.items() if values}
+
+    def __str__(self) -> str:
+        fields = {
+            "APIGroups": self.groups,
+            "Resources": self.resources,
+            "ResourceNames": self.names,
+            "NonResourceURLs": self.urls,
+            "Verbs": self.verbs,
+        }
+        parts = [f"{name}:{quoted(values)}" for name, values in fields.items() if values]
+        return "{" + ", ".join(parts) + "}"
+
+
+def parse_rules(body: JSON) -> tuple[Rule, ...]:
+    """The rules of a Role or ClusterRole."""
+    return tuple(Rule.parse(rule) for rule in body.get("rules") or () if isinstance(rule, dict))
+
+
+def quoted(values: Iterable[str]) -> str:
+    """A list of strings as Go prints one: ``["a" "b"]``."""
+    return "[" + " ".join(f'"{value}"' for value in values) + "]"
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return (
+        tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+    )
+
+
+def resource_matches(resources: Sequence[str], wanted: str) -> bool:
+    """Whether a rule's resources hold one; ``*/log`` is that subresource of anything."""
+    if wanted in resources or "*" in resources:
+        return True
+    _, slash, subresource = wanted.partition("/")
+    return bool(slash) and f"*/{subresource}" in resources
+
+
+def _url_matches(pattern: str, path: str) -> bool:
+    if pattern.endswith("*"):
+        return path.startswith(pattern[:-1])
+    return path == pattern
+
+
+def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
+    """The parts of the wanted rules that the held ones do not cover, merged by their verbs."""
+    missing: dict[Rule, list[str]] = {}
+    for rule in wanted:
+        for part in _parts(rule):
+            if not any(_covers(one, part) for one in held):
+                missing.setdefault(part._replace(verbs=()), []).extend(part.verbs)
+    merged = [rule._replace(verbs=tuple(dict.fromkeys(verbs))) for rule, verbs in missing.items()]
+    return sorted(merged, key=str)
+
+
+def _parts(rule: Rule) -> Iterator[Rule]:
+    """The rule as rules of one verb for one thing each."""
+    for verb in rule.verbs:
+        for url in rule.urls:
+            yield Rule(verbs=(verb,), urls=(url,))
+        for group in rule.groups:
+            for resource in rule.resources:
+                for name in rule.names or ("",):
+                    names = (name,) if name else ()
+                    yield Rule((verb,), (group,), (resource,), names)
+
+
+def _covers(held: Rule, part: Rule) -> bool:
+    if not _has(held.verbs, part.verbs[0]):
+        return False
+    if part.urls:
+        return any(_url_matches(url, part.urls[0]) for url in held.urls)
+    if not _has(held.groups, part.groups[0]):
+        return False
+    if not resource_matches(held.resources, part.resources[0]):
+        return False
+    return not held.names or (bool(part.names) and part.names[0] in held.names)
+
+
+def _has(values: Sequence[str], value: str) -> bool:
+    return value in values or "*" in values

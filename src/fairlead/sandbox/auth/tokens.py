@@ -1,0 +1,170 @@
+"""ServiceAccount tokens: issued, and checked against the objects that they are bound to.
+
+Claims are those of "Managing Service Accounts": bound tokens under ``kubernetes.io``, those of
+Secrets under ``kubernetes.io/serviceaccount/*``.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+import uuid
+from typing import NamedTuple
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox.auth.jwt import Signer, TokenError
+from fairlead.sandbox.core import User
+from fairlead.sandbox.store import Record, Store
+
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY = "kubernetes.io/serviceaccount/"
+_CACHE_SIZE = 4096
+
+
+class Binding(NamedTuple):
+    """An object that a token lives as long as: its collection, key and uid ("" for any)."""
+
+    collection: str
+    key: Key
+    uid: str
+
+
+class Verified(NamedTuple):
+    """What a signature vouches for; the rest is checked at every use."""
+
+    user: User
+    audiences: tuple[str, ...]
+    expires: float
+    bindings: tuple[Binding, ...]
+    secret: Key | None
+
+
+class Tokens:
+    """Issues and checks the tokens of one control plane."""
+
+    def __init__(self, store: Store, signer: Signer) -> None:
+        self._store = store
+        self._signer = signer
+        self._cache: dict[str, Verified] = {}
+
+    def issue(
+        self, account: Record, audiences: list[str], seconds: int, bound: Binding | None
+    ) -> tuple[str, int]:
+        """A token for a ServiceAccount and the second (since 1970) at which it expires."""
+        now = int(time.time())
+        namespace, name = account.key
+        private: JSON = {
+            "namespace": namespace,
+            "serviceaccount": {"name": name, "uid": account.meta.uid},
+        }
+        if bound is not None:
+            kind = bound.collection.removesuffix("s")
+            private[kind] = {"name": bound.key.name, "uid": bound.uid}
+        claims: JSON = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": private,
+            "nbf": now,
+            "sub": f"system:serviceaccount:{namespace}:{name}",
+        }
+        return self._signer.sign(claims), now + seconds
+
+    def issue_legacy(self, account: Record, secret: str) -> str:
+        """The token of a Secret; it does not expire."""
+        namespace, name = account.key
+        return self._signer.sign(
+            {
+                "iss": _LEGACY_ISSUER,
+                f"{_LEGACY}namespace": namespace,
+                f"{_LEGACY}secret.name": secret,
+                f"{_LEGACY}service-account.name": name,
+                f"{_LEGACY}service-account.uid": account.meta.uid,
+                "sub": f"system:serviceaccount:{namespace}:{name}",
+            }
+        )
+
+    def check(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Verified:
+        """Who a token is, for one of these audiences.
+
+        Raises:
+            TokenError: nobody, or nobody any more.
+        """
+        verified = self._cache.get(token)
+        if verified is None:
+            verified = _read(self._signer.verify(token))
+            if len(self._cache) >= _CACHE_SIZE:
+                self._cache.clear()
+            self._cache[token] = verified
+        if verified.expires < time.time():
+            raise TokenError("service account token has expired")
+        for binding in verified.bindings:
+            record = self._store.collection(binding.collection).get(binding.key)
+            if record is None or binding.uid not in {"", record.meta.uid}:
+                raise TokenError("service account token has been invalidated")
+        if verified.secret is not None:
+            self._check_secret(verified.secret, token)
+        if verified.audiences and not set(verified.audiences) & set(audiences):
+            raise TokenError(
+                f"token audiences {_quoted(verified.audiences)} is invalid for the target "
+                f"audiences {_quoted(audiences)}"
+            )
+        return verified
+
+    def _check_secret(self, key: Key, token: str) -> None:
+        record = self._store.collection("secrets").get(key)
+        kept = base64.b64encode(token.encode())
+        if record is None or kept not in record.raw:
+            raise TokenError("service account token has been invalidated")
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return "[" + " ".join(f'"{name}"' for name in names) + "]"
+
+
+def _read(claims: JSON) -> Verified:
+    try:
+        return _read_legacy(claims) if claims["iss"] == _LEGACY_ISSUER else _read_bound(claims)
+    except (KeyError, TypeError, AttributeError):
+        raise TokenError("invalid bearer token") from None
+
+
+def _read_bound(claims: JSON) -> Verified:
+    private = claims["kubernetes.io"]
+    namespace, account = private["namespace"], private["serviceaccount"]
+    bindings = [Binding("serviceaccounts", Key(namespace, account["name"]), account["uid"])]
+    for kind in ("pod", "secret"):
+        if kind in private:
+            key = Key(namespace, private[kind]["name"])
+            bindings.append(Binding(f"{kind}s", key, private[kind]["uid"]))
+    extra: dict[str, tuple[str, ...]] = {
+        "authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)
+    }
+    if "pod" in private:
+        extra["authentication.kubernetes.io/pod-name"] = (private["pod"]["name"],)
+        extra["authentication.kubernetes.io/pod-uid"] = (private["pod"]["uid"],)
+    user = account_user(namespace, account["name"], account["uid"], extra)
+    return Verified(user, tuple(claims["aud"]), claims["exp"], tuple(bindings), None)
+
+
+def _read_legacy(claims: JSON) -> Verified:
+    namespace, name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}service-account.name"]
+    uid = claims[f"{_LEGACY}service-account.uid"]
+    bindings = (Binding("serviceaccounts", Key(namespace, name), uid),)
+    secret = Key(namespace, claims[f"{_LEGACY}secret.name"])
+    user = account_user(namespace, name, uid, {})
+    return Verified(user, (), float("inf"), bindings, secret)
+
+
+def account_user(namespace: str, name: str, uid: str, extra: dict[str, tuple[str, ...]]) -> User:
+    """The user that a ServiceAccount is."""
+    groups = (
+        "system:serviceaccounts",
+        f"system:serviceaccounts:{namespace}",
+        "system:authenticated",
+    )
+    return User(f"system:serviceaccount:{namespace}:{name}", groups, uid, extra)
