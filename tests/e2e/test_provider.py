@@ -33,8 +33,10 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind import APIServiceExportTemplate as Template
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
     CLUSTERROLES,
     CONFIGMAPS,
+    EVENTS,
     NAMESPACES,
     ROLEBINDINGS,
     ROLES,
@@ -44,6 +46,8 @@ from fairlead.api.resource import (
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invite import invite
+from fairlead.provider.manifests import export_roles
+from fairlead.provider.options import ProviderOptions
 
 
 @pytest.fixture
@@ -284,6 +288,57 @@ async def test_a_claim_that_cannot_be_granted_fails_the_request_for_ever(
         assert "pods.core cannot be claimed" in body["status"]["terminalMessage"]
         assert condition(body, "Ready")["reason"] == "InvalidPermissionClaim"
         assert (await team.client.list(BOUNDSCHEMAS, team.namespace)).items == []
+        await _event_says(admin, team, "InvalidPermissionClaim")
+
+
+async def _event_says(admin: Client, team: Consumer, reason: str) -> None:
+    listed = await admin.list(EVENTS, team.namespace)
+    if any(item.to_dict()["reason"] == reason for item in listed.items):
+        return
+    async for event in admin.watch(
+        EVENTS, team.namespace, resource_version=listed.resource_version
+    ):
+        if event.type != "BOOKMARK" and event.object.to_dict()["reason"] == reason:
+            return
+    pytest.fail(f"no Event with reason {reason}")
+
+
+async def test_informer_scope_cluster_lets_consumers_read_the_kind_and_nothing_more(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    async with running(admin, ProviderOptions(consumer_scope="Cluster")):
+        team, other = await consumer(stack, admin), await consumer(stack, admin)
+        await team.bind()
+        await other.bind()
+        namespace = await other.provider_namespace("shop")
+        await team.provider_namespace("shop")
+        await team.client.list(WIDGETS)
+        for attempt in (
+            team.client.create(WIDGETS, widget(), namespace),
+            team.client.list(SECRETS),
+            team.client.list(SECRETS, namespace),
+        ):
+            with pytest.raises(Forbidden):
+                await attempt
+        name = f"kube-binder-resources-{team.namespace}-widgets"
+        await admin.delete(APISERVICEEXPORTS, "widgets", team.namespace)
+        for resource in (CLUSTERROLEBINDINGS, CLUSTERROLES):
+            await when(admin, resource, name, until=lambda body: not body)
+        assert (await other.client.list(WIDGETS, namespace)).items == []
+
+
+async def test_namespaced_isolation_keeps_objects_in_the_cluster_namespace(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    async with running(admin, ProviderOptions(isolation="Namespaced")):
+        team = await consumer(stack, admin)
+        await team.bind()
+        await _granted(team)
+        schema = await team.client.get(BOUNDSCHEMAS, "widgets.example.org", team.namespace)
+        assert schema.to_dict()["spec"]["scope"] == "Cluster"
+        await team.client.create(WIDGETS, widget(), team.namespace)
+        with pytest.raises(Forbidden):
+            await team.client.list(WIDGETS)
 
 
 async def test_a_request_waits_for_its_crd_and_says_so(
@@ -351,8 +406,6 @@ async def _rights_arrive_with_the_providers_own(team: Consumer, admin: Client) -
         until=lambda body: condition(body, "NamespaceReady").get("reason") == "PermissionsPending",
     )
     assert not body["status"].get("namespace")
-    from fairlead.provider.manifests import export_roles
-
     (role,) = export_roles(["gadgets.example.org"], claims=[])
     await admin.create(CLUSTERROLES, role)
     await when(

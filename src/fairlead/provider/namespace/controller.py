@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
-from fairlead.api.meta import Key, Object
-from fairlead.api.resource import NAMESPACES, ROLEBINDINGS
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, NotFound
 from fairlead.provider.namespace.reconcile import (
@@ -47,6 +47,7 @@ class NamespaceController:
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
         self.controller.watch(watches.namespaces, self._from_namespace)
         self.controller.watch(watches.role_bindings, self._from_binding)
+        self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
         self.controller.watch(
             watches.exports, self._from_export, predicate=lambda delta: delta.type == "DELETED"
         )
@@ -115,19 +116,24 @@ class NamespaceController:
         for export in watches.exports.list(key.namespace):
             if export.meta.deleting:
                 continue
-            plan = rbac.reconcile(
+            wanted = rbac.reconcile(
                 rbac.State(export.key, export, schemas, frozenset({namespace}), {})
             )
-            if any(
-                resource == ROLEBINDINGS
-                and watches.role_bindings.get(
-                    body["metadata"]["namespace"], body["metadata"]["name"]
-                )
-                is None
-                for resource, body in plan.apply
-            ):
+            if not all(self._bound(resource, body) for resource, body in wanted.apply):
                 missing.append(export.meta.name)
         return missing
+
+    def _bound(self, resource: Resource, body: JSON) -> bool:
+        """Whether a binding is there; roles come before theirs and need no look."""
+        bindings = {
+            ROLEBINDINGS: self._watches.role_bindings,
+            CLUSTERROLEBINDINGS: self._watches.cluster_role_bindings,
+        }
+        informer = bindings.get(resource)
+        metadata = body["metadata"]
+        return informer is None or (
+            informer.get(metadata.get("namespace", ""), metadata["name"]) is not None
+        )
 
     def _targets(self, stored: Object) -> list[str]:
         state = State(stored.key, stored, (), lambda _: None, ())
@@ -146,6 +152,12 @@ class NamespaceController:
         owner = owner_of(namespace) if namespace is not None else None
         if owner is not None:
             yield Request(self._cluster, owner.namespace, owner.name)
+
+    def _from_cluster_binding(self, delta: Delta) -> Iterator[Request]:
+        key = rbac.export_of(delta.object)
+        if key is not None:
+            waiting = self._watches.service_namespaces.list(key.namespace)
+            yield from requests_for(self._cluster, waiting)
 
     def _from_export(self, delta: Delta) -> Iterator[Request]:
         waiting = self._watches.service_namespaces.list(delta.object.meta.namespace)
