@@ -1,0 +1,113 @@
+"""``fairlead demo``: the story."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from fairlead.demo.database import DatabaseServer
+from fairlead.demo.play import play
+from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, summary
+from fairlead.demo.steps import Report, Screen
+from fairlead.demo.world import Plane
+from fairlead.runtime import logs, process
+
+
+@click.command("demo")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Keep everything running after the app has logged in; Ctrl-C ends.",
+)
+@click.option(
+    "--log-file", type=click.Path(dir_okay=False, path_type=Path), help="Write logs here."
+)
+def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
+    """Take a database login from one cluster to an app in another.
+
+    Starts two embedded control planes, a real PostgreSQL and every part of Fairlead, tells the
+    story, and removes everything. Needs no cluster and no kubectl.
+
+    \b
+    Examples:
+        fairlead demo
+        fairlead demo --keep
+        fairlead demo --json | python -m json.tool
+    """  # noqa: D301
+    if as_json and keep:
+        raise click.UsageError("--json and --keep do not go together")
+    console = Console(highlight=False)
+    screen: Screen = SilentScreen()
+    if not as_json:
+        screen = LiveScreen(console) if console.is_terminal else PlainScreen(console)
+    with contextlib.ExitStack() as stack:
+        log = stack.enter_context((log_file or Path("/dev/null")).open("w"))
+        logs.configure(json=True, file=log)
+
+        hold = _Hold(console)
+
+        async def main(stop: asyncio.Event) -> Report | None:
+            with contextlib.suppress(asyncio.CancelledError):
+                return await process.cancel_on(stop, play(screen, keep=hold if keep else None))
+            return None
+
+        report = process.run(main)
+    if report is None:
+        if not hold.held:
+            raise click.Abort
+        console.print("Everything is removed.")
+        return
+    if as_json:
+        click.echo(report.to_json())
+    else:
+        console.print(summary(report))
+    if not report.ok:
+        sys.exit(1)
+
+
+class _Hold:
+    """Tells a person what is up and where, until the command is stopped."""
+
+    def __init__(self, console: Console) -> None:
+        self.held = False
+        self._console = console
+
+    async def __call__(self, provider: Plane, consumer: Plane, database: DatabaseServer) -> None:
+        self.held = True
+        with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
+            paths = []
+            for name, plane in (("provider", provider), ("consumer", consumer)):
+                path = Path(folder) / f"{name}.kubeconfig"
+                path.touch(mode=0o600)
+                path.write_bytes(plane.kubeconfig())
+                paths.append(path)
+            for line in _hints(paths[0], paths[1], database):
+                self._console.print(line, markup=False, soft_wrap=True)
+            await asyncio.Event().wait()
+
+
+def _hints(provider: Path, consumer: Path, database: DatabaseServer) -> list[str]:
+    url = (
+        f"postgresql://{database.username}:{database.password}"
+        f"@{database.host}:{database.port}/shop"
+    )
+    return [
+        "",
+        f"provider:  {provider}",
+        f"consumer:  {consumer}",
+        f"database:  {url}",
+        "",
+        "Try in another terminal:",
+        f"  kubectl --kubeconfig {consumer} -n shop get postgresaccesses,servicebindings,secrets",
+        f"  kubectl --kubeconfig {consumer} -n shop get deployment shop -o yaml",
+        f"  kubectl --kubeconfig {provider} get postgresservers,postgresaccesses -A",
+        "",
+        "Ctrl-C removes everything.",
+    ]

@@ -1,0 +1,56 @@
+"""``fairlead manifests``: what a real cluster needs to run a program, as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import click
+
+from fairlead.api.meta import JSON
+from fairlead.binding.manifests import manifests as binding
+from fairlead.cli.crds import to_yaml
+from fairlead.konnector.manifests import manifests as konnector
+from fairlead.postgres.manifests import manifests as postgres
+from fairlead.provider.manifests import manifests as provider
+
+
+DEFAULT_IMAGE = "fairlead:latest"
+_PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
+    "binding": binding,
+    "konnector": konnector,
+    "postgres": postgres,
+    "provider": provider,
+}
+
+
+@click.command("manifests")
+@click.argument("program", type=click.Choice(sorted(_PROGRAMS)))
+@click.option("--namespace", help="Where it runs; each program has its own default.")
+@click.option("--image", default=DEFAULT_IMAGE, show_default=True)
+@click.option(
+    "--export",
+    "exports",
+    multiple=True,
+    metavar="PLURAL.GROUP",
+    help="provider only: a resource that may be offered; adds the rights on it.",
+)
+def command(program: str, namespace: str | None, image: str, exports: tuple[str, ...]) -> None:
+    """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
+
+    \b
+    Examples:
+        fairlead manifests konnector | kubectl apply -f -
+        fairlead manifests provider --export widgets.example.org
+    """  # noqa: D301
+    arguments: dict[str, object] = {"image": image}
+    if namespace:
+        arguments["namespace"] = namespace
+    if exports:
+        if program != "provider":
+            raise click.UsageError("--export belongs to the provider alone")
+        arguments["exports"] = exports
+    try:
+        documents = _PROGRAMS[program](**arguments)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(to_yaml(documents), nl=False)

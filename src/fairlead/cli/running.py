@@ -1,0 +1,60 @@
+"""What the four ``run`` commands have in common."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from fairlead.cli.options import cluster_config
+from fairlead.client import Client
+from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, logs, process
+
+
+class RunOptions(msgspec.Struct, kw_only=True):
+    """The shared flags, as click hands them over."""
+
+    kubeconfig: str | None
+    context: str | None
+    install_crds: bool
+    health_address: str
+    metrics_address: str
+    leader_elect: bool
+    log_format: str
+
+
+def run_program(
+    name: str,
+    namespace: str,
+    options: RunOptions,
+    install: Callable[[Client], Awaitable[None]],
+    build: Callable[[Manager, Cluster], Awaitable[object]],
+) -> None:
+    """Run a program's controllers until a signal comes.
+
+    Raises:
+        ClientError: the cluster cannot be reached, or refuses what the program needs at start.
+        ManagerError: an address cannot be listened on, or leadership was lost.
+    """
+    logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
+    config = cluster_config(options.kubeconfig, options.context)
+    metrics = Metrics()
+
+    async def main(stop: asyncio.Event) -> None:
+        async with Client(
+            config, user_agent=name, field_manager=name, metrics=metrics.requests
+        ) as client:
+            if options.install_crds:
+                await install(client)
+            election = LeaderElection(client, namespace, name) if options.leader_elect else None
+            manager = Manager(
+                health_address=options.health_address,
+                metrics_address=options.metrics_address,
+                leader_election=election,
+                metrics=metrics,
+            )
+            await build(manager, Cluster(name, client))
+            await manager.run(stop)
+
+    process.run(main)

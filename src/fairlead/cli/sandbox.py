@@ -1,0 +1,138 @@
+"""``fairlead sandbox``: embedded control planes, and pods as local processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import click
+
+from fairlead.api import resource
+from fairlead.api.resource import Resource
+from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.provider import write_private
+from fairlead.client import Client
+from fairlead.demo.podrunner import run_workload
+from fairlead.runtime import process
+from fairlead.sandbox import Sandbox
+
+
+_KINDS = {
+    "deployment": (resource.DEPLOYMENTS, "deploy"),
+    "statefulset": (resource.STATEFULSETS, "sts"),
+    "daemonset": (resource.DAEMONSETS, "ds"),
+    "replicaset": (resource.REPLICASETS, "rs"),
+    "job": (resource.JOBS, ""),
+    "cronjob": (resource.CRONJOBS, "cj"),
+    "pod": (resource.PODS, "po"),
+}
+WORKLOADS: dict[str, Resource] = {
+    name: kind
+    for singular, (kind, short) in _KINDS.items()
+    for name in (singular, kind.plural, short)
+    if name
+}
+"""Kinds with a pod template, by the names that kubectl takes for them."""
+
+
+@click.group("sandbox")
+def command() -> None:
+    """Kubernetes API servers on this machine, without containers."""
+
+
+@command.command("up")
+@click.option(
+    "--dir",
+    "folder",
+    required=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where NAME.kubeconfig is written, and NAME.data with --data.",
+)
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME",
+    help="May be repeated; default: sandbox.",
+)
+@click.option("--data", is_flag=True, help="Keep the objects in DIR over restarts.")
+def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
+    """Run API servers until stopped; prints "ready" when they answer.
+
+    \b
+    Example:
+        fairlead sandbox up --dir /tmp/planes --cluster provider --cluster consumer
+        kubectl --kubeconfig /tmp/planes/consumer.kubeconfig get namespaces
+    """  # noqa: D301
+    names = clusters or ("sandbox",)
+    for name in names:
+        if not name or Path(name).name != name or name in {".", ".."}:
+            raise click.UsageError(f"cluster name {name!r} cannot be a file name")
+    if len(set(names)) != len(names):
+        raise click.UsageError("two clusters have the same name")
+    folder.mkdir(parents=True, exist_ok=True)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            for name in names:
+                kept = folder / f"{name}.data" if data else None
+                sandbox = await stack.enter_async_context(Sandbox(name=name, data=kept))
+                path = folder / f"{name}.kubeconfig"
+                write_private(path, sandbox.kubeconfig().decode())
+                click.echo(f"{name}: {sandbox.url}, {path}", err=True)
+            click.echo("ready")
+            sys.stdout.flush()
+            await stop.wait()
+
+    process.run(main)
+
+
+@command.command("run")
+@cluster_options
+@click.argument("workload", metavar="KIND/NAME")
+@click.option("-n", "--namespace", default="", help="Default: the context's, then default.")
+@click.option("-c", "--container", default="", help="Default: the first one.")
+@click.argument("argv", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
+def run(
+    workload: str,
+    namespace: str,
+    container: str,
+    argv: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Run a workload's container as a local process, as a kubelet would.
+
+    Environment and volumes come from the pod template; files are below a private temporary
+    folder, and environment values at or below a mountPath are rewritten to it. COMMAND replaces
+    the container's own. The exit code is the process's.
+
+    \b
+    Example:
+        fairlead sandbox run deployment/shop -n shop -- env
+    """  # noqa: D301
+    kind, _, name = workload.partition("/")
+    if not kind or not name:
+        raise click.UsageError(f"{workload!r} is no KIND/NAME such as deployment/shop")
+    if kind.lower() not in WORKLOADS:
+        raise click.UsageError(f"{kind} has no pod template; say one of {', '.join(_KINDS)}")
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> int:
+        async with Client(config, user_agent="fairlead-sandbox") as client:
+            result = await process.cancel_on(
+                stop,
+                run_workload(
+                    client,
+                    WORKLOADS[kind.lower()],
+                    namespace or config.namespace or "default",
+                    name,
+                    container=container,
+                    command=list(argv) or None,
+                ),
+            )
+            return result.exit_code
+
+    sys.exit(process.run(main))

@@ -1,0 +1,106 @@
+"""The story's database, and what its catalog says of a role."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import psycopg
+from psycopg import sql
+
+
+class DatabaseServer(Protocol):
+    """A PostgreSQL and its administrator's password."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+
+
+_TABLES = sql.SQL(
+    "CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL);"
+    "INSERT INTO orders (item) VALUES ('anchor'), ('lantern')"
+)
+
+_GRANTS = sql.SQL("""
+SELECT 'database', d.datname::text, a.privilege_type
+  FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a
+ WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = {role})
+UNION ALL
+SELECT 'schema', n.nspname::text, a.privilege_type
+  FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
+ WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = {role})
+UNION ALL
+SELECT 'table', c.relname::text, a.privilege_type
+  FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) a
+ WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = {role})
+UNION ALL
+SELECT 'routine', p.proname::text, a.privilege_type
+  FROM pg_catalog.pg_proc p, pg_catalog.aclexplode(p.proacl) a
+ WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = {role})
+""")
+
+_ATTRIBUTES = sql.SQL("""
+SELECT rolcanlogin AND NOT (rolsuper OR rolcreaterole OR rolcreatedb OR rolreplication
+       OR rolbypassrls)
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m WHERE m.member = r.oid)
+  FROM pg_catalog.pg_roles r WHERE rolname = {role}
+""")
+
+Grant = tuple[str, str, str]
+"""Kind of object, its name, the privilege."""
+
+
+@asynccontextmanager
+async def administrator(
+    server: DatabaseServer, database: str = "postgres"
+) -> AsyncIterator[psycopg.AsyncConnection[tuple[object, ...]]]:
+    """A session of the administrator, in autocommit."""
+    connection = await psycopg.AsyncConnection.connect(
+        host=server.host,
+        port=server.port,
+        user=server.username,
+        password=server.password,
+        dbname=database,
+        autocommit=True,
+        connect_timeout=5,
+    )
+    async with connection:
+        yield connection
+
+
+async def prepare(server: DatabaseServer, database: str) -> None:
+    """What the platform team has before the story begins: a database with orders in it."""
+    async with administrator(server) as connection:
+        await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        await connection.execute(
+            sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database))
+        )
+    async with administrator(server, database) as connection:
+        await connection.execute(_TABLES)
+
+
+async def role_exists(server: DatabaseServer, role: str) -> bool:
+    """Whether the server knows the role at all."""
+    async with administrator(server) as connection:
+        cursor = await connection.execute(
+            "SELECT FROM pg_catalog.pg_roles WHERE rolname = %s", (role,)
+        )
+        return await cursor.fetchone() is not None
+
+
+async def is_plain_login(server: DatabaseServer, role: str) -> bool:
+    """Whether the role may log in, and is nothing more: no attribute, no membership."""
+    async with administrator(server) as connection:
+        cursor = await connection.execute(_ATTRIBUTES.format(role=sql.Literal(role)))
+        row = await cursor.fetchone()
+        return bool(row and row[0])
+
+
+async def grants_of(server: DatabaseServer, database: str, role: str) -> set[Grant]:
+    """Every privilege that was granted to the role itself, seen from one database."""
+    async with administrator(server, database) as connection:
+        cursor = await connection.execute(_GRANTS.format(role=sql.Literal(role)))
+        return {(str(kind), str(name), str(what)) async for kind, name, what in cursor}

@@ -1,0 +1,60 @@
+"""Running a program as the ServiceAccount of its manifests, as it would in a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import SERVICEACCOUNTS
+from fairlead.client import AlreadyExists, Client, ClusterConfig
+
+
+TOKEN_SECONDS = 3600
+"""How long the programs of the demo and of the tests may speak to their cluster."""
+
+
+class _TokenStatus(msgspec.Struct):
+    token: str
+
+
+class _TokenRequest(msgspec.Struct):
+    status: _TokenStatus
+
+
+async def create_all(client: Client, manifests: Sequence[JSON]) -> None:
+    """Create what is not there yet; Deployments are left out, for nothing would run them."""
+    for body in manifests:
+        if body["kind"] == "Deployment":
+            continue
+        resource = await client.discovery.resource_for(body["apiVersion"], body["kind"])
+        try:
+            await client.create(resource, body, body["metadata"].get("namespace", ""))
+        except AlreadyExists:
+            continue
+
+
+async def as_service_account(admin: Client, namespace: str, name: str) -> ClusterConfig:
+    """The admin's cluster, spoken to as a ServiceAccount with a token of its own.
+
+    Raises:
+        ApiError: there is no such ServiceAccount, or tokens may not be asked for.
+    """
+    request: JSON = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "metadata": {},
+        "spec": {"expirationSeconds": TOKEN_SECONDS},
+    }
+    answer = await admin.create(
+        SERVICEACCOUNTS, request, namespace, name=name, subresource="token"
+    )
+    return replace(
+        admin.config,
+        token=answer.decode(_TokenRequest).status.token,
+        client_certificate=b"",
+        client_key=b"",
+        namespace=namespace,
+    )

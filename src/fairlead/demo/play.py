@@ -1,0 +1,75 @@
+"""Playing the story on embedded control planes and an embedded PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+from fairlead.demo import story
+from fairlead.demo.database import DatabaseServer
+from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.steps import Narrator, Report, Screen
+from fairlead.demo.world import Plane, World, open_world
+from fairlead.sandbox import Sandbox
+
+
+Keep = Callable[[Plane, Plane, DatabaseServer], Awaitable[None]]
+
+
+async def play(screen: Screen, *, keep: Keep | None = None) -> Report:
+    """Start everything, tell the story, and remove everything.
+
+    With ``keep`` the story stops after the app has run, and everything stays up until ``keep``
+    returns.
+
+    Returns:
+        the report; a step that does not hold is its last one.
+    """
+    narrator = Narrator(screen)
+    try:
+        await _play(narrator, keep)
+    except Exception as error:
+        if not narrator.report.steps or narrator.report.ok:
+            with narrator.step("stop everything"):
+                raise error from None
+    return narrator.report
+
+
+async def _play(narrator: Narrator, keep: Keep | None) -> None:
+    async with AsyncExitStack() as stack:
+        with narrator.step("Start two control planes, PostgreSQL and the programs") as saw:
+            provider = await stack.enter_async_context(Sandbox(name="provider"))
+            consumer = await stack.enter_async_context(Sandbox(name="consumer"))
+            database = await stack.enter_async_context(EmbeddedPostgres())
+            world = await stack.enter_async_context(open_world(provider, consumer, database))
+            await story.ready(world)
+            saw(f"provider {provider.url}, consumer {consumer.url}")
+            saw(f"PostgreSQL on {database.host}:{database.port}, scram-sha-256 only")
+        await tell(narrator, world, to_the_end=keep is None)
+        if keep is not None:
+            await keep(provider, consumer, database)
+
+
+async def tell(narrator: Narrator, world: World, *, to_the_end: bool = True) -> None:
+    """The story's own steps, in a world that is up.
+
+    Raises:
+        StoryError: a step does not hold; the narrator has recorded it.
+    """
+    with narrator.step("1. The provider offers PostgresAccess") as saw:
+        await story.offer(world, saw)
+    with narrator.step("2. A consumer is invited and binds") as saw:
+        await story.bind(world, saw)
+    with narrator.step("3. The app team creates three objects") as saw:
+        await story.create(world, saw)
+    with narrator.step("4. Role, Secret and projection arrive") as saw:
+        await story.arrive(world, saw)
+    with narrator.step("5. The app logs in") as saw:
+        await story.run_app(world, saw, story.FIRST_PRIVILEGES)
+    if not to_the_end:
+        return
+    with narrator.step("6. The grants change") as saw:
+        await story.change(world, saw)
+        await story.run_app(world, saw, story.LATER_PRIVILEGES)
+    with narrator.step("7. Everything is deleted") as saw:
+        await story.clean_up(world, saw)

@@ -1,0 +1,312 @@
+"""The story: a database in one cluster reaches an app in another.
+
+Each function is one step. It does what the platform team or the app team would do, waits until
+the system has answered, and checks the answer; what does not hold ends the story.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fairlead.api import resource
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
+from fairlead.client.waiting import Condition, wait_for
+from fairlead.demo import database, objects
+from fairlead.demo.podrunner import run_workload
+from fairlead.demo.steps import expect
+from fairlead.demo.world import OPERATOR_NAMESPACE, World
+
+
+Saw = Callable[[str], None]
+
+PATIENCE_SECONDS = 30.0
+ACCESSES = Resource(objects.ACCESS_GROUP, "v1", "postgresaccesses", "PostgresAccess")
+SERVERS = Resource(
+    objects.ACCESS_GROUP, "v1", "postgresservers", "PostgresServer", namespaced=False
+)
+TEMPLATES = Resource(
+    "kube-bind.io",
+    "v1alpha2",
+    "apiserviceexporttemplates",
+    "APIServiceExportTemplate",
+    namespaced=False,
+)
+API_BINDINGS = Resource(
+    "kube-bind.io", "v1alpha2", "apiservicebindings", "APIServiceBinding", namespaced=False
+)
+SERVICE_BINDINGS = Resource("servicebinding.io", "v1", "servicebindings", "ServiceBinding")
+
+FIRST_PRIVILEGES = ("CONNECT", "SELECT", "INSERT")
+LATER_PRIVILEGES = ("CONNECT", "SELECT", "UPDATE")
+
+
+def condition_is_true(name: str) -> Condition:
+    """Waits for a condition; says the condition's own reason and message meanwhile."""
+
+    def check(object_: Object | None) -> str:
+        if object_ is None:
+            return "does not exist"
+        conditions = (object_.to_dict().get("status") or {}).get("conditions") or []
+        found = next((item for item in conditions if item.get("type") == name), None)
+        if found is None:
+            return f"has no condition {name} yet"
+        if found.get("status") == "True":
+            return ""
+        why = f"{found.get('reason', '')} {found.get('message', '')}".strip()
+        return f"{name} is {found.get('status')}: {why}"
+
+    return check
+
+
+def exists(object_: Object | None) -> str:
+    """Waits for an object to be there."""
+    return "" if object_ is not None else "does not exist"
+
+
+def gone(object_: Object | None) -> str:
+    """Waits for an object to be away."""
+    if object_ is None:
+        return ""
+    if object_.meta.deleting:
+        return f"is being deleted, held by {', '.join(object_.meta.finalizers) or 'nothing'}"
+    return "still exists"
+
+
+async def ready(world: World) -> None:
+    """Wait until both clusters serve what the programs have installed.
+
+    Raises:
+        WaitTimeout: a CRD is not Established in time.
+    """
+    for client, names in (
+        (world.provider, (SERVERS.group_resource, TEMPLATES.group_resource)),
+        (world.consumer, (SERVICE_BINDINGS.group_resource, API_BINDINGS.group_resource)),
+    ):
+        for name in names:
+            await wait_for(
+                client,
+                resource.CUSTOMRESOURCEDEFINITIONS,
+                name,
+                until=condition_is_true("Established"),
+                timeout=PATIENCE_SECONDS,
+            )
+
+
+async def offer(world: World, saw: Saw) -> None:
+    """The provider offers PostgresAccess; the credentials stay with the operator."""
+    client, server = world.provider, world.database
+    await database.prepare(server, objects.DATABASE)
+    await client.create(
+        resource.SECRETS,
+        objects.server_secret(OPERATOR_NAMESPACE, server.username, server.password),
+        OPERATOR_NAMESPACE,
+    )
+    await client.create(SERVERS, objects.server(server.host, server.port))
+    await client.create(TEMPLATES, objects.template())
+    await wait_for(
+        client, SERVERS, objects.SERVER, until=condition_is_true("Ready"), timeout=PATIENCE_SECONDS
+    )
+    crd = await client.get(
+        resource.CUSTOMRESOURCEDEFINITIONS, f"postgresaccesses.{objects.ACCESS_GROUP}"
+    )
+    expect(
+        crd.meta.labels.get("kube-bind.io/exported") == "true",
+        "the CRD postgresaccesses is not labelled kube-bind.io/exported=true",
+    )
+    saw(f"PostgresServer {objects.SERVER} is Ready; its password is in {OPERATOR_NAMESPACE}")
+    saw(f"template {objects.TEMPLATE} offers PostgresAccess and claims the generated Secret")
+
+
+async def bind(world: World, saw: Saw) -> None:
+    """A consumer is invited and binds; its kubeconfig cannot read the credentials."""
+    response = await world.invite("shop-team", objects.TEMPLATE)
+    async with Client(parse_kubeconfig(response.kubeconfig)) as invited:
+        await _expect_forbidden(
+            invited.get(resource.SECRETS, f"{objects.SERVER}-admin", OPERATOR_NAMESPACE),
+            "the invited kubeconfig can read the administrator's credentials",
+        )
+        await _expect_forbidden(
+            invited.list(resource.SECRETS), "the invited kubeconfig can list every Secret"
+        )
+    saw("the invited kubeconfig may not read the administrator's credentials: Forbidden")
+    await world.bind(response)
+    bindings = await world.consumer.list(API_BINDINGS)
+    expect(len(bindings.items) == 1, f"{len(bindings.items)} APIServiceBindings instead of 1")
+    world.binding_name = bindings.items[0].meta.name
+    await wait_for(
+        world.consumer,
+        API_BINDINGS,
+        world.binding_name,
+        until=condition_is_true("Ready"),
+        timeout=PATIENCE_SECONDS,
+    )
+    await wait_for(
+        world.consumer,
+        resource.CUSTOMRESOURCEDEFINITIONS,
+        f"postgresaccesses.{objects.ACCESS_GROUP}",
+        until=condition_is_true("Established"),
+        timeout=PATIENCE_SECONDS,
+    )
+    saw(
+        f"APIServiceBinding {world.binding_name} is Ready; the consumer has the CRD PostgresAccess"
+    )
+
+
+async def _expect_forbidden(request: object, otherwise: str) -> None:
+    try:
+        await request  # type: ignore[misc]
+    except Forbidden:
+        return
+    expect([], otherwise)
+
+
+async def create(world: World, saw: Saw) -> None:
+    """The app team writes three manifests."""
+    client = world.consumer
+    await client.create(resource.NAMESPACES, objects.namespace())
+    await client.create(ACCESSES, objects.access(FIRST_PRIVILEGES), objects.NAMESPACE)
+    await client.create(resource.DEPLOYMENTS, objects.deployment(), objects.NAMESPACE)
+    await client.create(SERVICE_BINDINGS, objects.binding(), objects.NAMESPACE)
+    saw("PostgresAccess, Deployment and ServiceBinding are in namespace shop")
+
+
+async def arrive(world: World, saw: Saw) -> None:
+    """Role, Secret and projection arrive."""
+    client = world.consumer
+    await wait_for(
+        client,
+        ACCESSES,
+        objects.ACCESS,
+        objects.NAMESPACE,
+        until=condition_is_true("Ready"),
+        timeout=PATIENCE_SECONDS,
+    )
+    await expect_grants(world, FIRST_PRIVILEGES)
+    plain = await database.is_plain_login(world.database, objects.USERNAME)
+    expect(plain, f"role {objects.USERNAME} is more than a login, or less")
+    saw(f"role {objects.USERNAME} has exactly {', '.join(FIRST_PRIVILEGES)}")
+    secret = await wait_for(
+        client,
+        resource.SECRETS,
+        objects.SECRET,
+        objects.NAMESPACE,
+        until=exists,
+        timeout=PATIENCE_SECONDS,
+    )
+    keys = sorted((secret.to_dict().get("data") or {}) if secret else [])
+    wanted = ["database", "dbname", "host", "password", "port", "provider", "type", "uri"]
+    expect(not set(wanted) - set(keys), f"the Secret has only the entries {', '.join(keys)}")
+    saw(f"Secret {objects.SECRET} has come back: {', '.join(keys)}")
+    await wait_for(
+        client,
+        SERVICE_BINDINGS,
+        objects.APP,
+        objects.NAMESPACE,
+        until=condition_is_true("Ready"),
+        timeout=PATIENCE_SECONDS,
+    )
+    app = await client.get(resource.DEPLOYMENTS, objects.APP, objects.NAMESPACE)
+    expect(projected(app), "the Deployment's pod template does not carry the binding")
+    saw("the Deployment's pod template carries the binding")
+
+
+def projected(deployment: Object) -> bool:
+    """Whether the pod template mounts the login and tells the app where."""
+    pod = deployment.to_dict()["spec"]["template"]["spec"]
+    secrets = {(volume.get("secret") or {}).get("secretName") for volume in pod.get("volumes", [])}
+    env = {item["name"] for item in pod["containers"][0].get("env", [])}
+    return objects.SECRET in secrets and "SERVICE_BINDING_ROOT" in env
+
+
+def allowed(privileges: tuple[str, ...]) -> set[str]:
+    """What the app may do, in its own words."""
+    words = {"SELECT": "read orders", "INSERT": "add an order", "UPDATE": "change an order"}
+    return {words[privilege] for privilege in privileges if privilege in words}
+
+
+async def expect_grants(world: World, privileges: tuple[str, ...]) -> None:
+    """Wait until the database has exactly these grants for the role.
+
+    Raises:
+        StoryError: after :data:`PATIENCE_SECONDS` it still has others.
+    """
+    wanted = {("schema", "public", "USAGE")} | {
+        ("database", objects.DATABASE, name) if name == "CONNECT" else ("table", "orders", name)
+        for name in privileges
+    }
+    found: set[database.Grant] = set()
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            while found != wanted:
+                found = await database.grants_of(
+                    world.database, objects.DATABASE, objects.USERNAME
+                )
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        expect(found == wanted, f"grants are {sorted(found)} instead of {sorted(wanted)}")
+
+
+async def run_app(world: World, saw: Saw, privileges: tuple[str, ...]) -> None:
+    """The app runs from its pod template, logs in and says what it may do."""
+    result = await run_workload(
+        world.consumer, resource.DEPLOYMENTS, objects.NAMESPACE, objects.APP, capture=True
+    )
+    lines = result.output.splitlines()
+    expect(
+        result.exit_code == 0, f"the app ended with {result.exit_code}: {result.output.strip()}"
+    )
+    who = f"current_user {objects.USERNAME} in database {objects.DATABASE}"
+    expect(who in lines, f"the app said {lines[:1]} instead of '{who}'")
+    may = {line.removeprefix("may ") for line in lines if line.startswith("may ")}
+    may = {what for what in may if not what.startswith("not ")}
+    expect(may == allowed(privileges), f"the app may {sorted(may)}")
+    expect("wrong password refused" in lines, "a wrong password was not refused")
+    for line in lines:
+        saw(line)
+
+
+async def change(world: World, saw: Saw) -> None:
+    """The grants change in the consumer's object, and with them the database."""
+    patch: JSON = {"spec": {"grants": objects.access(LATER_PRIVILEGES)["spec"]["grants"]}}
+    await world.consumer.merge_patch(ACCESSES, objects.ACCESS, objects.NAMESPACE, patch)
+    await expect_grants(world, LATER_PRIVILEGES)
+    saw(f"the role now has exactly {', '.join(LATER_PRIVILEGES)}")
+
+
+async def clean_up(world: World, saw: Saw) -> None:
+    """Everything is deleted, and nothing of it stays anywhere."""
+    consumer, provider = world.consumer, world.provider
+    copies = [item.key for item in (await provider.list(ACCESSES)).items]
+    expect(len(copies) == 1, f"{len(copies)} copies in the provider cluster instead of 1")
+    copy_namespace, copy_name = copies[0]
+    await _delete(consumer, SERVICE_BINDINGS, objects.APP, objects.NAMESPACE)
+    app = await consumer.get(resource.DEPLOYMENTS, objects.APP, objects.NAMESPACE)
+    expect(not projected(app), "the projection is still in the Deployment")
+    await _delete(consumer, ACCESSES, objects.ACCESS, objects.NAMESPACE)
+    await _gone(provider, ACCESSES, copy_name, copy_namespace)
+    exists_still = await database.role_exists(world.database, objects.USERNAME)
+    expect(not exists_still, f"role {objects.USERNAME} still exists")
+    await _gone(consumer, resource.SECRETS, objects.SECRET, objects.NAMESPACE)
+    await _gone(provider, resource.SECRETS, objects.SECRET, copy_namespace)
+    await _delete(consumer, resource.DEPLOYMENTS, objects.APP, objects.NAMESPACE)
+    saw("the role, both Secrets, the projection and the provider's copy are gone")
+    await _delete(consumer, API_BINDINGS, world.binding_name)
+    await _gone(
+        consumer, resource.CUSTOMRESOURCEDEFINITIONS, f"postgresaccesses.{objects.ACCESS_GROUP}"
+    )
+    saw("the APIServiceBinding and the consumer's CRD are gone")
+
+
+async def _delete(client: Client, kind: Resource, name: str, namespace: str = "") -> None:
+    try:
+        await client.delete(kind, name, namespace)
+    except NotFound:
+        return
+    await _gone(client, kind, name, namespace)
+
+
+async def _gone(client: Client, kind: Resource, name: str, namespace: str = "") -> None:
+    await wait_for(client, kind, name, namespace, until=gone, timeout=PATIENCE_SECONDS)
