@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeVar
 
 from tests.support.realplane import RealPlane
 
+from fairlead.sandbox import Sandbox
+
 
 T = TypeVar("T")
 
@@ -21,6 +23,9 @@ class ControlPlane(Protocol):
 
     @property
     def is_real(self) -> bool: ...
+
+    @property
+    def secure(self) -> bool: ...
 
     def kubeconfig(self, namespace: str = "default") -> bytes: ...
 
@@ -58,6 +63,7 @@ class RealControlPlane:
 
     name = "real"
     is_real = True
+    secure = True
 
     def __init__(self, plane: RealPlane) -> None:
         self.plane = plane
@@ -75,13 +81,13 @@ class SandboxControlPlane:
     name = "sandbox"
     is_real = False
 
-    def __init__(self, sandbox: Any, thread: LoopThread) -> None:
+    def __init__(self, sandbox: Sandbox, thread: LoopThread, *, secure: bool = True) -> None:
         self.sandbox = sandbox
+        self.secure = secure
         self._thread = thread
 
     def kubeconfig(self, namespace: str = "default") -> bytes:
-        content: bytes = self.sandbox.kubeconfig(namespace)
-        return content
+        return self.sandbox.kubeconfig(namespace)
 
     async def compact(self) -> None:
         await self._thread.call(self.sandbox.faults.compact)
