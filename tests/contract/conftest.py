@@ -1,0 +1,58 @@
+"""What every contract test stands on: a client, a namespace of its own, and a CRD."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Iterator
+
+import pytest
+from tests.contract.support import WIDGETS, eventually, widget_crd
+from tests.support.planes import ControlPlane, LoopThread, SandboxControlPlane
+
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SERVICEACCOUNTS
+from fairlead.client import AlreadyExists, Client, NotFound, parse_kubeconfig
+from fairlead.sandbox import Sandbox
+
+
+@pytest.fixture(scope="session")
+def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
+    """The embedded control plane without TLS and RBAC, which have tests of their own."""
+    sandbox = Sandbox(name="contract", tls=False, rbac=False)
+    plane_thread.run(sandbox.start())
+    yield SandboxControlPlane(sandbox, plane_thread)
+    plane_thread.run(sandbox.stop())
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as made:
+        yield made
+
+
+@pytest.fixture
+async def namespace(client: Client) -> AsyncIterator[str]:
+    """A fresh namespace, deleted without waiting for it."""
+    name = f"contract-{uuid.uuid4().hex[:8]}"
+    await client.create(NAMESPACES, {"metadata": {"name": name}})
+    # The account is the last thing that a control plane makes in a new namespace by itself.
+    await eventually(lambda: _exists(client.get(SERVICEACCOUNTS, "default", name)))
+    yield name
+    await client.delete(NAMESPACES, name)
+
+
+@pytest.fixture
+async def widgets(client: Client) -> None:
+    """The CRD ``widgets``, established and served."""
+    try:
+        await client.create(CUSTOMRESOURCEDEFINITIONS, widget_crd())
+    except AlreadyExists:
+        return
+    await eventually(lambda: _exists(client.list(WIDGETS, "default")))
+
+
+async def _exists(request: Awaitable[object]) -> bool:
+    try:
+        await request
+    except NotFound:
+        return False
+    return True

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from tests.contract.support import GROUP, WIDGETS, crd, eventually, gone, widget
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.client import Client, Invalid, MethodNotAllowed, NotFound
+
+
+def _fresh() -> Resource:
+    word = f"x{uuid.uuid4().hex[:8]}"
+    return Resource(GROUP, "v1", f"{word}s", word.capitalize())
+
+
+async def _define(client: Client, resource: Resource) -> None:
+    await client.create(CUSTOMRESOURCEDEFINITIONS, crd(resource.plural, resource.kind))
+
+    async def served() -> bool:
+        try:
+            await client.list(resource, "default")
+        except NotFound:
+            return False
+        return True
+
+    await eventually(served)
+
+
+def _object(resource: Resource, name: str, **metadata: object) -> JSON:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name, **metadata},
+    }
+
+
+async def _conditions(client: Client, name: str) -> dict[str, JSON]:
+    body = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    return {one["type"]: one for one in body["status"].get("conditions") or []}
+
+
+async def test_a_crd_is_established(client: Client, widgets: None) -> None:
+    name = f"widgets.{GROUP}"
+    conditions = await _conditions(client, name)
+    accepted, established = conditions["NamesAccepted"], conditions["Established"]
+    assert (accepted["status"], accepted["reason"]) == ("True", "NoConflicts")
+    assert (established["status"], established["reason"]) == ("True", "InitialNamesAccepted")
+    body = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    assert body["status"]["storedVersions"] == ["v1"]
+    assert body["status"]["acceptedNames"]["listKind"] == "WidgetList"
+    assert body["spec"]["conversion"] == {"strategy": "None"}
+
+
+async def test_a_taken_kind_is_not_accepted(client: Client, widgets: None) -> None:
+    resource = _fresh()
+    body = crd(resource.plural, "Widget")
+    body["spec"]["names"] |= {"listKind": "OtherList", "singular": "other"}
+    name = f"{resource.plural}.{GROUP}"
+    await client.create(CUSTOMRESOURCEDEFINITIONS, body)
+
+    async def refused() -> bool:
+        found = (await _conditions(client, name)).get("NamesAccepted", {})
+        return found.get("reason") == "KindConflict"
+
+    await eventually(refused)
+    conditions = await _conditions(client, name)
+    assert conditions["NamesAccepted"]["message"] == '"Widget" is already in use'
+    assert conditions["Established"]["reason"] == "NotAccepted"
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+    await gone(client, name, "", CUSTOMRESOURCEDEFINITIONS)
+
+
+async def test_objects_are_pruned_and_defaulted(
+    client: Client, namespace: str, widgets: None
+) -> None:
+    made = await client.create(WIDGETS, widget("a", junk=1) | {"other": 1}, namespace)
+    assert made.to_dict()["spec"] == {"size": 1, "color": "red"}
+    assert "other" not in made.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {"size": 0},
+            "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1",
+            id="minimum",
+        ),
+        pytest.param(
+            {"size": "big"},
+            'spec.size: Invalid value: "string": spec.size in body must be of type integer: '
+            '"string"',
+            id="type",
+        ),
+        pytest.param(
+            {"color": "pink"},
+            'spec.color: Unsupported value: "pink": supported values: "red", "blue"',
+            id="enumeration",
+        ),
+    ],
+)
+async def test_objects_are_checked(
+    client: Client, namespace: str, widgets: None, spec: JSON, message: str
+) -> None:
+    with pytest.raises(Invalid) as found:
+        await client.create(WIDGETS, widget("a", **spec), namespace)
+    assert found.value.message == f'Widget.{GROUP} "a" is invalid: {message}'
+
+
+async def test_instances_go_before_their_crd(client: Client, namespace: str) -> None:
+    resource = _fresh()
+    name = f"{resource.plural}.{GROUP}"
+    await _define(client, resource)
+    held = _object(resource, "held", finalizers=["example.org/hold"])
+    await client.create(resource, held, namespace)
+    await client.create(resource, _object(resource, "free"), namespace)
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+    await gone(client, "free", namespace, resource)
+
+    async def deleting() -> bool:
+        found = (await _conditions(client, name)).get("Terminating", {})
+        return found.get("reason") == "InstanceDeletionInProgress"
+
+    await eventually(deleting)
+    with pytest.raises(MethodNotAllowed, match="create not allowed while custom resource defini"):
+        await client.create(resource, _object(resource, "new"), namespace)
+    assert (await client.get(resource, "held", namespace)).meta.deleting
+    patch: JSON = {"metadata": {"finalizers": None}}
+    await client.merge_patch(resource, "held", namespace, patch)
+    await gone(client, name, "", CUSTOMRESOURCEDEFINITIONS)
+    with pytest.raises(NotFound):
+        await client.list(resource, namespace)
+
+
+async def test_a_new_default_shows_on_stored_objects(client: Client, namespace: str) -> None:
+    resource = _fresh()
+    name = f"{resource.plural}.{GROUP}"
+    await _define(client, resource)
+    made = await client.create(resource, _object(resource, "a") | {"spec": {}}, namespace)
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/color/default"
+    change: list[JSON] = [{"op": "replace", "path": path, "value": "blue"}]
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/shape"
+    value = {"type": "string", "default": "round"}
+    change.append({"op": "add", "path": path, "value": value})
+    await client.json_patch(CUSTOMRESOURCEDEFINITIONS, name, "", change)
+
+    async def shown() -> bool:
+        found = await client.get(resource, "a", namespace)
+        assert found.meta.resource_version == made.meta.resource_version
+        return bool(found.to_dict()["spec"] == {"color": "red", "shape": "round"})
+
+    await eventually(shown)
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.contract.support import GROUP, WIDGETS
+
+from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS
+from fairlead.client import Client, NotServed
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "expected"),
+    [
+        pytest.param("v1", "ConfigMap", CONFIGMAPS, id="core"),
+        pytest.param("apps/v1", "Deployment", DEPLOYMENTS, id="named-group"),
+        pytest.param(f"{GROUP}/v1", "Widget", WIDGETS, id="custom"),
+    ],
+)
+async def test_kinds_are_found(
+    client: Client, widgets: None, api_version: str, kind: str, expected: object
+) -> None:
+    assert await client.discovery.resource_for(api_version, kind) == expected
+
+
+async def test_an_unknown_kind_is_not_served(client: Client) -> None:
+    with pytest.raises(NotServed):
+        await client.discovery.resource_for("v1", "Nonsense")
+
+
+async def test_the_storage_version_leads_a_group(client: Client, widgets: None) -> None:
+    group = msgspec.json.decode(await client.request("GET", f"/apis/{GROUP}"))
+    assert group["kind"] == "APIGroup"
+    assert [version["version"] for version in group["versions"]] == ["v1", "v1beta1"]
+    assert group["preferredVersion"]["groupVersion"] == f"{GROUP}/v1"
+
+
+async def test_subresources_stand_beside_their_resource(client: Client, widgets: None) -> None:
+    found = msgspec.json.decode(await client.request("GET", f"/apis/{GROUP}/v1"))
+    by_name = {entry["name"]: entry for entry in found["resources"]}
+    assert by_name["widgets"]["singularName"] == "widget"
+    assert set(by_name["widgets"]["verbs"]) >= {"get", "list", "watch", "create", "patch"}
+    assert sorted(by_name["widgets/status"]["verbs"]) == ["get", "patch", "update"]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+async def test_health_is_ok(client: Client, path: str) -> None:
+    assert await client.request("GET", path, accept="*/*") == b"ok"
+
+
+async def test_the_version_is_told(client: Client) -> None:
+    assert (await client.discovery.server_version()).startswith("v")

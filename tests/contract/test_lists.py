@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.contract.support import WIDGETS, configmap, widget
+from tests.support.planes import ControlPlane
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CONFIGMAPS, SECRETS
+from fairlead.client import ApiError, BadRequest, Client, Gone
+
+
+async def _page(client: Client, namespace: str, **params: str) -> JSON:
+    body = await client.request("GET", CONFIGMAPS.path(namespace), params=params)
+    return msgspec.json.decode(body, type=JSON)
+
+
+def _names(page: JSON) -> list[str]:
+    return [item["metadata"]["name"] for item in page["items"]]
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        pytest.param("app=web", ["a", "b"], id="equal"),
+        pytest.param("app!=web", ["c", "d"], id="not-equal"),
+        pytest.param("tier", ["a"], id="exists"),
+        pytest.param("app,!tier", ["b", "c"], id="not-exists"),
+        pytest.param("app in (web,db)", ["a", "b", "c"], id="in"),
+        pytest.param("app notin (web)", ["c", "d"], id="notin"),
+        pytest.param("app=web,tier=front", ["a"], id="and"),
+    ],
+)
+async def test_labels_select(
+    client: Client, namespace: str, selector: str, expected: list[str]
+) -> None:
+    labels: dict[str, JSON] = {
+        "a": {"app": "web", "tier": "front"},
+        "b": {"app": "web"},
+        "c": {"app": "db"},
+        "d": {"own": "yes"},
+    }
+    for name, value in labels.items():
+        await client.create(SECRETS, {"metadata": {"name": name, "labels": value}}, namespace)
+    fields = "type=Opaque"
+    found = await client.list(SECRETS, namespace, labels=selector, fields=fields)
+    assert [item.meta.name for item in found.items] == expected
+
+
+async def test_fields_select(client: Client, namespace: str, widgets: None) -> None:
+    for name in ("a", "b"):
+        await client.create(WIDGETS, widget(name), namespace)
+    found = await client.list(WIDGETS, namespace, fields="metadata.name=b")
+    assert [item.meta.name for item in found.items] == ["b"]
+    found = await client.list(WIDGETS, "", fields=f"metadata.namespace={namespace}")
+    assert [item.meta.name for item in found.items] == ["a", "b"]
+    with pytest.raises(BadRequest, match=r"field label not supported: spec\.size"):
+        await client.list(WIDGETS, namespace, fields="spec.size=1")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        pytest.param(
+            {"labelSelector": "a b c"},
+            "unable to parse requirement: found 'b', expected: '=', '!=', '==', 'in', notin'",
+            id="label-selector",
+        ),
+        pytest.param({"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax', id="limit"),
+    ],
+)
+async def test_wrong_queries_are_refused(
+    client: Client, namespace: str, params: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BadRequest) as found:
+        await _page(client, namespace, **params)
+    assert found.value.message == message
+
+
+async def test_a_version_that_has_not_happened_yet_times_out(
+    client: Client, namespace: str
+) -> None:
+    with pytest.raises(ApiError, match="Too large resource version") as found:
+        await _page(client, namespace, resourceVersion="99999999999")
+    assert found.value.code == 504
+
+
+async def test_pages_show_one_moment(client: Client, namespace: str) -> None:
+    for name in ("a", "b", "c", "d"):
+        await client.create(CONFIGMAPS, configmap(name, labels={"own": "yes"}), namespace)
+    first = await _page(client, namespace, limit="2", labelSelector="own=yes")
+    await client.create(CONFIGMAPS, configmap("e", labels={"own": "yes"}), namespace)
+    await client.delete(CONFIGMAPS, "d", namespace)
+    token = first["metadata"]["continue"]
+    params = {"continue": token, "limit": "5", "labelSelector": "own=yes"}
+    rest = await _page(client, namespace, **params)
+    assert (_names(first), _names(rest)) == (["a", "b"], ["c", "d"])
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    assert not rest["metadata"].get("continue")
+
+
+async def test_a_page_tells_how_much_is_left(client: Client, namespace: str) -> None:
+    for name in ("a", "b", "c"):
+        await client.create(SECRETS, {"metadata": {"name": name}}, namespace)
+    everything = await client.list(SECRETS, namespace)
+    body = await client.request("GET", SECRETS.path(namespace), params={"limit": "1"})
+    metadata = msgspec.json.decode(body)["metadata"]
+    assert metadata["remainingItemCount"] == len(everything.items) - 1
+
+
+async def test_an_old_page_has_expired_after_compaction(
+    client: Client, namespace: str, control_plane: ControlPlane
+) -> None:
+    for name in ("a", "b"):
+        await client.create(CONFIGMAPS, configmap(name), namespace)
+    first = await _page(client, namespace, limit="1")
+    await client.create(CONFIGMAPS, configmap("c"), namespace)
+    await control_plane.compact()
+    params = {"continue": first["metadata"]["continue"], "limit": "1"}
+    with pytest.raises(Gone, match="The provided continue parameter is too old") as found:
+        await _page(client, namespace, **params)
+    assert found.value.reason == "Expired"
+
+
+async def test_an_exact_version_is_shown_as_it_was(client: Client, namespace: str) -> None:
+    made = await client.create(CONFIGMAPS, configmap("a"), namespace)
+    await client.delete(CONFIGMAPS, "a", namespace)
+    await client.create(CONFIGMAPS, configmap("b"), namespace)
+    version = made.meta.resource_version
+    page = await _page(
+        client, namespace, resourceVersion=version, resourceVersionMatch="Exact", limit="500"
+    )
+    assert "a" in _names(page)
+    assert "b" not in _names(page)
+    assert page["metadata"]["resourceVersion"] == version
