@@ -43,7 +43,7 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
-from fairlead.client import Client, Forbidden, parse_kubeconfig
+from fairlead.client import Client, Forbidden, Invalid, parse_kubeconfig
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invite import invite
 from fairlead.provider.manifests import export_roles
@@ -339,6 +339,37 @@ async def test_namespaced_isolation_keeps_objects_in_the_cluster_namespace(
         await team.client.create(WIDGETS, widget(), team.namespace)
         with pytest.raises(Forbidden):
             await team.client.list(WIDGETS)
+
+
+async def test_a_request_cannot_be_widened_once_it_was_granted(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    async with running(admin):
+        team = await consumer(stack, admin)
+        await team.bind()
+        await _granted(team)
+        claims = [{"resource": "serviceaccounts", "selector": {"labelSelector": {}}}]
+        try:
+            await team.client.merge_patch(
+                APISERVICEEXPORTREQUESTS,
+                "widgets",
+                team.namespace,
+                {"spec": {"permissionClaims": claims}},
+            )
+        except Invalid as error:
+            assert "permissionClaims is immutable" in str(error)  # noqa: PT017
+        else:
+            # A server without CEL takes it; the provider does not.
+            body = await when(
+                team.client,
+                APISERVICEEXPORTREQUESTS,
+                "widgets",
+                team.namespace,
+                until=lambda body: condition(body, "Ready").get("status") == "False",
+            )
+            assert condition(body, "Ready")["reason"] == "ImmutableFieldChanged"
+        export = await team.client.get(APISERVICEEXPORTS, "widgets", team.namespace)
+        assert "serviceaccounts" not in str(export.to_dict()["spec"])
 
 
 async def test_a_request_waits_for_its_crd_and_says_so(

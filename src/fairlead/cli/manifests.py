@@ -34,7 +34,20 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     metavar="PLURAL.GROUP",
     help="provider only: a resource that may be offered; adds the rights on it.",
 )
-def command(program: str, namespace: str | None, image: str, exports: tuple[str, ...]) -> None:
+@click.option(
+    "--claim",
+    "claims",
+    multiple=True,
+    metavar="PLURAL",
+    help="provider only: a core resource that may be claimed beside exports; default: secrets.",
+)
+def command(
+    program: str,
+    namespace: str | None,
+    image: str,
+    exports: tuple[str, ...],
+    claims: tuple[str, ...],
+) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
     \b
@@ -45,10 +58,11 @@ def command(program: str, namespace: str | None, image: str, exports: tuple[str,
     arguments: dict[str, object] = {"image": image}
     if namespace:
         arguments["namespace"] = namespace
-    if exports:
-        if program != "provider":
-            raise click.UsageError("--export belongs to the provider alone")
-        arguments["exports"] = exports
+    for option, values in (("exports", exports), ("claims", claims)):
+        if values:
+            if program != "provider":
+                raise click.UsageError(f"--{option[:-1]} belongs to the provider alone")
+            arguments[option] = values
     try:
         documents = _PROGRAMS[program](**arguments)
     except ValueError as error:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fairlead.api.kubebind import (
     BINDER_NAME,
+    CLAIMABLE,
     GROUP,
     LABEL_AGGREGATE_TO_PARENT,
     LABEL_AGGREGATE_TO_PROVIDER,
@@ -51,7 +52,7 @@ def manifests(
         replicas: of the Deployment; one of them works at a time.
 
     Raises:
-        ValueError: an export has no group.
+        ValueError: an export has no group, or a claim is for what cannot be claimed.
     """
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(namespace)},
@@ -72,8 +73,10 @@ def manifests(
 def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAIMS) -> list[JSON]:
     """The labelled ClusterRoles that let the provider hand out rights on exported kinds.
 
+    One for each export and claim, so that applying those of another export takes nothing away.
+
     Raises:
-        ValueError: an export has no group.
+        ValueError: an export has no group, or a claim is for what cannot be claimed.
     """
     roles = []
     for export in exports:
@@ -81,8 +84,12 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
         if not (plural and dot and group):
             raise ValueError(f"export {export!r} has to be PLURAL.GROUP, such as widgets.x.org")
         roles.append(_part(f"{NAME}-export-{export}", [rule(group, [plural], VERBS)]))
-    if exports and claims:
-        roles.append(_part(f"{NAME}-claims", [rule("", sorted(claims), VERBS)]))
+    if exports:
+        for claim in claims:
+            if claim not in CLAIMABLE:
+                allowed = ", ".join(sorted(CLAIMABLE))
+                raise ValueError(f"claim {claim!r} is not possible: only {allowed} can be claimed")
+            roles.append(_part(f"{NAME}-claim-{claim}", [rule("", [claim], VERBS)]))
     return roles
 
 

@@ -38,7 +38,7 @@ def test_every_export_is_a_cluster_role_of_its_own_that_the_provider_gets() -> N
     assert set(found) == {
         "ClusterRole/fairlead-provider-export-widgets.example.org",
         "ClusterRole/fairlead-provider-export-postgresaccesses.access.k8s.delta10.nl",
-        "ClusterRole/fairlead-provider-claims",
+        "ClusterRole/fairlead-provider-claim-secrets",
     }
     for body in found.values():
         label = "rbac.kube-bind.io/aggregate-to-provider"
@@ -52,6 +52,11 @@ def test_every_export_is_a_cluster_role_of_its_own_that_the_provider_gets() -> N
 def test_an_export_needs_plural_and_group(export: str) -> None:
     with pytest.raises(ValueError, match=r"has to be PLURAL\.GROUP"):
         export_roles([export])
+
+
+def test_only_what_can_be_claimed_is_granted() -> None:
+    with pytest.raises(ValueError, match="only configmaps, secrets, serviceaccounts can be"):
+        export_roles(EXPORTS, claims=["pods"])
 
 
 def test_namespace_and_names_fit_together() -> None:

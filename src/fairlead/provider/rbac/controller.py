@@ -203,6 +203,7 @@ def _condition(refusal: Forbidden | Invalid | None) -> Condition:
         PERMISSIONS_GRANTED,
         "Forbidden" if isinstance(refusal, Forbidden) else "Invalid",
         "the provider cannot hand out what this export needs; apply the output of "
-        "`fairlead manifests provider --export RESOURCE.GROUP` for each exported resource. "
+        "`fairlead manifests provider --export RESOURCE.GROUP --claim RESOURCE` for all exported "
+        "and claimed resources. "
         f"The API server says: {str(refusal)[:_MESSAGE_LIMIT]}",
     )
