@@ -38,7 +38,7 @@ class OwnerReference(msgspec.Struct, rename="camel", omit_defaults=True, frozen=
     block_owner_deletion: bool | None = None
 
 
-class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True):
+class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
     """``metav1.ObjectMeta`` without managedFields; times are RFC 3339 strings, "" when unset."""
 
     name: str = ""
@@ -74,7 +74,7 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True):
         return any(owner.uid == uid for owner in self.owner_references)
 
 
-class Object(msgspec.Struct, frozen=True):
+class Object(msgspec.Struct, frozen=True, gc=False):
     """One object as a server sent it: typed metadata and the JSON bytes of the whole."""
 
     api_version: str

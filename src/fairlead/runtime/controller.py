@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from typing import NamedTuple
 
@@ -59,6 +60,9 @@ class Controller:
         self._workers = workers
         self._timeout = timeout
         self._sources: list[_Source] = []
+        # A request's log lines share an identifier; a counter costs less than a UUID each.
+        self._series = uuid.uuid4().hex[:12]
+        self._numbers = itertools.count(1)
 
     def watch(
         self,
@@ -120,6 +124,7 @@ class Controller:
             self.queue.add(request, band)
 
     async def _work(self) -> None:
+        structlog.contextvars.bind_contextvars(controller=self.name)
         while True:
             try:
                 request = await self.queue.get()
@@ -137,17 +142,18 @@ class Controller:
                 self.queue.done(request)
 
     async def _process(self, request: Request) -> None:
-        begun = asyncio.get_running_loop().time()
-        with structlog.contextvars.bound_contextvars(
-            controller=self.name,
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        # Every worker is a task with a context of its own: the next request overwrites this one.
+        structlog.contextvars.bind_contextvars(
             cluster=request.cluster,
             namespace=request.namespace,
             name=request.name,
-            reconcileID=str(uuid.uuid4()),
-        ):
-            outcome = await self._call(request)
+            reconcileID=f"{self._series}-{next(self._numbers)}",
+        )
+        outcome = await self._call(request)
         self.stats.results[outcome] += 1
-        self.stats.seconds.observe(asyncio.get_running_loop().time() - begun)
+        self.stats.seconds.observe(loop.time() - begun)
 
     async def _call(self, request: Request) -> str:
         """Reconcile once; the value of the ``result`` label of the metrics."""

@@ -49,15 +49,24 @@ class SharedInformer:
     async def replace(self, objects: list[Object]) -> None:
         """Make the store hold exactly these objects, telling only what differs."""
         initial = not self.synced.is_set()
-        for gone in differences(self.store, objects):
-            self.remove(gone)
+        if len(self.store):
+            objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
-            old = self.store.get(object_.meta.namespace, object_.meta.name)
-            if old is None or not _same(old, object_):
-                self.put(object_, initial=initial)
+            self.put(object_, initial=initial)
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
         self.synced.set()
+
+    def _news(self, objects: list[Object]) -> list[Object]:
+        """Those objects that are new or changed; the ones that are gone are removed."""
+        for gone in differences(self.store, objects):
+            self.remove(gone)
+        known = self.store.get
+        return [
+            object_
+            for object_ in objects
+            if not _same(known(object_.meta.namespace, object_.meta.name), object_)
+        ]
 
     def clear(self) -> None:
         """Forget every object and tell that it is gone."""
@@ -69,6 +78,8 @@ class SharedInformer:
         if self._transform is not None:
             object_ = self._transform(object_)
         old = self.store.put(object_)
+        if not self._handlers:
+            return
         if old is None:
             self._tell(Delta("ADDED", None, object_, initial))
         elif old.meta.uid == object_.meta.uid:
@@ -89,7 +100,11 @@ class SharedInformer:
     def subscribe(self, handler: Handler) -> None:
         """Tell the handler what is there, then what changes."""
         for object_ in self.store.list():
-            _call(handler, Delta("ADDED", None, object_, initial=True))
+            delta = Delta("ADDED", None, object_, initial=True)
+            try:
+                handler(delta)
+            except Exception:  # noqa: BLE001
+                _complain(delta)
         self._handlers = (*self._handlers, handler)
 
     def unsubscribe(self, handler: Handler) -> None:
@@ -110,19 +125,23 @@ class SharedInformer:
 
     def _tell(self, delta: Delta) -> None:
         for handler in self._handlers:
-            _call(handler, delta)
+            try:
+                handler(delta)
+            except Exception:  # noqa: BLE001
+                _complain(delta)
 
 
-def _same(old: Object, new: Object) -> bool:
-    return old.meta.uid == new.meta.uid and old.meta.resource_version == new.meta.resource_version
+def _same(old: Object | None, new: Object) -> bool:
+    return (
+        old is not None
+        and old.meta.uid == new.meta.uid
+        and old.meta.resource_version == new.meta.resource_version
+    )
 
 
-def _call(handler: Handler, delta: Delta) -> None:
-    try:
-        handler(delta)
-    except Exception:  # noqa: BLE001
-        # One handler that stumbles over an object must not keep it from the others.
-        _log.exception("handler failed", kind=delta.object.kind, object=str(delta.object.key))
+def _complain(delta: Delta) -> None:
+    # One handler that stumbles over an object must not keep it from the others.
+    _log.exception("handler failed", kind=delta.object.kind, object=str(delta.object.key))
 
 
 class InformerClosed(RuntimeError):  # noqa: N818

@@ -100,13 +100,14 @@ class Store:
         names = self._namespaces.get(meta.namespace)
         if names is None:
             names = self._namespaces[meta.namespace] = {}
-        old = names.get(meta.name)
-        names[meta.name] = object_
-        self._bytes += len(object_.raw)
+        name = meta.name
+        old = names.get(name)
+        names[name] = object_
         if old is None:
             self._count += 1
+            self._bytes += len(object_.raw)
         else:
-            self._bytes -= len(old.raw)
+            self._bytes += len(object_.raw) - len(old.raw)
         if self._indexes:
             for index in self._indexes.values():
                 index.put(meta.key, object_)
