@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable
 
 import pytest
 from tests.contract.support import WIDGETS, eventually, widget_crd
-from tests.support.planes import ControlPlane, LoopThread, SandboxControlPlane
+from tests.support.planes import ControlPlane
 
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SERVICEACCOUNTS
 from fairlead.client import AlreadyExists, Client, NotFound, parse_kubeconfig
-from fairlead.sandbox import Sandbox
-
-
-@pytest.fixture(scope="session")
-def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
-    """The embedded control plane without TLS and RBAC, which have tests of their own."""
-    sandbox = Sandbox(name="contract", tls=False, rbac=False)
-    plane_thread.run(sandbox.start())
-    yield SandboxControlPlane(sandbox, plane_thread)
-    plane_thread.run(sandbox.stop())
 
 
 @pytest.fixture
