@@ -10,7 +10,7 @@ import structlog
 from fairlead.runtime.backoff import Backoff
 
 
-_log = structlog.get_logger(logger="fairlead.konnector.supervisor")
+_log = structlog.get_logger(logger_name="fairlead.konnector.supervisor")
 
 
 class Runnable(Protocol):

@@ -112,7 +112,7 @@ def established(crd: Object) -> bool:
     """Whether the API server serves the CRD's objects."""
     return any(
         condition.get("type") == "Established" and condition.get("status") == "True"
-        for condition in crd.to_dict().get("status", {}).get("conditions", [])
+        for condition in (crd.to_dict().get("status") or {}).get("conditions") or []
     )
 
 

@@ -59,7 +59,6 @@ class ClaimSpec(msgspec.Struct, frozen=True):
 
     claim: PermissionClaim
     resources: list[ExportResource]
-    informer_scope: Scope
     isolation: Isolation
     unbinding: bool = False
 
@@ -149,7 +148,6 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
         claim.name: ClaimSpec(
             claim=claim,
             resources=export.spec.resources,
-            informer_scope=export.spec.informer_scope,
             isolation=export.spec.isolation,
             unbinding=leaving and gone,
         )
@@ -198,7 +196,7 @@ def _schema_statuses(
     return result
 
 
-class _CRDStatus(msgspec.Struct, rename="camel"):
+class _CRDStatus(msgspec.Struct, rename="camel", frozen=True):
     accepted_names: SchemaNames | None = None
     stored_versions: list[str] = []
     conditions: list[CRDCondition] = []

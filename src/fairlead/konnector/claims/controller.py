@@ -175,8 +175,7 @@ class ClaimRun:
         return self._selection.namespaces() | assigned.keys()
 
     def _provider_namespaces(self) -> frozenset[str]:
-        if self._wanted.informer_scope == "Cluster":
-            return EVERYWHERE
+        """Never the whole cluster: claims give rights in the consumer's namespaces alone."""
         return frozenset(self._provider.service_namespaces.assigned().values())
 
     async def _look_after(self) -> None:
@@ -196,9 +195,11 @@ class ClaimRun:
         return f"{message}. {advice}" if "forbidden" in message.lower() else message
 
     def _consumer_changed(self, delta: Delta) -> None:
+        self._executor.ahead["consumer"].seen(delta.object.key)
         self._controller.enqueue(Request("", *delta.object.key))
 
     def _provider_changed(self, delta: Delta) -> None:
+        self._executor.ahead["provider"].seen(delta.object.key)
         namespace = self._provider.service_namespaces.consumer(delta.object.meta.namespace)
         if namespace:
             self._controller.enqueue(Request("", namespace, delta.object.meta.name))
@@ -214,6 +215,7 @@ class ClaimRun:
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
         self._consumers.mark()
         self._providers.mark()
+        self._executor.ahead["provider"].clear()
         self._enqueue_all(consumer)
 
     def _referrer_changed(self, targets: Targets) -> None:
@@ -237,6 +239,9 @@ class ClaimRun:
         try:
             await self._walk(key, sides)
         except Conflict:
+            self._executor.ahead["consumer"].forget(key)
+            if sides.target is not None:
+                self._executor.ahead["provider"].forget(sides.target)
             raise
         except ApiError as error:
             self._tell(sides.consumer, "ClaimFailed", self._advised(error.message))
@@ -252,8 +257,11 @@ class ClaimRun:
             return None
         if target is not None and not self._providers.ready(target.namespace):
             return None
-        consumer = self._consumers.get(key)
-        provider = self._providers.get(target) if target else None
+        ahead = self._executor.ahead
+        consumer = ahead["consumer"].newest(key, self._consumers.get(key))
+        provider = None
+        if target is not None:
+            provider = ahead["provider"].newest(target, self._providers.get(target))
         return Sides(
             key=key,
             consumer=consumer,

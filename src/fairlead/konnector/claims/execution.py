@@ -11,6 +11,7 @@ from fairlead.api.kubebind import LABEL_OWNER
 from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client import AlreadyExists, Client, Conflict, Forbidden, NotFound
+from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.claims.copies import payload
 from fairlead.konnector.claims.reconcile import copy_content
 from fairlead.konnector.claims.steps import (
@@ -32,6 +33,7 @@ class Executor:
     """One write or question per step; what came of it goes into the sides.
 
     ``forbidden`` is told what the consumer's server refused, "" when it allowed something.
+    ``ahead`` holds, for each side, what was written and is not in the cache yet.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Executor:
         self._namespaces = namespaces
         self._export = export
         self._forbidden = forbidden
+        self.ahead: dict[Side, Ahead] = {"consumer": Ahead(), "provider": Ahead()}
         self._written = Convergence()
 
     def compare(self, sides: Sides) -> Sides:
@@ -111,6 +114,7 @@ class Executor:
             )
         except NotFound:
             return None
+        self.ahead[step.side].wrote(written)
         return _with(sides, step.side, written)
 
     async def _create(self, step: Create, sides: Sides) -> Sides | None:
@@ -120,6 +124,7 @@ class Executor:
         except AlreadyExists:
             return await self._confirm(step.side, sides)
         self._written.applied(sides.key, payload(step.body), payload(written.to_dict()))
+        self.ahead[step.side].wrote(written, created=True)
         return _with(sides, step.side, written)
 
     async def _replace(self, step: Replace, sides: Sides) -> Sides | None:
@@ -128,6 +133,7 @@ class Executor:
         except NotFound:
             return None
         self._written.applied(sides.key, payload(step.body), payload(written.to_dict()))
+        self.ahead[step.side].wrote(written)
         return _with(sides, step.side, written)
 
     async def _delete(self, step: Delete) -> Sides | None:
@@ -146,6 +152,7 @@ class Executor:
         try:
             found = await self._clients[side].get(self._resource, key.name, key.namespace)
         except NotFound:
+            self.ahead[side].forget(key)
             gone: frozenset[Side] = sides.confirmed_gone | {side}
             return msgspec.structs.replace(_with(sides, side, None), confirmed_gone=gone)
         return _with(sides, side, found)

@@ -18,7 +18,7 @@ from fairlead.konnector.secrets import content
 from fairlead.runtime import Controller, Delta, Request, Result
 
 
-_log = structlog.get_logger(logger="fairlead.konnector.connections")
+_log = structlog.get_logger(logger_name="fairlead.konnector.connections")
 _ALL = Request("", "", "all")
 _LOOK_AGAIN = 30.0
 """Seconds until a connection that ended by itself is noticed and made again."""

@@ -18,7 +18,7 @@ from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleC
 from fairlead.runtime import Cluster, Engagement, Manager
 
 
-_log = structlog.get_logger(logger="fairlead.konnector.connections")
+_log = structlog.get_logger(logger_name="fairlead.konnector.connections")
 
 
 class ProviderConnection:

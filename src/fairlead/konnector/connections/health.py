@@ -20,7 +20,7 @@ from fairlead.konnector.consumer import Provider
 
 REFUSED = "ClaimRefused"
 TIMEOUT = "InformerSyncTimeout"
-_log = structlog.get_logger(logger="fairlead.konnector.health")
+_log = structlog.get_logger(logger_name="fairlead.konnector.health")
 
 
 class HealthReporter:

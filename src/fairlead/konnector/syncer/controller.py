@@ -143,6 +143,7 @@ class _Run:
         return f"{message}. {remedy(self._binding)}" if "forbidden" in message.lower() else message
 
     def _copy_changed(self, delta: Delta) -> None:
+        self._executor.providers.seen(delta.object.key)
         key = self._strategy.to_consumer(delta.object.key)
         if key is not None:
             self._controller.enqueue(Request("", *key))
@@ -153,6 +154,7 @@ class _Run:
 
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
         self._view.mark()
+        self._executor.providers.clear()
         if self._strategy.needs_namespace:
             self._enqueue_all(consumer)
 
@@ -168,6 +170,9 @@ class _Run:
         try:
             await self._walk(key, sides)
         except Conflict:
+            self._executor.consumers.forget(key)
+            if sides.target is not None:
+                self._executor.providers.forget(sides.target)
             raise
         except ApiError as error:
             self._tell(sides, "SyncFailed", self._advised(error.message))
@@ -179,9 +184,12 @@ class _Run:
         target = self._strategy.to_provider(key)
         if target is not None and not self._view.ready(target.namespace):
             return None
+        consumer = self.objects.get(key.namespace, key.name)
         return Sides(
-            consumer=self.objects.get(key.namespace, key.name),
-            provider=self._view.get(target) if target else None,
+            consumer=self._executor.consumers.newest(key, consumer),
+            provider=(
+                self._executor.providers.newest(target, self._view.get(target)) if target else None
+            ),
             target=target,
             cluster_namespace=self._provider.namespace,
             service_namespace=(

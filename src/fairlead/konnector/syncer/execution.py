@@ -12,6 +12,7 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.konnector.syncer.copies import spec_of, status_of
@@ -49,11 +50,14 @@ class Executor:
     """One write or question per step; what came of it goes into the sides.
 
     ``forbidden`` is told what the consumer's server refused, "" when it allowed something.
+    ``consumers`` and ``providers`` hold what was written and is not in the caches yet.
     """
 
     def __init__(self, ends: Ends, *, forbidden: Callable[[str], None]) -> None:
         self._ends = ends
         self._forbidden = forbidden
+        self.consumers = Ahead()
+        self.providers = Ahead()
         self._specs = Convergence()
         self._statuses = Convergence()
 
@@ -122,6 +126,7 @@ class Executor:
             return None
         if consumer.meta.deleting and FINALIZER_SYNCER not in step.finalizers:
             return None
+        self.consumers.wrote(written)
         return msgspec.structs.replace(sides, consumer=written)
 
     async def _create(self, key: Key, body: JSON, sides: Sides) -> Sides | None:
@@ -136,14 +141,18 @@ class Executor:
         except AlreadyExists:
             return await self._ask_provider(sides)
         self._specs.applied(key, spec_of(sides.consumer), spec_of(created))
+        self.providers.wrote(created, created=True)
         return msgspec.structs.replace(sides, provider=created)
 
     async def _update(self, key: Key, body: JSON, sides: Sides) -> Sides | None:
         try:
             written = await self._ends.provider.update(self._ends.provider_resource, body)
         except NotFound:
+            if sides.target is not None:
+                self.providers.forget(sides.target)
             return msgspec.structs.replace(sides, provider=None)
         self._specs.applied(key, body.get("spec"), spec_of(written))
+        self.providers.wrote(written)
         return msgspec.structs.replace(sides, provider=written)
 
     async def _delete(self, step: DeleteProvider, sides: Sides) -> Sides | None:
@@ -152,6 +161,7 @@ class Executor:
                 self._ends.provider_resource, step.key.name, step.key.namespace, uid=step.uid
             )
         except NotFound:
+            self.providers.forget(step.key)
             return msgspec.structs.replace(sides, provider=None, provider_gone=True)
         except Conflict:
             return await self._ask_provider(sides)
@@ -167,6 +177,7 @@ class Executor:
         except NotFound:
             return None
         self._statuses.applied(key, body.get("status"), status_of(written))
+        self.consumers.wrote(written)
         return msgspec.structs.replace(sides, consumer=written)
 
     async def _ask_provider(self, sides: Sides) -> Sides | None:
@@ -178,6 +189,7 @@ class Executor:
                 self._ends.provider_resource, target.name, target.namespace
             )
         except NotFound:
+            self.providers.forget(target)
             return msgspec.structs.replace(sides, provider=None, provider_gone=True)
         return msgspec.structs.replace(sides, provider=found)
 

@@ -15,7 +15,7 @@ from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan, reconcil
 from fairlead.runtime import Controller, Delta, Request, Result
 
 
-_LOOK_AGAIN = 2.0
+_LOOK_AGAIN = 0.5
 """Seconds between looks while objects are being released, which is no event of the binding."""
 
 

@@ -1,0 +1,291 @@
+"""Binding, from the consumer's side: what a provider's BindingResponse asks for is set up.
+
+Doing it again changes nothing. It is done with the rights of the consumer's administrator, who
+thereby gives the konnector its rights on exactly what is bound and claimed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from hashlib import sha256
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEBINDINGS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    KUBECONFIG_NAME,
+    APIServiceBinding,
+    BindingResponse,
+    ExportRequestResponse,
+    crd_name,
+)
+from fairlead.api.kubebind_conditions import READY, false, get_condition, set_conditions
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
+from fairlead.api.timestamps import now
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClientError,
+    ClusterConfig,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
+from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.konnector.apiservicebinding.reconcile import established
+from fairlead.konnector.app import install_crds
+from fairlead.konnector.bind_request import BindError, request_export
+from fairlead.konnector.kubeconfigs import provider_config
+from fairlead.konnector.options import DEFAULT_NAMESPACE
+from fairlead.konnector.roles import binding_roles
+from fairlead.konnector.secrets import content
+from fairlead.konnector.statuses import with_status
+
+
+Progress = Callable[[str], None]
+"""Told what has been done or is waited for, one line at a time."""
+
+TIMEOUT = 120.0
+"""Seconds for everything together, unless told otherwise."""
+
+
+async def bind(
+    client: Client,
+    response: BindingResponse,
+    *,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress = lambda _line: None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> list[str]:
+    """Bind all that a provider's response asks for; the names of the bindings, all Ready.
+
+    Args:
+        client: of the consumer's cluster, with an administrator's rights.
+        response: from the provider.
+        timeout: in seconds, for everything together.
+        progress: told of each step.
+        namespace: the konnector's, where the kubeconfig is kept.
+
+    Raises:
+        BindError: the response cannot be used, the provider refused, or it took too long; the
+            message says what was waited for and what to do.
+        ClientError: a server refused or cannot be reached.
+    """
+    config = _check(response)
+    deadline = asyncio.get_running_loop().time() + timeout
+
+    def left() -> float:
+        return max(deadline - asyncio.get_running_loop().time(), 0.1)
+
+    await _ensure_crds(client, progress)
+    await _ensure(client, NAMESPACES, _namespace(namespace), progress)
+    secret = await _ensure_secret(client, response.kubeconfig, config, namespace, progress)
+    names = []
+    async with Client(config, user_agent="fairlead-bind") as provider:
+        for request in response.requests:
+            names.append(request.metadata.name)
+            await _ensure_roles(client, request, progress)
+            await request_export(
+                provider, request, namespace=config.namespace, timeout=left(), progress=progress
+            )
+            await _ensure_binding(client, request.metadata.name, secret, progress)
+    for request in response.requests:
+        await _await_ready(client, request, left, progress)
+    return names
+
+
+def _check(response: BindingResponse) -> ClusterConfig:
+    try:
+        config = provider_config(response.kubeconfig)
+    except ConfigError as error:
+        raise BindError(f"the response's kubeconfig cannot be used: {error}") from None
+    if not response.requests:
+        raise BindError("the response has no requests: ask the provider for another invitation")
+    for index, request in enumerate(response.requests):
+        if not request.metadata.name:
+            raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
+    return config
+
+
+async def _ensure_crds(client: Client, progress: Progress) -> None:
+    """Only where there are none: those of a newer konnector stay."""
+    try:
+        await client.get(CUSTOMRESOURCEDEFINITIONS, APISERVICEBINDINGS.group_resource)
+    except NotFound:
+        progress("installing kube-bind's CRDs")
+        await install_crds(client)
+
+
+def _namespace(name: str) -> JSON:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+
+
+async def _ensure(client: Client, resource: Resource, body: JSON, progress: Progress) -> None:
+    """Create an object that is not there."""
+    metadata = body["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace", "")
+    try:
+        await client.get(resource, name, namespace)
+    except NotFound:
+        try:
+            await client.create(resource, body, namespace)
+        except AlreadyExists:
+            return
+        progress(f"created {resource.kind} {Key(namespace, name)}")
+
+
+async def _ensure_secret(
+    client: Client,
+    kubeconfig: bytes,
+    config: ClusterConfig,
+    namespace: str,
+    progress: Progress,
+) -> Key:
+    """One Secret per server and cluster namespace; newer credentials in it are kept."""
+    place = sha256(f"{config.server} {config.namespace}".encode()).hexdigest()[:10]
+    key = Key(namespace, f"kubeconfig-{place}")
+    body: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": key.name, "namespace": namespace},
+        "type": "Opaque",
+        "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
+    }
+    try:
+        found = await client.get(SECRETS, key.name, namespace)
+    except NotFound:
+        await _ensure(client, SECRETS, body, progress)
+        return key
+    stored = content(found, KUBECONFIG_NAME)
+    if stored != kubeconfig and not await _works(stored):
+        await client.update(SECRETS, {**found.to_dict(), "data": body["data"]})
+        progress(f"replaced the kubeconfig in Secret {key}")
+    return key
+
+
+async def _works(kubeconfig: bytes) -> bool:
+    """Whether the provider takes these credentials."""
+    try:
+        config = provider_config(kubeconfig)
+        async with Client(config, user_agent="fairlead-bind") as provider:
+            await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
+    except (ConfigError, Unauthorized, Forbidden, NotFound):
+        return False
+    return True
+
+
+async def _ensure_roles(
+    client: Client, request: ExportRequestResponse, progress: Progress
+) -> None:
+    """The konnector's rights on what is bound, and the Service Binding operator's."""
+    spec = request.spec
+    for role in binding_roles(request.metadata.name, spec.resources, spec.permission_claims):
+        name = role["metadata"]["name"]
+        try:
+            found = await client.get(CLUSTERROLES, name)
+        except NotFound:
+            await _ensure(client, CLUSTERROLES, role, progress)
+            continue
+        old = found.to_dict()
+        labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}
+        new = {**old, "metadata": {**old["metadata"], "labels": labels}, "rules": role["rules"]}
+        if new != old:
+            await client.update(CLUSTERROLES, new)
+            progress(f"updated ClusterRole {name}")
+
+
+async def _ensure_binding(client: Client, name: str, secret: Key, progress: Progress) -> None:
+    ref = {"name": secret.name, "namespace": secret.namespace, "key": KUBECONFIG_NAME}
+    body: JSON = {
+        "apiVersion": API_VERSION,
+        "kind": APISERVICEBINDINGS.kind,
+        "metadata": {"name": name},
+        "spec": {"kubeconfigSecretRef": ref},
+    }
+    try:
+        created = await client.create(APISERVICEBINDINGS, body)
+    except AlreadyExists:
+        found = await client.get(APISERVICEBINDINGS, name)
+        if found.meta.deleting:
+            raise BindError(
+                f"APIServiceBinding {name} is being deleted: wait until it is gone"
+            ) from None
+        if found.to_dict()["spec"] != body["spec"]:
+            raise BindError(
+                f"APIServiceBinding {name} exists and uses another kubeconfig Secret: delete it, "
+                "or have the provider invite you under another name"
+            ) from None
+        return
+    progress(f"created APIServiceBinding {name}")
+    await _mark_pending(client, created)
+
+
+async def _mark_pending(client: Client, created: Object) -> None:
+    """What people see before a konnector has looked at it; if one has, that counts."""
+    pending = false(READY, "Pending", "waiting for a konnector", severity="Info")
+    status = msgspec.structs.replace(
+        created.decode(APIServiceBinding).status,
+        conditions=set_conditions([], pending, now=now()),
+    )
+    try:
+        await client.update(APISERVICEBINDINGS, with_status(created, status), subresource="status")
+    except (Conflict, NotFound):
+        return
+
+
+async def _await_ready(
+    client: Client,
+    request: ExportRequestResponse,
+    left: Callable[[], float],
+    progress: Progress,
+) -> None:
+    name = request.metadata.name
+    progress(f"waiting for APIServiceBinding {name}")
+    try:
+        await wait_for(client, APISERVICEBINDINGS, name, until=_unready, timeout=left())
+        for item in request.spec.resources:
+            crd = crd_name(item.resource, item.group)
+            await wait_for(
+                client, CUSTOMRESOURCEDEFINITIONS, crd, until=_unestablished, timeout=left()
+            )
+    except WaitTimeout as error:
+        raise BindError(str(error)) from None
+    progress(f"APIServiceBinding {name} is ready")
+
+
+def _unready(found: Object | None) -> str:
+    if found is None:
+        return "it was deleted"
+    conditions = found.decode(APIServiceBinding).status.conditions
+    ready = get_condition(conditions, READY)
+    if ready is None or ready.reason == "Pending":
+        return (
+            "no konnector has picked up the binding: is one running? Start `fairlead konnector "
+            "run`, or apply `fairlead manifests konnector`"
+        )
+    if ready.status == "True" and len(conditions) > 1:
+        return ""
+    return f"not ready: {ready.reason}: {ready.message}"
+
+
+def _unestablished(found: Object | None) -> str:
+    if found is None:
+        return "not created yet"
+    return "" if established(found) else "not established yet"
+
+
+__all__ = ["BindError", "ClientError", "bind"]

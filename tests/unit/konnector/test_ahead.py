@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from fairlead.api.meta import Key, Object, object_from_dict
+from fairlead.konnector.ahead import Ahead
+
+
+KEY = Key("shop", "db")
+
+
+def obj(version: str, uid: str = "1") -> Object:
+    metadata = {"name": "db", "namespace": "shop", "uid": uid, "resourceVersion": version}
+    return object_from_dict({"apiVersion": "v1", "kind": "Thing", "metadata": metadata})
+
+
+@pytest.mark.parametrize(
+    ("cached", "newest"),
+    [
+        pytest.param(obj("4"), "5", id="cache-lags"),
+        pytest.param(obj("5"), "5", id="cache-has-it"),
+        pytest.param(obj("10"), "10", id="cache-has-more"),
+        pytest.param(obj("4", uid="2"), "4", id="another-object"),
+        pytest.param(None, None, id="gone"),
+        pytest.param(obj("opaque"), "opaque", id="versions-that-are-no-numbers"),
+    ],
+)
+def test_the_later_of_written_and_cached(cached: Object | None, newest: str | None) -> None:
+    ahead = Ahead()
+    ahead.wrote(obj("5"))
+    found = ahead.newest(KEY, cached)
+    assert (found.meta.resource_version if found else None) == newest
+
+
+def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
+    ahead = Ahead()
+    ahead.wrote(obj("5"), created=True)
+    assert ahead.newest(KEY, None) is not None
+    ahead.seen(KEY)
+    assert ahead.newest(KEY, None) is None
+
+
+@pytest.mark.parametrize("forget", [lambda one: one.forget(KEY), lambda one: one.clear()])
+def test_after_a_conflict_the_cache_counts(forget: object) -> None:
+    ahead = Ahead()
+    ahead.wrote(obj("5"), created=True)
+    assert callable(forget)
+    forget(ahead)
+    assert ahead.newest(KEY, None) is None

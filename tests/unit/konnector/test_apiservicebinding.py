@@ -1,0 +1,242 @@
+"""Every edge of kube-bind's APIServiceBindings document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceExportRequest,
+    BoundSchemaSpec,
+    GroupResource,
+    crd_from_bound_schema,
+)
+from fairlead.api.kubebind_conditions import get_condition
+from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
+from fairlead.konnector.apiservicebinding.reconcile import (
+    Plan,
+    State,
+    failure,
+    reconcile,
+    status,
+)
+
+
+NOW = "2026-01-01T00:00:00Z"
+OWNER = OwnerReference(
+    "kube-bind.io/v1alpha2", "APIServiceBinding", "things", "uid-1", controller=True
+)
+SCHEMA = msgspec.convert(
+    {
+        "informerScope": "Namespaced",
+        "group": "example.org",
+        "names": {"kind": "Thing", "plural": "things"},
+        "scope": "Namespaced",
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}
+        ],
+    },
+    BoundSchemaSpec,
+)
+BINDING: JSON = {
+    "metadata": {"name": "things", "uid": "uid-1"},
+    "spec": {"kubeconfigSecretRef": {"name": "k", "namespace": "kube-bind", "key": "kubeconfig"}},
+}
+EXPORT: JSON = {
+    "spec": {
+        "resources": [{"group": "example.org", "resource": "things", "versions": ["v1"]}],
+        "permissionClaims": [{"resource": "secrets", "selector": {}}],
+        "informerScope": "Namespaced",
+        "isolation": "Prefixed",
+    }
+}
+REQUEST: JSON = {"spec": {"resources": EXPORT["spec"]["resources"]}}
+
+
+def crd(owner: OwnerReference = OWNER, *, established: bool = True, **metadata: Any) -> Object:
+    body = crd_from_bound_schema(SCHEMA, owner=owner)
+    body["metadata"] |= metadata
+    state = "True" if established else "False"
+    body["status"] = {"conditions": [{"type": "Established", "status": state}]}
+    return object_from_dict(body)
+
+
+def state(**given: Any) -> State:
+    known: dict[str, Any] = {
+        "binding": msgspec.convert(BINDING, APIServiceBinding),
+        "owner": OWNER,
+        "export": msgspec.convert(EXPORT, APIServiceExport),
+        "request": None,
+        "schemas": {"things.example.org": SCHEMA},
+        "crds": {"things.example.org": crd()},
+        "provider_name": "Acme",
+        "converged": lambda wanted, found: True,
+    }
+    return State(**{**known, **given})
+
+
+def request(**found: Any) -> APIServiceExportRequest:
+    return msgspec.convert({**REQUEST, "status": found}, APIServiceExportRequest)
+
+
+def conditions(given: State, plan: Plan, *failures: Any) -> dict[str, tuple[str, str]]:
+    result = status(given, plan, list(failures), now=NOW)
+    return {item.type: (item.status, item.reason) for item in result.conditions}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        pytest.param({"request": None}, "APIServiceExportNotFound", id="no-request"),
+        pytest.param(
+            {"request": request(phase="Pending")}, "APIServiceExportNotFound", id="pending"
+        ),
+        pytest.param(
+            {"request": request(phase="Failed", terminalMessage="no such schema")},
+            "APIServiceExportFailed",
+            id="failed",
+        ),
+    ],
+)
+def test_without_an_export_it_is_not_connected(given: dict[str, Any], reason: str) -> None:
+    found = state(export=None, **given)
+    plan = reconcile(found)
+    assert plan.writes == []
+    assert conditions(found, plan) == {
+        "Ready": ("False", reason),
+        "Connected": ("False", reason),
+    }
+
+
+def test_the_providers_refusal_is_told() -> None:
+    found = state(export=None, request=request(phase="Failed", terminalMessage="no such schema"))
+    assert "no such schema" in reconcile(found).connected.message
+
+
+def test_a_missing_schema_ends_it() -> None:
+    found = state(schemas={})
+    plan = reconcile(found)
+    assert plan.writes == []
+    assert plan.connected.reason == "BoundSchemaFetchFailed"
+    assert "things.example.org" in plan.connected.message
+
+
+def test_an_absent_crd_is_created_for_the_binding() -> None:
+    found = state(crds={})
+    (write,) = reconcile(found).writes
+    assert write.old is None
+    assert write.body == crd_from_bound_schema(SCHEMA, owner=OWNER)
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [
+        pytest.param(
+            msgspec.structs.replace(OWNER, uid="older"),
+            "ForeignCustomResourceDefinition",
+            id="other-uid",
+        ),
+        pytest.param(
+            msgspec.structs.replace(OWNER, name="others"),
+            "ForeignCustomResourceDefinition",
+            id="other-name",
+        ),
+    ],
+)
+def test_a_foreign_crd_is_left_alone(owner: OwnerReference, reason: str) -> None:
+    found = state(crds={"things.example.org": crd(owner)}, converged=lambda wanted, found: False)
+    plan = reconcile(found)
+    assert plan.writes == []
+    assert conditions(found, plan)["Connected"] == ("False", reason)
+
+
+def test_an_owned_crd_that_differs_is_updated_and_keeps_its_metadata() -> None:
+    old = crd(labels={"mine": "kept"})
+    found = state(crds={"things.example.org": old}, converged=lambda wanted, found: False)
+    (write,) = reconcile(found).writes
+    assert write.old is old
+    assert write.body["metadata"]["labels"] == {"mine": "kept"}
+    assert write.body["spec"] == crd_from_bound_schema(SCHEMA)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("found", "converged"),
+    [
+        pytest.param(crd(), True, id="nothing-changed"),
+        pytest.param(crd(deletionTimestamp=NOW), False, id="being-deleted"),
+    ],
+)
+def test_a_crd_is_not_written_without_need(found: Object, converged: bool) -> None:
+    given = state(crds={"things.example.org": found}, converged=lambda wanted, found: converged)
+    assert reconcile(given).writes == []
+
+
+@pytest.mark.parametrize(
+    ("created", "reason"),
+    [
+        pytest.param(True, "CustomResourceDefinitionCreateFailed", id="create"),
+        pytest.param(False, "CustomResourceDefinitionUpdateFailed", id="update"),
+    ],
+)
+def test_a_refused_write_is_told(created: bool, reason: str) -> None:
+    found = state()
+    refused = failure(created=created, name="things.example.org", message="because")
+    assert conditions(found, reconcile(found), refused)["Connected"] == ("False", reason)
+
+
+@pytest.mark.parametrize(
+    ("crds", "in_sync"),
+    [
+        pytest.param({"things.example.org": crd()}, ("True", ""), id="established"),
+        pytest.param(
+            {"things.example.org": crd(established=False)},
+            ("False", "CustomResourceDefinitionNotEstablished"),
+            id="not-established",
+        ),
+        pytest.param({}, ("False", "CustomResourceDefinitionNotEstablished"), id="just-created"),
+    ],
+)
+def test_schema_in_sync_follows_the_crd(crds: dict[str, Object], in_sync: tuple[str, str]) -> None:
+    found = state(crds=crds)
+    result = conditions(found, reconcile(found))
+    assert result["Connected"] == ("True", "")
+    assert result["SchemaInSync"] == in_sync
+    assert result["Ready"] == in_sync
+
+
+def test_the_status_names_what_is_bound() -> None:
+    found = state()
+    result = status(found, reconcile(found), [], now=NOW)
+    assert result.bound_schemas == [GroupResource(group="example.org", resource="things")]
+    assert [claim.resource for claim in result.permission_claims] == ["secrets"]
+    assert result.provider_pretty_name == "Acme"
+
+
+def test_what_was_bound_stays_named_when_the_export_goes() -> None:
+    before = state()
+    kept = status(before, reconcile(before), [], now=NOW)
+    binding = msgspec.convert({**BINDING, "status": msgspec.to_builtins(kept)}, APIServiceBinding)
+    gone = state(binding=binding, export=None, provider_name="")
+    result = status(gone, reconcile(gone), [], now=NOW)
+    assert result.bound_schemas == kept.bound_schemas
+    assert result.permission_claims == kept.permission_claims
+    assert result.provider_pretty_name == "Acme"
+
+
+def test_a_binding_that_stays_broken_keeps_its_transition_time() -> None:
+    found = state(crds={"things.example.org": crd(msgspec.structs.replace(OWNER, uid="x"))})
+    first = status(found, reconcile(found), [], now=NOW)
+    again = msgspec.structs.replace(
+        found,
+        binding=msgspec.convert(
+            {**BINDING, "status": msgspec.to_builtins(first)}, APIServiceBinding
+        ),
+    )
+    second = status(again, reconcile(again), [], now="2026-02-02T00:00:00Z")
+    connected = get_condition(second.conditions, "Connected")
+    assert connected is not None
+    assert connected.last_transition_time == NOW

@@ -1,0 +1,417 @@
+"""Claimed objects: who owns them, when they are copied, and what is never touched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.api.kubebind import PermissionClaim
+from fairlead.api.kubebind_claims import Targets
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.konnector.claims.reconcile import copy_content, next_step
+from fairlead.konnector.claims.selection import Selection, keys
+from fairlead.konnector.claims.steps import (
+    AskNamespace,
+    Confirm,
+    Create,
+    Delete,
+    Done,
+    Refuse,
+    Replace,
+    SetOwner,
+    Sides,
+    Step,
+    Wait,
+)
+
+
+OURS = "cluster-abc"
+KEY = Key("shop", "creds")
+TARGET = Key("cluster-abc-shop", "creds")
+LABEL = "kube-bind.io/owner"
+SOURCE = {
+    "kube-bind.io/cluster-namespace": OURS,
+    "kube-bind.io/consumer-namespace": "shop",
+    "kube-bind.io/consumer-uid": "c-1",
+}
+BACK = {
+    "kube-bind.io/provider-namespace": "cluster-abc-shop",
+    "kube-bind.io/provider-uid": "p-1",
+}
+BINDING: JSON = {
+    "apiVersion": "kube-bind.io/v1alpha2",
+    "kind": "APIServiceBinding",
+    "name": "db",
+    "uid": "binding-1",
+}
+OTHER_BINDING = {**BINDING, "uid": "binding-2"}
+
+
+def secret(
+    key: Key,
+    uid: str,
+    *,
+    owner: str = "",
+    annotations: dict[str, str] | None = None,
+    owners: tuple[JSON, ...] = (),
+    deleting: bool = False,
+    **body: Any,
+) -> Object:
+    metadata: JSON = {
+        "name": key.name,
+        "namespace": key.namespace,
+        "uid": uid,
+        "resourceVersion": "3",
+        "labels": {LABEL: owner} if owner else {},
+        "annotations": annotations or {},
+        "ownerReferences": list(owners),
+    }
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    whole = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque"}
+    return object_from_dict({**whole, "data": {"a": "Yg=="}, **body})
+
+
+def consumer(owner: str = "", **given: Any) -> Object:
+    return secret(KEY, "c-1", owner=owner, **given)
+
+
+def provider(owner: str = "", **given: Any) -> Object:
+    return secret(TARGET, "p-1", owner=owner, **given)
+
+
+def copy(**given: Any) -> Object:
+    """Our copy of the provider's object, on the consumer."""
+    known: dict[str, Any] = {"annotations": BACK, "owners": (BINDING,)}
+    return consumer("provider", **{**known, **given})
+
+
+def sent(**given: Any) -> Object:
+    """Our copy of the consumer's object, on the provider."""
+    return provider("consumer", **{"annotations": SOURCE, **given})
+
+
+def sides(**given: Any) -> Sides:
+    known: dict[str, Any] = {
+        "key": KEY,
+        "consumer": None,
+        "provider": None,
+        "target": TARGET,
+        "service_namespace": True,
+        "cluster_namespace": OURS,
+        "binding_name": "db",
+        "binding_uid": "binding-1",
+        "consumer_claimed": True,
+        "provider_claimed": True,
+        "converged": True,
+    }
+    return Sides(**{**known, **given})
+
+
+UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        pytest.param({}, Done(), id="nothing-anywhere"),
+        pytest.param({"provider": provider(), **UNCLAIMED}, Done(), id="not-claimed"),
+        pytest.param({"provider": provider()}, SetOwner("provider", "provider"), id="label-first"),
+        pytest.param(
+            {"provider": provider("provider"), "consumer_namespace": False},
+            Wait("consumer namespace"),
+            id="consumer-namespace-is-going",
+        ),
+        pytest.param({"provider": provider("provider"), "consumer": copy()}, Done(), id="in-step"),
+        pytest.param(
+            {"provider": provider("provider"), "consumer": copy(deleting=True)},
+            Wait("deletion of the consumer's copy"),
+            id="copy-is-going",
+        ),
+        pytest.param(
+            {"provider": provider("provider", deleting=True), "consumer": copy()},
+            Delete("consumer", KEY, "c-1"),
+            id="original-is-going",
+        ),
+        pytest.param({"consumer": copy()}, Confirm("provider"), id="original-gone-says-the-cache"),
+        pytest.param(
+            {"consumer": copy(), "confirmed_gone": frozenset({"provider"})},
+            Delete("consumer", KEY, "c-1"),
+            id="original-gone-says-the-server",
+        ),
+        pytest.param(
+            {"consumer": copy(), "target": None},
+            Wait("provider namespace"),
+            id="provider-namespace-is-not-known",
+        ),
+        pytest.param(
+            {"consumer": copy(), "target": None, "service_namespace": False},
+            Delete("consumer", KEY, "c-1"),
+            id="provider-namespace-gone",
+        ),
+        pytest.param(
+            {"provider": provider("provider"), "consumer": copy(), **UNCLAIMED},
+            SetOwner("provider", None),
+            id="unclaimed-label-first",
+        ),
+        pytest.param(
+            {"provider": provider(), "consumer": copy(), **UNCLAIMED},
+            Delete("consumer", KEY, "c-1"),
+            id="unclaimed-then-the-copy",
+        ),
+    ],
+)
+def test_provider_owned(given: dict[str, Any], step: Step) -> None:
+    assert next_step(sides(**given)) == step
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        pytest.param({"consumer": consumer(), **UNCLAIMED}, Done(), id="not-claimed"),
+        pytest.param(
+            {"consumer": consumer(), "target": None, "service_namespace": False},
+            AskNamespace(),
+            id="namespace-unasked",
+        ),
+        pytest.param(
+            {"consumer": consumer(), "target": None},
+            Wait("provider namespace"),
+            id="namespace-pending",
+        ),
+        pytest.param({"consumer": consumer()}, SetOwner("consumer", "consumer"), id="label-first"),
+        pytest.param({"consumer": consumer("consumer"), "provider": sent()}, Done(), id="in-step"),
+        pytest.param(
+            {"consumer": consumer(), "provider": sent()},
+            SetOwner("consumer", "consumer"),
+            id="label-again",
+        ),
+        pytest.param(
+            {"consumer": consumer("consumer"), "provider": sent(deleting=True)},
+            Wait("deletion of the provider's copy"),
+            id="copy-is-going",
+        ),
+        pytest.param({"provider": sent()}, Confirm("consumer"), id="original-gone-says-the-cache"),
+        pytest.param(
+            {"provider": sent(), "confirmed_gone": frozenset({"consumer"})},
+            Delete("provider", TARGET, "p-1"),
+            id="original-gone-says-the-server",
+        ),
+        pytest.param(
+            {"consumer": consumer("consumer"), "provider": sent(), **UNCLAIMED},
+            SetOwner("consumer", None),
+            id="unclaimed-label-first",
+        ),
+        pytest.param(
+            {"consumer": consumer(), "provider": sent(), **UNCLAIMED},
+            Delete("provider", TARGET, "p-1"),
+            id="unclaimed-then-the-copy",
+        ),
+        pytest.param(
+            {"consumer": consumer("provider", owners=(OTHER_BINDING,)), "provider": sent()},
+            Delete("provider", TARGET, "p-1"),
+            id="name-was-taken-by-another-providers-copy",
+        ),
+    ],
+)
+def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
+    assert next_step(sides(**given)) == step
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        pytest.param(
+            {"provider": provider(), "consumer": consumer()}, "UnknownOwner", id="both-unlabelled"
+        ),
+        pytest.param(
+            {"provider": provider("provider"), "consumer": consumer()},
+            "UnknownOwner",
+            id="consumers-own-object-is-not-overwritten",
+        ),
+        pytest.param(
+            {"provider": provider(), "consumer": consumer("consumer")},
+            "UnknownOwner",
+            id="providers-own-object-is-not-overwritten",
+        ),
+        pytest.param(
+            {
+                "provider": provider("provider"),
+                "consumer": consumer("provider", owners=(OTHER_BINDING,)),
+            },
+            "ForeignConsumerObject",
+            id="another-providers-copy",
+        ),
+        pytest.param(
+            {
+                "provider": provider(
+                    annotations={**SOURCE, "kube-bind.io/cluster-namespace": "cluster-x"}
+                ),
+                "consumer": consumer(),
+            },
+            "ForeignProviderObject",
+            id="another-consumers-copy",
+        ),
+        pytest.param(
+            {"provider": provider("consumer"), "consumer": consumer("consumer")},
+            "ForeignProviderObject",
+            id="a-copy-without-a-source",
+        ),
+        pytest.param(
+            {"consumer": consumer(type="kubernetes.io/service-account-token")},
+            "ServiceAccountToken",
+            id="token-of-the-consumer",
+        ),
+        pytest.param(
+            {"provider": provider(type="kubernetes.io/service-account-token")},
+            "ServiceAccountToken",
+            id="token-of-the-provider",
+        ),
+    ],
+)
+def test_what_needs_a_person_is_told(given: dict[str, Any], reason: str) -> None:
+    step = next_step(sides(**given))
+    assert isinstance(step, Refuse)
+    assert step.reason == reason
+    assert "Yg==" not in step.message
+
+
+def test_one_providers_secret_never_goes_to_another() -> None:
+    """The label alone says nothing: a claim for all Secrets finds the other provider's copy."""
+    other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
+    assert next_step(sides(consumer=other)) == Done()
+    assert next_step(sides(consumer=other, target=None, service_namespace=False)) == Done()
+
+
+def test_a_copy_of_another_konnector_is_adopted() -> None:
+    step = next_step(sides(provider=provider("provider"), consumer=copy(owners=())))
+    assert isinstance(step, Replace)
+    (owner,) = step.body["metadata"]["ownerReferences"]
+    assert owner["uid"] == "binding-1"
+
+
+def test_a_new_copy_on_the_consumer() -> None:
+    original = provider(
+        "provider",
+        annotations={"note": "kept", "kcp.io/cluster": "x"},
+        owners=({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod"},),
+        immutable=True,
+    )
+    assert next_step(sides(provider=original)) == Create(
+        "consumer",
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": "creds",
+                "namespace": "shop",
+                "labels": {LABEL: "provider"},
+                "annotations": {"note": "kept", **BACK},
+                "ownerReferences": [BINDING],
+            },
+            "type": "Opaque",
+            "immutable": True,
+            "data": {"a": "Yg=="},
+        },
+    )
+
+
+def test_a_new_copy_on_the_provider() -> None:
+    step = next_step(sides(consumer=consumer("consumer")))
+    assert isinstance(step, Create)
+    assert step.side == "provider"
+    assert step.body["metadata"] == {
+        "name": "creds",
+        "namespace": "cluster-abc-shop",
+        "labels": {LABEL: "consumer"},
+        "annotations": SOURCE,
+    }
+
+
+def test_a_changed_copy_keeps_its_version_owners_and_finalizers() -> None:
+    held = copy(owners=(BINDING, {**BINDING, "kind": "Other", "uid": "z"}), data={"old": "eA=="})
+    step = next_step(sides(provider=provider("provider"), consumer=held, converged=False))
+    assert isinstance(step, Replace)
+    assert step.body["data"] == {"a": "Yg=="}
+    assert step.body["metadata"]["resourceVersion"] == "3"
+    assert [owner["uid"] for owner in step.body["metadata"]["ownerReferences"]] == [
+        "binding-1",
+        "z",
+    ]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        pytest.param(copy(immutable=True, data={"old": "eA=="}), id="immutable"),
+        pytest.param(copy(type="example.org/other"), id="type"),
+    ],
+)
+def test_a_copy_that_cannot_be_changed_is_made_anew(held: Object) -> None:
+    given = sides(provider=provider("provider"), consumer=held, converged=False)
+    assert next_step(given) == Delete("consumer", KEY, "c-1")
+
+
+def test_a_service_accounts_own_secrets_are_not_compared() -> None:
+    body = {"kind": "ServiceAccount", "secrets": [{"name": "token-x"}]}
+    found = copy_content(sides(provider=provider("provider", **body), consumer=copy()))
+    assert found is not None
+    assert "secrets" not in found[0]
+
+
+def selection(selector: JSON, isolation: Any = "Prefixed") -> Selection:
+    claim = msgspec.convert({"resource": "secrets", "selector": selector}, PermissionClaim)
+    return Selection(claim, isolation, [], changed=lambda targets: None, moved=lambda: None)
+
+
+REFERENCE: JSON = {"group": "example.org", "resource": "things", "jsonPath": {"name": "spec.name"}}
+PAIRED: JSON = {**REFERENCE, "jsonPath": {"name": "a", "namespace": "metadata.namespace"}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "isolation", "everywhere", "namespaces"),
+    [
+        pytest.param({}, "Prefixed", False, set(), id="nothing"),
+        pytest.param({"labelSelector": {}}, "Prefixed", True, set(), id="labels"),
+        pytest.param(
+            {"namedResources": [{"name": "a", "namespace": "shop"}]},
+            "Prefixed",
+            False,
+            {"shop"},
+            id="named-with-namespace",
+        ),
+        pytest.param({"namedResources": [{"name": "a"}]}, "Prefixed", True, set(), id="named"),
+        pytest.param(
+            {"references": [PAIRED]}, "Prefixed", False, set(), id="reference-with-namespace"
+        ),
+        pytest.param({"references": [REFERENCE]}, "Prefixed", True, set(), id="reference"),
+        pytest.param(
+            {"references": [REFERENCE]}, "Namespaced", False, set(), id="reference-same-namespace"
+        ),
+    ],
+)
+def test_no_more_is_watched_than_may_be_claimed(
+    selector: JSON, isolation: str, everywhere: bool, namespaces: set[str]
+) -> None:
+    chosen = selection(selector, isolation)
+    assert chosen.everywhere() is everywhere
+    assert chosen.namespaces() == namespaces
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        pytest.param(
+            Targets(frozenset({"a", "b"}), frozenset({"x"})),
+            {Key("x", "a"), Key("x", "b")},
+            id="named-namespaces",
+        ),
+        pytest.param(
+            Targets(frozenset({"a"}), None), {Key("y", "a")}, id="any-namespace-that-has-it"
+        ),
+    ],
+)
+def test_a_changed_referrer_concerns_what_it_names(targets: Targets, expected: set[Key]) -> None:
+    assert keys(targets, [Key("y", "a"), Key("y", "c")]) == expected

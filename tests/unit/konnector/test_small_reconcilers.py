@@ -1,0 +1,128 @@
+"""Secret validation, namespaces and unbinding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.api.kubebind import ClusterSecretKeyRef
+from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
+from fairlead.konnector.bindingsecret.reconcile import reconcile as validate
+from fairlead.konnector.namespacelifecycle.reconcile import new_namespace
+from fairlead.konnector.namespacelifecycle.reconcile import reconcile as live
+from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
+from fairlead.konnector.unbind.reconcile import reconcile as unbind
+
+
+REF = ClusterSecretKeyRef(name="k", namespace="kube-bind", key="kubeconfig")
+TIME = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason", "message"),
+    [
+        pytest.param({"found": False}, "KubeconfigSecretNotFound", "not found", id="absent"),
+        pytest.param(
+            {"found": False, "unreadable": "forbidden"},
+            "KubeconfigSecretNotFound",
+            "cannot be read: forbidden",
+            id="forbidden",
+        ),
+        pytest.param({"content": b""}, "KubeconfigSecretInvalid", "no key", id="key-missing"),
+        pytest.param(
+            {"fault": "no current context"},
+            "KubeconfigSecretInvalid",
+            "no current context",
+            id="unusable",
+        ),
+        pytest.param({}, "", "", id="valid"),
+    ],
+)
+def test_a_kubeconfig_secret(given: dict[str, Any], reason: str, message: str) -> None:
+    known: dict[str, Any] = {"found": True, "content": b"secret", "unreadable": "", "fault": ""}
+    condition = validate(REF, **{**known, **given})
+    assert condition.status == ("False" if reason else "True")
+    assert condition.reason == reason
+    assert message in condition.message
+    assert "secret" not in condition.message
+
+
+def meta(owner: str = "", *, deleting: bool = False) -> ObjectMeta:
+    labels = {"kube-bind.io/owner": owner} if owner else {}
+    return ObjectMeta(name="shop", labels=labels, deletion_timestamp=TIME if deleting else None)
+
+
+@pytest.mark.parametrize(
+    ("found", "namespace_found", "confirmed", "action"),
+    [
+        pytest.param(None, False, True, "nothing", id="no-service-namespace"),
+        pytest.param(meta(), True, False, "nothing", id="both-there"),
+        pytest.param(meta(), False, False, "confirm", id="namespace-gone-says-the-cache"),
+        pytest.param(
+            meta(), False, True, "delete-service-namespace", id="namespace-gone-says-the-server"
+        ),
+        pytest.param(meta(deleting=True), False, True, "nothing", id="going-already"),
+        pytest.param(meta("consumer"), False, False, "confirm", id="labelled-consumer"),
+        pytest.param(meta("provider"), False, False, "create-namespace", id="providers-wish"),
+        pytest.param(meta("provider"), True, False, "nothing", id="providers-wish-fulfilled"),
+    ],
+)
+def test_namespaces(
+    found: ObjectMeta | None, namespace_found: bool, confirmed: bool, action: str
+) -> None:
+    assert live(found, namespace_found=namespace_found, confirmed=confirmed) == action
+
+
+def test_a_namespace_that_the_provider_wished_for_says_so() -> None:
+    assert new_namespace("shop")["metadata"] == {
+        "name": "shop",
+        "labels": {"kube-bind.io/owner": "provider"},
+    }
+
+
+def crd(*, deleting: bool = False) -> Object:
+    metadata: JSON = {"name": "things.example.org"}
+    if deleting:
+        metadata["deletionTimestamp"] = TIME
+    return object_from_dict({"apiVersion": "v1", "kind": "C", "metadata": metadata})
+
+
+def binding(*, deleting: bool = True, finalizer: bool = True) -> ObjectMeta:
+    return ObjectMeta(
+        name="things",
+        deletion_timestamp=TIME if deleting else None,
+        finalizers=[FINALIZER_UNBIND] if finalizer else [],
+    )
+
+
+def unbound(
+    meta: ObjectMeta, *crds: Object, claimed: tuple[str, ...] = (), obstacle: str = ""
+) -> Plan:
+    return unbind(meta, crds, claimed=claimed, obstacle=obstacle)
+
+
+@pytest.mark.parametrize(
+    ("plan", "deleted", "waiting", "released"),
+    [
+        pytest.param(unbound(binding(deleting=False), crd()), 0, False, False, id="bound"),
+        pytest.param(unbound(binding(finalizer=False), crd()), 0, False, False, id="not-ours"),
+        pytest.param(unbound(binding(), crd()), 1, True, False, id="crds-go-first"),
+        pytest.param(unbound(binding(), crd(deleting=True)), 0, True, False, id="crds-going"),
+        pytest.param(
+            unbound(binding(), claimed=("Secret a/b",)), 0, True, False, id="claimed-objects-left"
+        ),
+        pytest.param(unbound(binding()), 0, False, True, id="all-gone"),
+    ],
+)
+def test_unbinding(plan: Plan, deleted: int, waiting: bool, released: bool) -> None:
+    assert len(plan.delete) == deleted
+    assert (plan.condition is not None) is waiting
+    assert plan.release is released
+
+
+def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
+    condition = unbound(binding(), crd(), obstacle="the provider is down").condition
+    assert condition is not None
+    assert "the provider is down" in condition.message
+    assert FINALIZER_UNBIND in condition.message
