@@ -1,0 +1,370 @@
+"""Connections, policies and Secrets, as functions of the objects that describe them."""
+
+from __future__ import annotations
+
+import base64
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+import pytest
+
+from fairlead.api.access import Connection, PostgresAccessSpec, PostgresServer
+from fairlead.api.conditions import get_condition
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.login_secret import (
+    check_ours,
+    current_password,
+    left_behind,
+    secret_body,
+    secret_values,
+)
+from fairlead.postgres.manifests import manifests
+from fairlead.postgres.resolution import (
+    check_connection,
+    check_policy,
+    direct_endpoint,
+    secret_endpoint,
+    server_endpoint,
+)
+from fairlead.postgres.servers import server_status
+from fairlead.postgres.session import Endpoint
+
+
+CREDENTIALS = {"username": b"admin", "password": b"s3cret"}
+
+
+def connection(**fields: object) -> Connection:
+    return msgspec.convert(fields, Connection)
+
+
+def server(**spec: object) -> PostgresServer:
+    return msgspec.convert(
+        {
+            "metadata": {"name": "main"},
+            "spec": {
+                "host": "db.internal",
+                "credentialsSecretRef": {"name": "admin"},
+                "allowedNamespaces": {},
+                "allowedDatabases": ["app"],
+                **spec,
+            },
+        },
+        PostgresServer,
+    )
+
+
+def spec(*databases: str, username: str = "app") -> PostgresAccessSpec:
+    return msgspec.convert(
+        {
+            "generatedSecret": "login",
+            "username": username,
+            "connection": {"serverRef": {"name": "main"}},
+            "grants": [{"database": name, "privileges": ["CONNECT"]} for name in databases],
+        },
+        PostgresAccessSpec,
+    )
+
+
+def access(uid: str = "u1", name: str = "app") -> Object:
+    return object_from_dict(
+        {
+            "apiVersion": "access.k8s.delta10.nl/v1",
+            "kind": "PostgresAccess",
+            "metadata": {"name": name, "namespace": "team", "uid": uid},
+            "spec": {},
+        }
+    )
+
+
+def secret(owner: Object | None, *, type_: str = "Opaque", **data: str) -> Object:
+    body: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": type_,
+        "metadata": {"name": "login", "namespace": "team"},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
+    }
+    if owner is not None:
+        body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner.owner_reference())]
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param({"serverRef": {"name": "main"}}, "", id="server"),
+        pytest.param({"existingSecret": "given"}, "", id="existing"),
+        pytest.param({"host": "db", "username": {"value": "x"}}, "", id="direct"),
+        pytest.param({}, "it has none", id="none"),
+        pytest.param(
+            {"serverRef": {"name": "main"}, "existingSecret": "given"},
+            "it has serverRef and existingSecret",
+            id="two",
+        ),
+    ],
+)
+def test_one_way_to_the_server(fields: JSON, message: str) -> None:
+    if not message:
+        check_connection(connection(**fields))
+        return
+    with pytest.raises(AccessError, match=message):
+        check_connection(connection(**fields))
+
+
+def test_a_profile_says_where_clients_go() -> None:
+    found = server_endpoint(
+        server(externalHost="db.example.org", externalPort=6432), CREDENTIALS, "PEM"
+    )
+    assert (found.host, found.port, found.ca) == ("db.internal", 5432, "PEM")
+    assert (found.public_host, found.public_port) == ("db.example.org", 6432)
+    assert (found.ssl_mode, found.maintenance) == ("verify-full", "postgres")
+    assert "s3cret" not in repr(found)
+
+
+@pytest.mark.parametrize("key", ["username", "password"])
+def test_incomplete_credentials_are_named(key: str) -> None:
+    rest = {name: value for name, value in CREDENTIALS.items() if name != key}
+    with pytest.raises(AccessError, match=f"has no key {key}"):
+        server_endpoint(server(), rest, "")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param({"host": b"db.example.org"}, ("db.example.org", 5432, ""), id="host"),
+        pytest.param({"host": b"db"}, ("db.team.svc", 5432, ""), id="short-host"),
+        pytest.param({"host": b"localhost"}, ("localhost", 5432, ""), id="localhost"),
+        pytest.param({"host": b"::1"}, ("::1", 5432, ""), id="address"),
+        pytest.param(
+            {"host": b"db.a", "port": b"6432", "dbname": b"app"}, ("db.a", 6432, "app"), id="all"
+        ),
+        pytest.param({"host": b"db.a", "database": b"*"}, ("db.a", 5432, ""), id="any-database"),
+        pytest.param({"uri": b"postgresql://u:p@db.a:7000/x"}, ("db.a", 7000, ""), id="uri"),
+        pytest.param(
+            {"jdbc-uri": b"jdbc:postgresql://db.a:7000/x?user=u"}, ("db.a", 7000, ""), id="jdbc"
+        ),
+        pytest.param(
+            {"fqdn-uri": b"postgresql://db.a/x", "uri": b"postgresql://other/x", "port": b"1"},
+            ("db.a", 1, ""),
+            id="fqdn-first",
+        ),
+    ],
+)
+def test_existing_secrets(data: dict[str, bytes], expected: tuple[str, int, str]) -> None:
+    found = secret_endpoint(connection(), {"user": b"u", "password": b"p"} | data, "given", "team")
+    assert (found.host, found.port, found.fallback) == expected
+    assert (found.username, found.ssl_mode, found.maintenance) == ("u", "require", "postgres")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param({}, "no key host", id="no-host"),
+        pytest.param({"host": b"db", "port": b"many"}, "port of Secret given", id="port"),
+        pytest.param({"host": b"db", "port": b"70000"}, "port of Secret given", id="port-range"),
+        pytest.param({"uri": b"postgresql://[db"}, "uri in Secret given", id="uri"),
+        pytest.param({"host": b"\xff"}, "is no UTF-8", id="bytes"),
+        pytest.param({"host": b"db", "sslmode": b"maybe"}, "no TLS mode", id="sslmode"),
+        pytest.param({"host": b"db", "password": b""}, "no key password", id="no-password"),
+    ],
+)
+def test_existing_secrets_that_cannot_be_used(data: dict[str, bytes], message: str) -> None:
+    with pytest.raises(AccessError, match=message) as refused:
+        secret_endpoint(
+            connection(), {"username": b"u", "password": b"hunter2"} | data, "given", "team"
+        )
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_connection_written_out() -> None:
+    found = direct_endpoint(connection(host="db", database="app", sslMode="disable"), "u", "p")
+    assert (found.host, found.port, found.ssl_mode) == ("db", 5432, "disable")
+    assert (found.maintenance, found.fallback) == ("postgres", "app")
+    with pytest.raises(AccessError, match=r"spec\.connection\.password is missing"):
+        direct_endpoint(connection(host="db"), "u", "")
+
+
+@pytest.mark.parametrize(
+    ("profile", "asked", "message"),
+    [
+        pytest.param({}, spec("app"), "", id="allowed"),
+        pytest.param(
+            {"allowedNamespaces": {"matchLabels": {"tier": "gold"}}},
+            spec(),
+            "allowedNamespaces does not select namespace team",
+            id="namespace",
+        ),
+        pytest.param(
+            {"allowedNamespaces": {"matchLabels": {"tier": "lead"}}}, spec(), "", id="label"
+        ),
+        pytest.param(
+            {"usernamePattern": "{namespace}_*"}, spec(), "usernames like team_", id="username"
+        ),
+        pytest.param(
+            {"usernamePattern": "{namespace}_*"}, spec(username="team_a"), "", id="pattern"
+        ),
+        pytest.param({}, spec("app", "other"), "does not allow database other", id="database"),
+        pytest.param(
+            {"allowedDatabases": ["{namespace}"]}, spec("team"), "", id="own-database"
+        ),
+        pytest.param(
+            {"allowedNamespaces": {"matchLabels": {"-": "x"}}}, spec(), "allowedNamespaces",
+            id="bad-selector",
+        ),
+    ],
+)  # fmt: skip
+def test_policies(profile: JSON, asked: PostgresAccessSpec, message: str) -> None:
+    if not message:
+        check_policy(server(**profile), asked, "team", {"tier": "lead"})
+        return
+    with pytest.raises(AccessError, match=message) as refused:
+        check_policy(server(**profile), asked, "team", {"tier": "lead"})
+    assert "PostgresServer main" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("existing", "message"),
+    [
+        pytest.param(secret(access()), "", id="ours"),
+        pytest.param(secret(None), "controlled by nobody", id="nobodys"),
+        pytest.param(
+            secret(access(uid="u2", name="other")), "controlled by PostgresAccess other",
+            id="A10-anothers",
+        ),
+        pytest.param(secret(access(uid="u0")), "controlled by PostgresAccess app", id="old-uid"),
+        pytest.param(
+            secret(access(), type_="kubernetes.io/tls"), "has type kubernetes.io/tls", id="type"
+        ),
+    ],
+)  # fmt: skip
+def test_whose_secret_it_is(existing: Object, message: str) -> None:
+    if not message:
+        check_ours(existing, access())
+        return
+    with pytest.raises(AccessError, match=message) as refused:
+        check_ours(existing, access())
+    assert refused.value.reason == "SecretConflict"
+
+
+@pytest.mark.parametrize(
+    ("owner", "expected"),
+    [
+        pytest.param(access(uid="u0"), True, id="same-name-older-uid"),
+        pytest.param(access(), False, id="ours"),
+        pytest.param(access(uid="u0", name="other"), False, id="anothers"),
+        pytest.param(None, False, id="nobodys"),
+    ],
+)
+def test_what_a_deleted_namesake_left_behind(owner: Object | None, expected: bool) -> None:
+    assert left_behind(secret(owner), access()) is expected
+
+
+@pytest.mark.parametrize(
+    ("existing", "expected"),
+    [
+        pytest.param(None, "", id="no-secret"),
+        pytest.param(secret(access()), "", id="T-no-missing"),
+        pytest.param(secret(access(), password=""), "", id="T-no-empty"),
+        pytest.param(secret(access(), password=" \n"), "", id="T-no-blank"),
+        pytest.param(secret(access(), password="kept"), "kept", id="T-yes"),
+        pytest.param(secret(access(), password=" spaced "), " spaced ", id="T-yes-verbatim"),
+    ],
+)
+def test_the_password_that_is_there(existing: Object | None, expected: str) -> None:
+    assert current_password(existing) == expected
+
+
+def test_a_password_that_is_no_text_is_refused() -> None:
+    body = secret(access()).to_dict()
+    body["data"] = {"password": base64.b64encode(b"\xff\xfe").decode()}
+    with pytest.raises(AccessError, match=r"PasswordInvalid: .* no UTF-8"):
+        current_password(object_from_dict(body))
+
+
+ENDPOINT = Endpoint(
+    host="db",
+    port=5432,
+    username="admin",
+    password="s3cret",
+    ssl_mode="require",
+    public_host="2001:db8::1",
+    public_port=6432,
+)
+
+
+def test_the_uri_parses_back_to_the_other_keys() -> None:
+    values = secret_values(spec("my app", username="a/b"), ENDPOINT, "p@ss:w/ö?#%")
+    parts = urlsplit(values["uri"])
+    assert (unquote(parts.username or ""), unquote(parts.password or "")) == ("a/b", "p@ss:w/ö?#%")
+    assert (parts.hostname, str(parts.port)) == (values["host"], values["port"])
+    assert unquote(parts.path) == f"/{values['database']}"
+    assert values["database"] == values["dbname"] == "my app"
+    assert "s3cret" not in str(values)
+
+
+def test_a_fresh_secret_is_controlled_by_its_access() -> None:
+    body = secret_body(access(), "login", {"password": "p"}, None)
+    made = object_from_dict(body)
+    check_ours(made, access())
+    assert made.meta.labels == {"app.kubernetes.io/managed-by": "fairlead-postgres"}
+    assert current_password(made) == "p"
+
+
+def test_keys_and_labels_of_others_stay() -> None:
+    existing = secret(access(), username="wrong", extra="theirs").to_dict()
+    existing["metadata"]["labels"] = {"theirs": "yes"}
+    body = secret_body(access(), "login", {"username": "app"}, object_from_dict(existing))
+    assert body["data"]["extra"] == existing["data"]["extra"]
+    assert base64.b64decode(body["data"]["username"]) == b"app"
+    assert body["metadata"]["labels"]["theirs"] == "yes"
+
+
+def test_an_immutable_secret_is_left_alone_while_it_is_right() -> None:
+    body = secret(access(), username="app").to_dict() | {"immutable": True}
+    existing = object_from_dict(body)
+    secret_body(access(), "login", {"username": "app"}, existing)
+    with pytest.raises(AccessError, match="is immutable and out of date"):
+        secret_body(access(), "login", {"username": "other"}, existing)
+
+
+@pytest.mark.parametrize(
+    ("reason", "ready", "reachable"),
+    [
+        pytest.param("ConnectionFailed", "False", "False", id="down"),
+        pytest.param("AuthenticationFailed", "False", "True", id="password"),
+        pytest.param("ConnectionSecretMissing", "False", "Unknown", id="no-secret"),
+    ],
+)
+def test_a_servers_status(reason: str, ready: str, reachable: str) -> None:
+    status = server_status(server().status, 1, "now", error=AccessError(reason, "why"))
+    found = {one.type: one.status for one in status.conditions}
+    assert found == {"Ready": ready, "Reachable": reachable}
+    condition = get_condition(status.conditions, "Ready")
+    assert condition is not None
+    assert (condition.reason, condition.message) == (reason, "why")
+    assert server_status(status, 1, "later", error=AccessError(reason, "why")) == status
+
+
+def test_manifests_have_no_wildcard_and_no_escalation() -> None:
+    rules = [
+        rule
+        for body in manifests(image="fairlead:1", exported=True)
+        for rule in body.get("rules", [])
+    ]
+    words = {word for rule in rules for values in rule.values() for word in values}
+    assert not words & {"*", "escalate", "bind", "impersonate"}
+    secrets = [rule["verbs"] for rule in rules if "secrets" in rule["resources"]]
+    assert secrets == [["get", "list", "watch", "create", "patch", "delete"]]
+
+
+def test_manifests_carry_the_labels_that_others_aggregate_by() -> None:
+    roles = {
+        body["metadata"]["name"]: body["metadata"]["labels"]
+        for body in manifests(image="fairlead:1", exported=True)
+        if body["kind"] == "ClusterRole"
+    }
+    assert roles["fairlead-postgres-export"]["rbac.kube-bind.io/aggregate-to-provider"] == "true"
+    assert roles["fairlead-postgres-servicebinding"]["servicebinding.io/controller"] == "true"
+    plain = [body["metadata"]["name"] for body in manifests(image="fairlead:1")]
+    assert "fairlead-postgres-export" not in plain

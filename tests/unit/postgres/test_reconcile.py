@@ -1,0 +1,237 @@
+"""The seed's flowchart, edge by edge; ids name its boxes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from fairlead.api.access import PostgresAccessStatus, ServerInfo
+from fairlead.api.conditions import get_condition
+from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
+from fairlead.postgres.status import (
+    Event,
+    Login,
+    Outcome,
+    event,
+    failed,
+    generated,
+    new_status,
+    problems,
+    success,
+)
+
+
+DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
+NOW = "2026-01-01T00:00:00Z"
+LATER = "2026-01-01T00:05:00Z"
+
+
+def live(**facts: object) -> Facts:
+    return Facts(finalizer=True, **facts)  # type: ignore[arg-type]
+
+
+def dying(**facts: object) -> Facts:
+    return Facts(deleting=True, finalizer=True, **facts)  # type: ignore[arg-type]
+
+
+def failure(step: Step) -> Failure:
+    return Failure(STAGES[step], DOWN)
+
+
+@pytest.mark.parametrize(
+    ("facts", "step"),
+    [
+        pytest.param(Facts(found=False), Step.IGNORE, id="B-not-found"),
+        pytest.param(Facts(), Step.ADD_FINALIZER, id="D-no,E-no->F"),
+        pytest.param(Facts(excluded=True), Step.ADD_FINALIZER, id="D-no,E-no->F-excluded"),
+        pytest.param(Facts(failure=failure(Step.ADD_FINALIZER)), Step.REPORT, id="F->ERRF"),
+        pytest.param(live(), Step.RESOLVE, id="F->S-server-first"),
+        pytest.param(live(excluded=True), Step.REPORT, id="E-yes,R10-excluded"),
+        pytest.param(live(failure=failure(Step.RESOLVE)), Step.REPORT, id="no-server->ERRD"),
+        pytest.param(live(resolved=True), Step.WRITE_SECRET, id="E-yes->S,T"),
+        pytest.param(
+            live(resolved=True, failure=failure(Step.WRITE_SECRET)), Step.REPORT, id="W->ERRS"
+        ),
+        pytest.param(
+            live(resolved=True, secret="reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"
+        ),
+        pytest.param(
+            live(resolved=True, secret="generated"), Step.SYNC_DATABASE, id="T-no->V,W->R1"
+        ),
+        pytest.param(
+            live(resolved=True, secret="reused", failure=failure(Step.SYNC_DATABASE)),
+            Step.REPORT,
+            id="R4,R5,R6,R7->ERRD",
+        ),
+        pytest.param(live(resolved=True, secret="reused", synced=True), Step.REPORT, id="R18->X"),
+        pytest.param(Facts(deleting=True), Step.IGNORE, id="G-no"),
+        pytest.param(
+            Facts(deleting=True, failure=failure(Step.DROP_ROLE)), Step.IGNORE, id="G-no-broken"
+        ),
+        pytest.param(dying(excluded=True), Step.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
+        pytest.param(dying(abandoned=True), Step.REMOVE_FINALIZER, id="G-yes-abandoned->J"),
+        pytest.param(dying(), Step.DROP_ROLE, id="I-no->L,M,N,O"),
+        pytest.param(dying(failure=failure(Step.DROP_ROLE)), Step.REPORT, id="L,M,O->ERRF"),
+        pytest.param(dying(dropped=True), Step.REMOVE_FINALIZER, id="O->P"),
+        pytest.param(
+            dying(dropped=True, failure=failure(Step.REMOVE_FINALIZER)),
+            Step.REPORT,
+            id="J,P->ERRF",
+        ),
+        pytest.param(Facts(deleting=True, dropped=True), Step.IGNORE, id="P-done"),
+    ],
+)
+def test_next_step(facts: Facts, step: Step) -> None:
+    assert next_step(facts) is step
+
+
+def test_the_secret_is_never_touched_while_deleting() -> None:
+    for facts in (dying(), dying(resolved=True), dying(excluded=True), dying(dropped=True)):
+        assert next_step(facts) not in {Step.WRITE_SECRET, Step.RESOLVE, Step.SYNC_DATABASE}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "conditions", "message", "again"),
+    [
+        pytest.param(
+            success(), "Success", ("True", "True", "False"), "PostgresAccess is in sync",
+            "synced", id="X-yes->Y,Y4",
+        ),
+        pytest.param(
+            generated(), "InProgress", ("False", "False", "True"),
+            "PostgresAccess is not yet in sync", "at-once", id="V:X-no->Y2,Y5",
+        ),
+        pytest.param(
+            failed(Failure("DatabaseSyncFailed", AccessError("Locked", "wait for it"))),
+            "InProgress", ("False", "False", "True"),
+            "PostgresAccess is not yet in sync: wait for it", "pending", id="RERR:X-no->Y2,Y5",
+        ),
+        pytest.param(
+            failed(Failure("FinalizeFailed", DOWN)), "Error", ("False", "False", "False"),
+            str(DOWN), "backoff", id="ERRF->E1",
+        ),
+        pytest.param(
+            failed(Failure("SecretSyncFailed", invalid("SecretConflict", "taken"))), "Error",
+            ("False", "False", "False"), "SecretConflict: taken", "synced", id="ERRS->E1",
+        ),
+        pytest.param(
+            failed(Failure("DatabaseSyncFailed", DOWN)), "Error", ("False", "False", "False"),
+            str(DOWN), "backoff", id="ERRD->E1",
+        ),
+        pytest.param(
+            failed(Failure("DatabaseSyncFailed", refusal("UserExcluded", "not this one"))),
+            "Error", ("False", "False", "False"), "not this one", "synced", id="R10-excluded",
+        ),
+    ],
+)  # fmt: skip
+def test_outcomes(
+    outcome: Outcome,
+    state: str,
+    conditions: tuple[str, str, str],
+    message: str,
+    again: str,
+) -> None:
+    status = report(PostgresAccessStatus(), outcome)
+    found = [get_condition(status.conditions, name) for name in ("Ready", "Success", "InProgress")]
+    assert tuple(one.status for one in found if one) == conditions
+    assert (status.last_reconcile_state, status.last_log) == (state, message)
+    assert outcome.again == again
+    assert status.observed_generation == 3
+
+
+@pytest.mark.parametrize(
+    ("stage", "error", "reason"),
+    [
+        pytest.param("FinalizeFailed", DOWN, "FinalizeFailed", id="ERRF"),
+        pytest.param("SecretSyncFailed", DOWN, "SecretSyncFailed", id="ERRS"),
+        pytest.param("DatabaseSyncFailed", DOWN, "DatabaseSyncFailed", id="ERRD"),
+        pytest.param(
+            "DatabaseSyncFailed", refusal("UsernameConflict", "x"), "UsernameConflict", id="A11"
+        ),
+    ],
+)
+def test_reasons(stage: Stage, error: AccessError, reason: str) -> None:
+    status = report(PostgresAccessStatus(), failed(Failure(stage, error)))
+    ready = get_condition(status.conditions, "Ready")
+    assert ready is not None
+    assert ready.reason == reason
+
+
+LOGIN = Login(username="app", secret="app-login", server=ServerInfo(host="db", version="18.4"))
+
+
+def report(
+    old: PostgresAccessStatus,
+    outcome: Outcome,
+    *,
+    now: str = NOW,
+    login: Login | None = None,
+    refused: bool = False,
+) -> PostgresAccessStatus:
+    return new_status(old, outcome, generation=3, now=now, login=login, refused=refused)
+
+
+def test_the_same_verdict_changes_nothing() -> None:
+    first = report(PostgresAccessStatus(), success(), login=LOGIN)
+    assert report(first, success(), now=LATER, login=LOGIN) == first
+
+
+def test_a_turn_changes_the_transition_time_of_what_turned() -> None:
+    first = report(PostgresAccessStatus(), success(), login=LOGIN)
+    second = report(first, failed(Failure("DatabaseSyncFailed", DOWN)), now=LATER)
+    times = {one.type: one.last_transition_time for one in second.conditions}
+    assert times == {"Ready": LATER, "Success": LATER, "InProgress": NOW}
+
+
+def test_the_binding_outlives_a_failure_and_not_a_refusal() -> None:
+    first = report(PostgresAccessStatus(), success(), login=LOGIN)
+    down = report(first, failed(Failure("DatabaseSyncFailed", DOWN)))
+    assert down.binding == first.binding
+    refused = failed(Failure("DatabaseSyncFailed", refusal("UsernameConflict", "taken")))
+    assert report(first, refused, refused=True).binding is None
+
+
+def test_events_are_told_on_transitions_only() -> None:
+    outcomes = [
+        generated(),
+        success(),
+        success(),
+        failed(Failure("DatabaseSyncFailed", DOWN)),
+        failed(Failure("DatabaseSyncFailed", DOWN)),
+        success(),
+    ]
+    states = [PostgresAccessStatus()]
+    for outcome in outcomes:
+        states.append(report(states[-1], outcome))
+    told = [event(old, new) for old, new in pairwise(states)]
+    done = Event("Normal", "ReconcileSuccess", "PostgresAccess is in sync and ready")
+    assert told == [
+        None,
+        done,
+        None,
+        Event("Warning", "DatabaseSyncFailed", str(DOWN)),
+        None,
+        done,
+    ]
+
+
+def test_several_problems_are_one_message_that_fits() -> None:
+    found = [AccessError("SchemaNotFound", f"schema {number} " + "x" * 300) for number in range(9)]
+    status = report(PostgresAccessStatus(), failed(problems(found)))
+    assert status.last_log.startswith("SchemaNotFound: schema 0")
+    assert "SchemaNotFound: schema 1" in status.last_log
+    assert len(status.last_log) == 1024
+
+
+@pytest.mark.parametrize(
+    ("found", "again"),
+    [
+        pytest.param([invalid("UnsupportedPrivilege", "a")], "synced", id="one-to-change"),
+        pytest.param([invalid("UnsupportedPrivilege", "a")] * 2, "synced", id="all-to-change"),
+        pytest.param([invalid("UnsupportedPrivilege", "a"), DOWN], "backoff", id="one-may-heal"),
+    ],
+)
+def test_problems_are_retried_while_one_may_heal(found: list[AccessError], again: str) -> None:
+    assert failed(problems(found)).again == again
