@@ -26,6 +26,7 @@ class CustomStrategy(Strategy):
     def __init__(self, schema: CompiledSchema, *, status: bool, fields: Sequence[str]) -> None:
         self.status = status
         self.selectable_fields = fields
+        self.openapi = schema.schema
         self._schema = schema
 
     def prune(self, body: JSON) -> None:

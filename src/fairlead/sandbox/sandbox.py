@@ -22,6 +22,7 @@ from fairlead.sandbox.faults import Faults
 from fairlead.sandbox.gc import GarbageCollector
 from fairlead.sandbox.log import Log
 from fairlead.sandbox.namespaces import NamespaceController, check_namespace
+from fairlead.sandbox.openapi import OpenApi
 from fairlead.sandbox.reactor import Reactor
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.router import Router
@@ -115,6 +116,8 @@ class Sandbox:
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )
         server = HttpServer(router, Discovery(core.registry), self._security, self.faults)
+        openapi = OpenApi(core.registry)
+        server.routes.append(lambda request: openapi.answer(request.path))
         self._core = core
         await core.store.settle()
         await self._listen(server)

@@ -45,6 +45,8 @@ class Strategy:
     """Whether a delete that has to wait notes a grace period."""
     members: frozenset[str] | None = None
     """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
+    openapi: JSON | None = None
+    """The schema that OpenAPI shows; None where the members say enough."""
     name_rule: metadata.NameRule = staticmethod(metadata.subdomain_name)
 
     def prune(self, body: JSON) -> None:
