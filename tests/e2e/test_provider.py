@@ -249,6 +249,29 @@ async def test_an_api_service_namespace_takes_its_namespace_with_it(
         assert (await team.client.list(WIDGETS, namespace)).items == []
 
 
+async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    options = ProviderOptions(consumer_scope="Cluster")
+    async with running(admin, options):
+        team = await consumer(stack, admin)
+        await team.bind()
+        namespace = await team.provider_namespace("shop")
+    await admin.delete(NAMESPACES, team.namespace)
+    await when(admin, NAMESPACES, team.namespace, until=lambda body: not body)
+    name = f"kube-binder-resources-{team.namespace}-widgets"
+    assert (await admin.get(CLUSTERROLES, name)).meta.name == name
+    async with running(admin, options):
+        for resource in (CLUSTERROLEBINDINGS, CLUSTERROLES):
+            await when(admin, resource, name, until=lambda body: not body)
+        await when(
+            admin,
+            NAMESPACES,
+            namespace,
+            until=lambda body: not body or "deletionTimestamp" in body["metadata"],
+        )
+
+
 async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack) -> None:
     async with running(admin):
         team = await consumer(stack, admin)
