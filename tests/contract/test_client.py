@@ -102,7 +102,8 @@ async def widgets(client: Client) -> Resource:
         return WIDGETS
 
     def established(crd: Object | None) -> str:
-        conditions = crd.to_dict().get("status", {}).get("conditions", []) if crd else []
+        status = crd.to_dict().get("status", {}) if crd else {}
+        conditions = status.get("conditions") or []
         true = {condition["type"] for condition in conditions if condition["status"] == "True"}
         return "" if "Established" in true else "not established"
 

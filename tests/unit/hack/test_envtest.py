@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+
+SCRIPT = Path(__file__).parents[3] / "hack" / "envtest"
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
+
+
+def program(path: Path, body: str = "") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+
+
+def assets(folder: Path, *names: str) -> Path:
+    for name in names:
+        program(folder / name)
+    return folder
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Path:
+    """A PATH with bash's own needs and nothing to build with; ``id`` says it is nobody."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    for name in ("env", "bash", "grep", "sed", "mkdir", "flock"):
+        found = next(
+            Path(place, name) for place in ("/usr/bin", "/bin") if Path(place, name).exists()
+        )
+        (folder / name).symlink_to(found)
+    program(folder / "id", "echo 1000")
+    program(folder / "apt-get", "exit 1")
+    return folder
+
+
+def run(tools: Path, tmp_path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    given = {"PATH": str(tools), "HOME": str(tmp_path), **environ}
+    return subprocess.run(
+        [str(SCRIPT)], env=given, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+class TestFinds:
+    """A control plane that is there is printed, and nothing is built."""
+
+    def test_the_given_folder(self, tools: Path, tmp_path: Path) -> None:
+        folder = assets(tmp_path / "given", *PROGRAMS)
+        done = run(tools, tmp_path, KUBEBUILDER_ASSETS=str(folder))
+        assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+
+    @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+    def test_an_earlier_build(self, tools: Path, tmp_path: Path, variable: str) -> None:
+        root = tmp_path / "root"
+        below = ".cache/envtest-1.20.2/bin" if variable == "HOME" else "envtest-1.20.2/bin"
+        folder = assets(root / below, *PROGRAMS)
+        done = run(tools, tmp_path, **{variable: str(root)})
+        assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+
+    def test_what_setup_envtest_brings(self, tools: Path, tmp_path: Path) -> None:
+        folder = assets(tmp_path / "brought", *PROGRAMS)
+        program(tools / "setup-envtest", f'[ "$*" = "use -p path" ] && echo {folder}')
+        done = run(tools, tmp_path)
+        assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+
+
+class TestRefuses:
+    """What is missing is said in one line on stderr, with what to do; stdout stays empty."""
+
+    @pytest.mark.parametrize(
+        ("present", "named"),
+        [
+            pytest.param((), "etcd kube-apiserver kube-controller-manager", id="nothing"),
+            pytest.param(PROGRAMS[:2], "lacks kube-controller-manager;", id="one"),
+        ],
+    )
+    def test_an_incomplete_folder(
+        self, tools: Path, tmp_path: Path, present: tuple[str, ...], named: str
+    ) -> None:
+        folder = assets(tmp_path / "given", *present)
+        done = run(tools, tmp_path, KUBEBUILDER_ASSETS=str(folder))
+        assert (done.returncode, done.stdout) == (1, "")
+        assert named in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+    def test_building_without_root(self, tools: Path, tmp_path: Path) -> None:
+        done = run(tools, tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "needs root" in done.stderr
+
+    def test_building_without_apt(self, tools: Path, tmp_path: Path) -> None:
+        (tools / "apt-get").unlink()
+        done = run(tools, tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no apt-get here: set KUBEBUILDER_ASSETS" in done.stderr
+
+    def test_no_network(self, tools: Path, tmp_path: Path) -> None:
+        program(tools / "id", "echo 0")
+        done = run(tools, tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "is the network up?" in done.stderr
+
+    @pytest.mark.parametrize("body", ["exit 1", "echo /nowhere"], ids=["fails", "incomplete"])
+    def test_setup_envtest_that_does_not_help(
+        self, tools: Path, tmp_path: Path, body: str
+    ) -> None:
+        program(tools / "setup-envtest", body)
+        done = run(tools, tmp_path)
+        assert done.returncode == 1
+        assert "building instead" in done.stderr
+
+
+def test_is_executable() -> None:
+    assert os.access(SCRIPT, os.X_OK)
