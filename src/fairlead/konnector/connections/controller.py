@@ -78,6 +78,7 @@ class ConnectionsController:
             consumer.secrets.listen(secret_changed)
             stack.callback(consumer.secrets.unlisten, secret_changed)
             await consumer.secrets.synced()
+            stack.push_async_callback(self._leave_all)
             controller.enqueue(_ALL)
             await controller.run()
 
@@ -96,6 +97,10 @@ class ConnectionsController:
         for identity, one in wanted.items():
             await self._enter(identity, one)
         return Result(_LOOK_AGAIN)
+
+    async def _leave_all(self) -> None:
+        for identity in list(self._running):
+            await self._leave(identity)
 
     async def _leave(self, identity: str) -> None:
         _, connection = self._running.pop(identity)
