@@ -1,7 +1,7 @@
 """Keys through the queue and a reconciler that does nothing.
 
-The limit is asyncio's own queue with a time limit around each call: no deduplication, no delays, no
-back-off, no metrics, no logging context.
+The limit is asyncio's own queue with a time limit around each call: no deduplication, no delays,
+no back-off, no metrics, no logging context.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def widget(number: int, version: int) -> bytes:
             "resourceVersion": str(version),
             "uid": uid[:36],
         },
-        "spec": {f"field{index}": f"{version}-{index}".ljust(36, "v") for index in range(_FIELDS)},
+        "spec": {f"field{index}": f"{version}-{index}".ljust(39, "v") for index in range(_FIELDS)},
         "status": {
             "conditions": [
                 {
