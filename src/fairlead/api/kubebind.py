@@ -23,6 +23,16 @@ from fairlead.api.kubebind_boundschema import (
     new_bound_schema,
     unwrapped_schema,
 )
+from fairlead.api.kubebind_catalogue import (
+    APIServiceExportTemplate,
+    BindableResourcesRequest,
+    BindableResourcesRequestSpec,
+    BindableResourcesRequestStatus,
+    ClusterIdentity,
+    Collection,
+    CollectionSpec,
+    TemplateSpec,
+)
 from fairlead.api.kubebind_crds import (
     consumer_crds,
     provider_crds,
@@ -102,25 +112,17 @@ from fairlead.api.kubebind_types import (
     APIServiceBindingBundle,
     APIServiceExport,
     APIServiceExportRequest,
-    APIServiceExportTemplate,
     APIServiceNamespace,
-    BindableResourcesRequest,
-    BindableResourcesRequestSpec,
-    BindableResourcesRequestStatus,
     BindingSpec,
     BindingStatus,
     ClusterBinding,
     ClusterBindingSpec,
     ClusterBindingStatus,
-    ClusterIdentity,
-    Collection,
-    CollectionSpec,
     ExportRequestSpec,
     ExportRequestStatus,
     ExportSpec,
     NamespaceSpec,
     NamespaceStatus,
-    TemplateSpec,
 )
 from fairlead.api.kubebind_wire import (
     Authentication,

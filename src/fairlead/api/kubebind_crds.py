@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from fairlead.api import kubebind_names as names
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.kubebind_boundschema import BoundSchema
+from fairlead.api.kubebind_catalogue import (
+    APIServiceExportTemplate,
+    BindableResourcesRequest,
+    Collection,
+)
 from fairlead.api.kubebind_types import (
     CLUSTER_BINDING_RULE,
     APIServiceBinding,
     APIServiceBindingBundle,
     APIServiceExport,
     APIServiceExportRequest,
-    APIServiceExportTemplate,
     APIServiceNamespace,
-    BindableResourcesRequest,
     ClusterBinding,
-    Collection,
     Kind,
 )
 from fairlead.api.meta import JSON

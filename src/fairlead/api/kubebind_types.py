@@ -19,7 +19,6 @@ from fairlead.api.kubebind_fields import (
     GroupResource,
     Isolation,
     LocalSecretKeyRef,
-    NamedRef,
     NamespaceName,
     Parameters,
     PermissionClaim,
@@ -169,42 +168,6 @@ class APIServiceExportRequest(Kind, kw_only=True):
     )
 
 
-class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """What requests made from a template ask for."""
-
-    description: str = ""
-    scope: Annotated[str, Meta(description="Namespaced or Cluster; for information.")]
-    resources: Annotated[list[ExportResource], Meta(min_length=1)]
-    permission_claims: list[PermissionClaim] = []
-    namespaces: list[NamespaceName] = []
-    schema_update_policy: Annotated[
-        SchemaUpdatePolicy, Meta(extra_json_schema={"x-default": "Never"})
-    ] = "Never"
-
-
-class APIServiceExportTemplate(Kind, kw_only=True):
-    """On the provider: something consumers may ask for by name."""
-
-    spec: TemplateSpec
-    status: ConditionsStatus = ConditionsStatus()
-
-
-class CollectionSpec(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """Templates that belong together."""
-
-    description: str = ""
-    templates: Annotated[list[NamedRef], Meta(min_length=1)]
-
-
-class Collection(Kind, kw_only=True):
-    """On the provider: a group of templates."""
-
-    spec: CollectionSpec
-    status: ConditionsStatus = ConditionsStatus()
-
-
 class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Empty: the name says it all."""
 
@@ -264,45 +227,3 @@ CLUSTER_BINDING_RULE = {
     "rule": f'self.metadata.name == "{CLUSTER_BINDING_NAME}"',
     "message": "cluster binding name should be cluster",
 }
-
-
-class ClusterIdentity(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """Which consumer cluster asks."""
-
-    identity: str
-    pretty_name: str = ""
-
-
-class BindableResourcesRequestSpec(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """A template and who asks for it; ``ttl_after_finished`` is a duration such as ``1h``."""
-
-    template_ref: NamedRef
-    cluster_identity: ClusterIdentity
-    author: str
-    kubeconfig_secret_ref: LocalSecretKeyRef | None = None
-    ttl_after_finished: str = ""
-
-
-class BindableResourcesRequestStatus(
-    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
-):
-    """How far the handshake has come; these conditions are ``metav1.Condition``."""
-
-    phase: Annotated[Phase, Meta(extra_json_schema={"x-default": "Pending"})] = "Pending"
-    namespace: str = ""
-    kubeconfig_secret_ref: LocalSecretKeyRef | None = None
-    completion_time: str = ""
-    conditions: list[dict[str, Any]] = []
-
-
-class BindableResourcesRequest(Kind, kw_only=True):
-    """On the provider: the handshake as an object, and the body of ``POST /api/bind``."""
-
-    spec: BindableResourcesRequestSpec
-    status: Annotated[
-        BindableResourcesRequestStatus, Meta(extra_json_schema={"x-default": {}})
-    ] = BindableResourcesRequestStatus()

@@ -6,8 +6,9 @@ import base64
 
 import msgspec
 
+from fairlead.api.kubebind_catalogue import TemplateSpec
 from fairlead.api.kubebind_names import API_VERSION
-from fairlead.api.kubebind_types import ExportRequestSpec, TemplateSpec
+from fairlead.api.kubebind_types import ExportRequestSpec
 from fairlead.api.meta import JSON
 
 
