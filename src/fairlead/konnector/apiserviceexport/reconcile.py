@@ -199,7 +199,7 @@ def _schema_statuses(
 class _CRDStatus(msgspec.Struct, rename="camel", frozen=True):
     accepted_names: SchemaNames | None = None
     stored_versions: list[str] = []
-    conditions: list[CRDCondition] = []
+    conditions: list[CRDCondition] | None = None
 
 
 class _CRD(msgspec.Struct):
@@ -209,7 +209,9 @@ class _CRD(msgspec.Struct):
 def _schema_status(schema: BoundSchema, crd: Object, *, now: str) -> BoundSchemaStatus:
     """What the consumer's CRD says of itself, in the provider's sight."""
     found = crd.decode(_CRD).status
-    copied = [_copied(condition) for condition in found.conditions if condition.type != READY]
+    copied = [
+        _copied(condition) for condition in found.conditions or () if condition.type != READY
+    ]
     conditions = set_conditions(schema.status.conditions, *copied, now=now, summary=True)
     return msgspec.structs.replace(
         schema.status,
