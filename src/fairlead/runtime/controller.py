@@ -77,6 +77,7 @@ class Controller:
         ``cluster`` goes into the requests of the default mapper. May be called while running.
         """
         source = _Source(informer, mapper or object_mapper(cluster), predicate)
+        self._sources = [known for known in self._sources if not known.informer.closed]
         self._sources.append(source)
         informer.subscribe(lambda delta: self._take(source, delta))
 
@@ -95,7 +96,7 @@ class Controller:
             try:
                 await source.informer.synced()
             except InformerClosed:
-                self._sources.remove(source)
+                continue
         self.queue.open()
         self.stats.workers += self._workers
         try:

@@ -76,7 +76,7 @@ class SharedInformer:
     def put(self, object_: Object, *, initial: bool = False) -> None:
         """Keep an object and tell whether it was added or modified."""
         if self._transform is not None:
-            object_ = self._transform(object_)
+            object_ = self._transformed(object_)
         old = self.store.put(object_)
         if not self._handlers:
             return
@@ -94,7 +94,7 @@ class SharedInformer:
         if self.store.remove(object_.meta.namespace, object_.meta.name) is None:
             return
         if self._transform is not None:
-            object_ = self._transform(object_)
+            object_ = self._transformed(object_)
         self._tell(Delta("DELETED", object_, None))
 
     def subscribe(self, handler: Handler) -> None:
@@ -122,6 +122,14 @@ class SharedInformer:
         if self._indexes[function] <= 0:
             del self._indexes[function]
             self.store.remove_index(function)
+
+    def _transformed(self, object_: Object) -> Object:
+        try:
+            return self._transform(object_) if self._transform is not None else object_
+        except Exception:  # noqa: BLE001
+            # An object that cannot be made smaller is kept as it is; the watch must go on.
+            _log.exception("transform failed", kind=object_.kind, object=str(object_.key))
+            return object_
 
     def _tell(self, delta: Delta) -> None:
         for handler in self._handlers:
@@ -188,6 +196,11 @@ class Informer:
         """Why the cache is not up to date, "" when it is."""
         return self._shared.reflector.error
 
+    @property
+    def closed(self) -> bool:
+        """Whether the lease was given back."""
+        return self._closed.is_set()
+
     def __len__(self) -> int:
         return len(self._shared.store)
 
@@ -206,7 +219,7 @@ class Informer:
             ValueError: this lease has another index of that name.
         """
         known = self._indexes.get(name)
-        if known is function:
+        if known == function:
             return
         if known is not None:
             raise ValueError(f"the informer of {self.scope} already has an index {name}")

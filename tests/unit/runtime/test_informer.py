@@ -238,6 +238,27 @@ def test_what_is_kept_is_transformed(virtual: Run) -> None:
     virtual(story())
 
 
+def test_an_object_that_cannot_be_transformed_is_kept_as_it_is(virtual: Run) -> None:
+    def picky(object_: Object) -> Object:
+        if object_.meta.name == "bad":
+            raise KeyError("bad")
+        return msgspec.structs.replace(object_, raw=b"{}")
+
+    async def story() -> None:
+        server = FakeServer()
+        for name in ("bad", "good"):
+            await server.put(name)
+        async with running(server, picky) as cluster:
+            informer = cluster.informer(WIDGETS)
+            await informer.synced()
+            bad, good = informer.get("ns", "bad"), informer.get("ns", "good")
+            assert bad is not None
+            assert good is not None
+            assert (len(bad.raw) > 2, good.raw) == (True, b"{}")
+
+    virtual(story())
+
+
 def test_a_list_of_thousands_lets_others_run(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()
