@@ -292,7 +292,7 @@ class Client:
                         yield event
         except TimeoutError:
             return
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise ConnectionFailed(explain(self.config.server, error)) from error
 
     async def request(

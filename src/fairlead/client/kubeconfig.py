@@ -165,6 +165,9 @@ def build_config(
 def _server(server: str, where: str) -> str:
     if not server:
         raise ConfigError(f"the cluster in {where} has no server")
+    # It is named in messages and paths are put behind it.
+    if not {"@", "?", "#"}.isdisjoint(server):
+        raise ConfigError(f"server in {where} has a user, query or fragment: remove it")
     return _url(server, "server", ("https", "http"), where).rstrip("/")
 
 

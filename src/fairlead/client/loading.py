@@ -28,7 +28,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
     Raises:
         ConfigError: nothing was found, or what was found cannot be used.
     """
-    return find_config(kubeconfig, context, environ=os.environ, home=Path.home())
+    return find_config(kubeconfig, context, environ=os.environ)
 
 
 def find_config(
@@ -36,20 +36,19 @@ def find_config(
     context: str | None,
     *,
     environ: Mapping[str, str],
-    home: Path,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """:func:`load_config` with its surroundings given."""
+    """:func:`load_config` with its surroundings given; the home folder is that in HOME."""
     if kubeconfig:
         return _from_files([Path(kubeconfig)], context)
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if listed:
-        present = [path for path in dict.fromkeys(listed) if path.exists()]
+        present = [path for path in dict.fromkeys(listed) if _is_there(path)]
         if not present:
             raise ConfigError(f"KUBECONFIG names no file that exists: {_names(listed)}")
         return _from_files(present, context)
-    default = home / ".kube" / "config"
-    if default.exists():
+    default = Path(environ.get("HOME") or "/", ".kube", "config")
+    if _is_there(default):
         return _from_files([default], context)
     if environ.get("KUBERNETES_SERVICE_HOST"):
         if context:
@@ -92,6 +91,17 @@ def _from_files(paths: Sequence[Path], context: str | None) -> ClusterConfig:
     merged = merge(_read(path) for path in paths)
     config = select_context(merged, context, where=f"kubeconfig {_names(paths)}")
     return replace(config, namespace=config.namespace or "default")
+
+
+def _is_there(path: Path) -> bool:
+    """False where there is nothing; what cannot be looked at is complained of on reading."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _read(path: Path) -> Kubeconfig:

@@ -147,6 +147,14 @@ class TestRefuse:
                 kubeconfig(cluster={"server": "https://a b"}), "is no URL", id="space-in-server"
             ),
             pytest.param(
+                kubeconfig(cluster={"server": "https://joe:s3cret@h:1"}),
+                "server in the kubeconfig has a user",
+                id="user-in-server",
+            ),
+            pytest.param(
+                kubeconfig(cluster={"server": "https://h:1/x?y="}), "query", id="query-in-server"
+            ),
+            pytest.param(
                 kubeconfig(cluster={"server": "https://a/\r\nX: y"}),
                 "line break or control",
                 id="line-break-in-server",
@@ -207,6 +215,7 @@ class TestRefuse:
             parse_kubeconfig(data)
         assert message in str(caught.value)
         assert "\n" not in str(caught.value)
+        assert "s3cret" not in str(caught.value)
 
     def test_an_unused_broken_user_does_no_harm(self) -> None:
         users = [

@@ -23,8 +23,7 @@ def load(
     return find_config(
         kubeconfig,
         context,
-        environ=given.get("environ", {}),
-        home=home,
+        environ={"HOME": str(home)} | given.get("environ", {}),
         service_account=given.get("service_account", home / "none"),
     )
 
@@ -58,6 +57,19 @@ class TestPlaces:
         write(home / ".kube/config", "https://home:1")
         environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
         assert load(home, environ=environ).server == "https://home:1"
+
+    def test_a_pod_without_a_home(self, home: Path) -> None:
+        with pytest.raises(ConfigError, match="automountServiceAccountToken"):
+            load(home, environ={"HOME": "", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+    def test_a_file_where_a_folder_is_meant(self, home: Path) -> None:
+        (home / "file").touch()
+        with pytest.raises(ConfigError, match="names no file that exists"):
+            load(home, environ={"KUBECONFIG": str(home / "file" / "config")})
+
+    def test_a_folder_where_a_file_is_meant(self, home: Path) -> None:
+        with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+            load(home, environ={"KUBECONFIG": str(home)})
 
     def test_default_namespace(self, home: Path) -> None:
         write(home / ".kube/config", "https://home:1")
