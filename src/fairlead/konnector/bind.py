@@ -24,7 +24,18 @@ from fairlead.api.kubebind import (
     ExportRequestResponse,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import READY, false, get_condition, set_conditions
+from fairlead.api.kubebind_conditions import (
+    CONNECTED,
+    HEARTBEATING,
+    INFORMERS_SYNCED,
+    READY,
+    SCHEMA_IN_SYNC,
+    SECRET_VALID,
+    false,
+    get_condition,
+    is_true,
+    set_conditions,
+)
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLES,
@@ -58,6 +69,8 @@ from fairlead.konnector.statuses import with_status
 
 Progress = Callable[[str], None]
 """Told what has been done or is waited for, one line at a time."""
+
+_CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
 
 TIMEOUT = 120.0
 """Seconds for everything together, unless told otherwise."""
@@ -277,9 +290,10 @@ def _unready(found: Object | None) -> str:
             "no konnector has picked up the binding: is one running? Start `fairlead konnector "
             "run`, or apply `fairlead manifests konnector`"
         )
-    if ready.status == "True" and len(conditions) > 1:
-        return ""
-    return f"not ready: {ready.reason}: {ready.message}"
+    if ready.status != "True":
+        return f"not ready: {ready.reason}: {ready.message}"
+    missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
+    return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
 
 
 def _unestablished(found: Object | None) -> str:

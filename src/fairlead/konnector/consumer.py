@@ -85,6 +85,11 @@ class Provider:
         """Whether all kube-bind objects of the provider are known."""
         return all(informer.has_synced for informer in self._informers())
 
+    async def synced(self) -> None:
+        """Wait until all kube-bind objects of the provider are known."""
+        for informer in self._informers():
+            await informer.synced()
+
     def error(self) -> str:
         """Why kube-bind objects of the provider cannot be watched, "" when they can."""
         return next((one.error for one in self._informers() if one.error), "")

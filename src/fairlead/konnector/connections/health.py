@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import structlog
 
@@ -34,17 +35,26 @@ class HealthReporter:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._seen: dict[str, int] = {}
+        self._poke = asyncio.Event()
 
     async def run(self) -> None:
         """Look until cancelled."""
-        options = self._provider.consumer.options
+        self._provider.on_join(self._poke.set)
         while True:
             for binding in self._provider.bindings:
                 try:
                     await self._look(binding)
                 except ClientError as error:
                     _log.warning("condition not written", binding=binding, error=str(error))
-            await asyncio.sleep(options.health_interval)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Until the next look; it comes early when the watches have begun to work."""
+        self._poke.clear()
+        news = self._poke.wait() if self._provider.has_synced else self._provider.synced()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._provider.consumer.options.health_interval):
+                await news
 
     async def _look(self, binding: str) -> None:
         message = self._fault(binding)

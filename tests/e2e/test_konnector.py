@@ -1,0 +1,323 @@
+"""The konnector between two control planes, with the provider's real controllers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.support.konnector import (
+    WIDGETS,
+    Konnector,
+    Link,
+    Requests,
+    event,
+    gone,
+    invited,
+    konnector,
+    providing,
+    quiet,
+    secret,
+    when,
+    widget,
+)
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
+from fairlead.api.resource import (
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+)
+from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.konnector.bind import BindError
+from fairlead.sandbox import Sandbox
+
+
+WRITES = ("create", "update", "patch", "delete")
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+class World:
+    """A consumer and a provider on sandboxes of their own."""
+
+    def __init__(self, stack: AsyncExitStack) -> None:
+        self._stack = stack
+
+    async def start(self) -> None:
+        self.provider_plane, self.provider = await self.plane("provider")
+        self.consumer_plane, self.consumer = await self.plane("consumer")
+        await self._stack.enter_async_context(providing(self.provider))
+
+    async def plane(self, name: str) -> tuple[Sandbox, Client]:
+        plane = await self._stack.enter_async_context(Sandbox(name=name))
+        config = parse_kubeconfig(plane.kubeconfig())
+        return plane, await self._stack.enter_async_context(Client(config))
+
+    async def konnector(self) -> Konnector:
+        return await self._stack.enter_async_context(konnector(self.consumer))
+
+    async def bound(self) -> Link:
+        link = await invited(self.consumer, self.provider)
+        await link.bind()
+        return link
+
+
+@pytest.fixture
+async def world(stack: AsyncExitStack) -> World:
+    world = World(stack)
+    await world.start()
+    return world
+
+
+async def test_a_widget_goes_there_and_its_status_and_secret_come_back(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    copy = await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    assert copy["metadata"]["annotations"]["kube-bind.io/consumer-namespace"] == "default"
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await world.provider.create(SECRETS, secret("unrelated", namespace))
+    await world.provider.merge_patch(
+        WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
+    )
+    await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
+    came = await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    assert came["metadata"]["labels"] == {"kube-bind.io/owner": "provider"}
+    assert came["data"] == {"a": "Yg=="}
+    with pytest.raises(NotFound):
+        await world.consumer.get(SECRETS, "unrelated", "default")
+
+
+async def test_the_object_goes_only_after_its_copy(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    held = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(WIDGETS, "blue", namespace, held)
+    await world.consumer.delete(WIDGETS, "blue", "default")
+    await when(
+        world.provider,
+        WIDGETS,
+        "blue",
+        namespace,
+        until=lambda body: body["metadata"].get("deletionTimestamp"),
+    )
+    assert (await world.consumer.get(WIDGETS, "blue", "default")).meta.deleting
+    await world.provider.merge_patch(
+        WIDGETS, "blue", namespace, {"metadata": {"finalizers": None}}
+    )
+    await gone(world.consumer, WIDGETS, "blue", "default")
+
+
+async def test_removed_fields_are_removed_there_and_defaults_are_no_difference(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget(count=7))
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.consumer.merge_patch(
+        WIDGETS, "blue", "default", {"spec": {"count": None, "certificates": None}}
+    )
+    copy = await when(
+        world.provider,
+        WIDGETS,
+        "blue",
+        namespace,
+        until=lambda body: "certificates" not in body["spec"],
+    )
+    assert copy["spec"] == {"colour": "blue", "count": 1}
+
+
+async def test_a_new_object_costs_few_writes_and_steady_state_none(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("first"))
+    namespace = await link.provider_namespace()
+    at_provider, at_consumer = Requests(world.provider_plane), Requests(world.consumer_plane)
+    await quiet(at_provider, at_consumer)
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.provider.merge_patch(
+        WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
+    )
+    await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
+    await asyncio.sleep(0.3)
+    # Beside the test's own create and patch: finalizer, copy, annotations, status.
+    assert at_consumer.count(*WRITES, resource="widgets") == 1 + 3
+    assert at_provider.count(*WRITES, resource="widgets") == 1 + 1
+    assert at_provider.count("get", resource="widgets") == 0
+    at_provider.seen.clear()
+    at_consumer.seen.clear()
+    await asyncio.sleep(0.3)
+    assert at_provider.seen == at_consumer.seen == []
+
+
+async def test_binding_twice_changes_nothing(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    at_provider, at_consumer = Requests(world.provider_plane), Requests(world.consumer_plane)
+    await quiet(at_provider, at_consumer)
+    lines = await link.bind()
+    assert at_consumer.count("update", "patch", "delete") == 0
+    assert at_provider.count(*WRITES) == 0
+    assert lines[-1] == "APIServiceBinding widgets is ready"
+
+
+async def test_bind_says_that_no_konnector_runs(world: World) -> None:
+    link = await invited(world.consumer, world.provider)
+    with pytest.raises(BindError, match="no konnector has picked up the binding"):
+        await link.bind(timeout=1.0)
+
+
+async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    labelled = {"name": "plan", "labels": {"example.org/for-the-factory": "true"}}
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled, "data": {"a": "b"}}
+    await world.consumer.create(CONFIGMAPS, plan, "default")
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    await when(world.provider, CONFIGMAPS, "plan", namespace, until=bool)
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.provider, WIDGETS, "blue", namespace)
+    await gone(world.provider, CONFIGMAPS, "plan", namespace)
+    await gone(world.consumer, SECRETS, "blue-origin", "default")
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, "widgets.example.org")
+    mine = await world.consumer.get(CONFIGMAPS, "plan", "default")
+    assert "kube-bind.io/owner" not in mine.meta.labels
+    assert (await world.provider.get(SECRETS, "blue-origin", namespace)).meta.labels == {}
+    at_provider = Requests(world.provider_plane)
+    await link.bind()
+    assert at_provider.count("list", resource="apiserviceexports") == 1
+
+
+async def test_an_unclaimed_object_loses_its_copy(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    labels = {"example.org/for-the-factory": "true"}
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plan"}, "data": {}}
+    await world.consumer.create(CONFIGMAPS, plan, "default")
+    await world.consumer.merge_patch(
+        CONFIGMAPS, "plan", "default", {"metadata": {"labels": labels}}
+    )
+    namespace = await link.provider_namespace()
+    await when(world.provider, CONFIGMAPS, "plan", namespace, until=bool)
+    await world.consumer.merge_patch(
+        CONFIGMAPS,
+        "plan",
+        "default",
+        {"metadata": {"labels": {"example.org/for-the-factory": None}}},
+    )
+    await gone(world.provider, CONFIGMAPS, "plan", namespace)
+    mine = await world.consumer.get(CONFIGMAPS, "plan", "default")
+    assert mine.meta.labels == {}
+
+
+async def test_a_secret_that_was_there_before_its_referrer_comes_at_once(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("first"))
+    namespace = await link.provider_namespace()
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+
+
+async def test_a_secret_of_the_consumer_is_never_overwritten(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("first"))
+    namespace = await link.provider_namespace()
+    await world.provider.create(SECRETS, secret("blue-origin", namespace, whose="theirs"))
+    await world.consumer.create(SECRETS, secret("blue-origin", "default", whose="mine"))
+    before = await world.consumer.get(SECRETS, "blue-origin", "default")
+    await world.consumer.create(WIDGETS, widget())
+    refused = await link.condition("PermissionClaim", lambda one: one.get("status") == "False")
+    assert "default/blue-origin" in refused["message"]
+    after = await world.consumer.get(SECRETS, "blue-origin", "default")
+    assert after.raw == before.raw
+
+
+async def test_another_consumers_copy_is_refused_with_an_event(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("first"))
+    namespace = await link.provider_namespace()
+    foreign = widget()
+    foreign["metadata"] = {
+        "name": "blue",
+        "namespace": namespace,
+        "annotations": {"kube-bind.io/cluster-namespace": "kube-bind-other"},
+    }
+    await world.provider.create(WIDGETS, foreign)
+    await world.consumer.create(WIDGETS, widget())
+    await event(world.consumer, "default", "ForeignProviderObject")
+    await world.consumer.delete(WIDGETS, "blue", "default")
+    await gone(world.consumer, WIDGETS, "blue", "default")
+    assert not (await world.provider.get(WIDGETS, "blue", namespace)).meta.deleting
+
+
+async def test_an_orphan_of_a_stopped_konnector_goes_when_it_starts(world: World) -> None:
+    one = await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    native = widget("native")
+    native["metadata"]["namespace"] = namespace
+    await world.provider.create(WIDGETS, native)
+    await one.stop()
+    await world.consumer.merge_patch(
+        WIDGETS, "blue", "default", {"metadata": {"finalizers": None}}
+    )
+    await world.consumer.delete(WIDGETS, "blue", "default")
+    await one.start()
+    await gone(world.provider, WIDGETS, "blue", namespace)
+    assert not (await world.provider.get(WIDGETS, "native", namespace)).meta.deleting
+
+
+async def test_a_deleted_namespace_takes_the_providers_with_it(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(
+        NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    )
+    body = widget()
+    body["metadata"]["namespace"] = "shop"
+    await world.consumer.create(WIDGETS, body)
+    namespace = await link.provider_namespace("shop")
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.consumer.delete(NAMESPACES, "shop")
+    await gone(world.consumer, NAMESPACES, "shop")
+    await gone(world.provider, NAMESPACES, namespace)
+
+
+async def test_heartbeats_and_version_reach_the_provider(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    body = await when(
+        world.provider,
+        CLUSTERBINDINGS,
+        "cluster",
+        link.cluster_namespace,
+        until=lambda body: body.get("status", {}).get("lastHeartbeatTime"),
+    )
+    assert body["status"]["heartbeatInterval"] == "5m0s"
+    assert body["status"]["consumerSecretRef"]["namespace"] == "kube-bind"
+    await link.condition("Heartbeating", lambda one: one.get("status") == "True")

@@ -1,0 +1,221 @@
+"""Two control planes with Fairlead at work on them, for tests of the way between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+from tests.support.provider import prepare, running
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICENAMESPACES,
+    BindingResponse,
+    decode_binding_response,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import EVENTS, Resource
+from fairlead.client import Client
+from fairlead.client.waiting import wait_for
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.konnector.app import build, install_crds
+from fairlead.konnector.bind import bind
+from fairlead.konnector.manifests import NAME, manifests
+from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
+from fairlead.provider.invite import invite
+from fairlead.runtime import Cluster, Manager
+from fairlead.sandbox import Sandbox
+
+
+WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
+SECONDS = 20.0
+
+
+class Requests:
+    """Counts what a sandbox is asked."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.seen: list[tuple[str, str]] = [("none", "none")]
+        original = sandbox.faults.apply
+
+        async def apply(info: Any) -> None:
+            self.seen.append((info.verb, info.resource))
+            await original(info)
+
+        sandbox.faults.apply = apply  # type: ignore[method-assign]
+
+    def count(self, *verbs: str, resource: str = "") -> int:
+        return sum(
+            1
+            for verb, found in self.seen
+            if (not verbs or verb in verbs) and resource in {"", found}
+        )
+
+
+async def quiet(*requests: Requests) -> None:
+    """Wait until nothing has been asked for a while."""
+    async with asyncio.timeout(SECONDS):
+        while any(one.seen for one in requests):
+            for one in requests:
+                one.seen.clear()
+            await asyncio.sleep(0.2)
+
+
+class Konnector:
+    """A konnector at work with the rights of its manifests and no others."""
+
+    def __init__(self, admin: Client, options: Options) -> None:
+        self._admin = admin
+        self._options = options
+        self._stack = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        config = await as_service_account(self._admin, DEFAULT_NAMESPACE, NAME)
+        client = await self._stack.enter_async_context(Client(config))
+        manager = Manager()
+        await build(manager, Cluster("consumer", client), self._options)
+        task = asyncio.create_task(manager.run())
+        self._stack.push_async_callback(_end, task)
+
+    async def stop(self) -> None:
+        await self._stack.aclose()
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@contextlib.asynccontextmanager
+async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
+    """A konnector, installed as on a real cluster."""
+    await install_crds(admin)
+    await create_all(admin, manifests(image="fairlead"))
+    known = {"health_interval": 0.05, **options}
+    one = Konnector(admin, Options(**known))
+    await one.start()
+    try:
+        yield one
+    finally:
+        await one.stop()
+
+
+@contextlib.asynccontextmanager
+async def providing(admin: Client) -> AsyncIterator[None]:
+    """A provider of widgets."""
+    await prepare(admin, exports=["widgets.example.org"])
+    async with running(admin):
+        yield
+
+
+class Link:
+    """One consumer and one provider, as their administrators see them, and what they bound."""
+
+    def __init__(self, consumer: Client, provider: Client, response: BindingResponse) -> None:
+        self.consumer = consumer
+        self.provider = provider
+        self.response = response
+        self.cluster_namespace = response.provider_namespace
+        self.name = response.requests[0].metadata.name
+
+    async def bind(self, timeout: float = SECONDS) -> list[str]:  # noqa: ASYNC109
+        lines: list[str] = []
+        await bind(self.consumer, self.response, timeout=timeout, progress=lines.append)
+        return lines
+
+    async def provider_namespace(self, name: str = "default") -> str:
+        body = await when(
+            self.provider,
+            APISERVICENAMESPACES,
+            name,
+            self.cluster_namespace,
+            until=lambda body: body.get("status", {}).get("namespace"),
+        )
+        namespace: str = body["status"]["namespace"]
+        return namespace
+
+    async def condition(self, type_: str, until: Callable[[JSON], Any]) -> JSON:
+        """A condition of the binding, once it is as wanted."""
+        body = await when(
+            self.consumer,
+            APISERVICEBINDINGS,
+            self.name,
+            until=lambda body: until(condition(body, type_)),
+        )
+        return condition(body, type_)
+
+
+def condition(body: JSON, type_: str) -> JSON:
+    """A condition of an object; {} when it was never set."""
+    conditions = (body.get("status") or {}).get("conditions") or []
+    return next((item for item in conditions if item["type"] == type_), {})
+
+
+async def invited(
+    consumer: Client, provider: Client, *, name: str = "widgets", template: str = "widgets"
+) -> Link:
+    """A consumer with an invitation."""
+    identity = str(uuid.uuid4())
+    answer = await invite(
+        provider, name="team", template=template, identity=identity, binding_name=name
+    )
+    return Link(consumer, provider, decode_binding_response(msgspec.json.encode(answer)))
+
+
+async def when(
+    client: Client,
+    resource: Resource,
+    name: str,
+    namespace: str = "",
+    *,
+    until: Callable[[JSON], Any],
+) -> JSON:
+    """The object once it is as wanted; {} stands for an absent one."""
+
+    def missing(found: Object | None) -> str:
+        body = found.to_dict() if found is not None else {}
+        return "" if until(body) else f"is {body}"
+
+    found = await wait_for(client, resource, name, namespace, until=missing, timeout=SECONDS)
+    return found.to_dict() if found is not None else {}
+
+
+async def gone(client: Client, resource: Resource, name: str, namespace: str = "") -> None:
+    """Wait until an object is not there any more."""
+    await when(client, resource, name, namespace, until=lambda body: not body)
+
+
+async def event(client: Client, namespace: str, reason: str) -> JSON:
+    """An event with this reason, once there is one."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            for found in (await client.list(EVENTS, namespace)).items:
+                body = found.to_dict()
+                if body["reason"] == reason:
+                    return body
+            await asyncio.sleep(0.05)
+
+
+def widget(name: str = "blue", **spec: Any) -> JSON:
+    """A widget that names the Secret <name>-origin."""
+    known = {"colour": "blue", "certificates": [{"name": f"{name}-origin"}]}
+    return {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {**known, **spec},
+    }
+
+
+def secret(name: str, namespace: str, **data: str) -> JSON:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "stringData": data or {"a": "b"},
+    }
