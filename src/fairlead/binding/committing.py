@@ -1,7 +1,7 @@
 """Writes what a context collected, in an order that never leaves a projection unaccounted for.
 
-The Secret comes first, then the status names it, then workloads refer to it: whatever interrupts
-this, the binding's status knows which Secret may be projected somewhere.
+The Secret comes first, then workloads refer to it, then the status tells. Before the first
+projection the status names the Secret, so that an interrupted one is known to be taken away.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Committer:
         if not await self._secret(context):
             workloads = []
         binding = context.binding
-        if workloads and context.secret and context.secret != context.former_secret:
+        if workloads and context.secret and not context.former_secret:
             binding = await self._announce(binding, context.status(now()))
         await self._workloads(context, workloads)
         if context.dropped_annotation:

@@ -51,9 +51,7 @@ class Traces(msgspec.Struct, frozen=True):
         return self._generated(_object(_object(entry).get("secretRef")).get("name"))
 
     def _generated(self, name: Any) -> bool:
-        return name in self.secrets and bool(
-            re.fullmatch(re.escape(self.binding) + "-[0-9a-f]{8}", str(name))
-        )
+        return bool(re.fullmatch(re.escape(self.binding) + "-[0-9a-f]{8}", str(name)))
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from fairlead.api.servicebinding_common import (
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.flow import Flow
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
-from fairlead.binding.reads import ReadError, Snapshot
+from fairlead.binding.reads import FailureCode, ReadError, Snapshot
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.traces import Traces
 from fairlead.binding.workload import Workload
@@ -64,6 +64,7 @@ class BaseContext:
         self.secret = ""
         self.secret_write: SecretWrite | None = None
         self.dropped_annotation = False
+        self.service_failure: FailureCode | None = None
         self._conditions: dict[str, Condition] = {}
         self._services: list[Service] | None = None
         self._workloads: list[Workload] | None = None
@@ -114,12 +115,13 @@ class BaseContext:
 
     @property
     def spec_changed(self) -> bool:
-        """True unless the last pass ended Ready."""
-        return not self._was_ready()
-
-    def _was_ready(self) -> bool:
+        """True unless the last pass ended Ready with the spec as it is now."""
         before = get_condition(self.conditions_before(), READY)
-        return before is not None and before.status == "True"
+        return (
+            before is None
+            or before.status != "True"
+            or before.observed_generation != self.meta.generation
+        )
 
     @property
     def unbind_requested(self) -> bool:
@@ -129,7 +131,11 @@ class BaseContext:
     def services(self) -> list[Service]:
         """The backing services, read once a pass."""
         if self._services is None:
-            self._services = [self.reader.service(item) for item in self.service_references()]
+            try:
+                self._services = [self.reader.service(item) for item in self.service_references()]
+            except ReadError as error:
+                self.service_failure = error.failure.code
+                raise
         return self._services
 
     def crd(self, service: Service) -> JSON | None:
@@ -242,7 +248,9 @@ class BaseContext:
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
         """Set a condition; those not set in a pass keep what they said before."""
-        self._conditions[type_] = Condition(type_, status, reason, message)
+        self._conditions[type_] = Condition(
+            type_, status, reason, message, observed_generation=self.meta.generation
+        )
 
     def get_condition(self, type_: str) -> Condition | None:
         """What this pass said under a type."""
@@ -260,15 +268,6 @@ class BaseContext:
         return [
             {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
         ]
-
-    @property
-    def reader_failure(self) -> str:
-        """The code of the failure that a read of services ended with, "" when none did."""
-        try:
-            self.services()
-        except ReadError as error:
-            return error.failure.code
-        return ""
 
     def close(self) -> None:
         """Ready False with the error there is; else True, unless the binding is on its way out."""

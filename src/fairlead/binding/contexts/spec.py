@@ -20,12 +20,12 @@ from fairlead.api.servicebinding_common import (
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
 from fairlead.binding.contexts.reader import lookup_of
 from fairlead.binding.items import Item
-from fairlead.binding.reads import Snapshot
+from fairlead.binding.reads import FailureCode, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
 
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
-_UNAVAILABLE = {
+_UNAVAILABLE: dict[FailureCode, str] = {
     "NotFound": SERVICE_NOT_FOUND,
     "NoMatch": SERVICE_NOT_FOUND,
     "Forbidden": SERVICE_FORBIDDEN,
@@ -77,24 +77,16 @@ class SpecContext(BaseContext):
         status = self._parsed.status
         return status.binding.name if status and status.binding else ""
 
-    @property
-    def spec_changed(self) -> bool:
-        """True unless the last pass saw this generation and ended Ready."""
-        status = self._parsed.status
-        seen = status.observed_generation if status else 0
-        return seen != self.meta.generation or super().spec_changed
-
     def close(self) -> None:
         """Settle ServiceAvailable too (specification 1.1: it must be there)."""
         super().close()
         if self.unbind_requested:
             return
-        failure = self.reader_failure
         collected = self.get_condition(COLLECTION_READY)
         if collected and collected.status == "False":
             reason = collected.reason
-            if reason == ERROR_READING_SERVICES and failure:
-                reason = _UNAVAILABLE.get(failure, reason)
+            if self.service_failure:
+                reason = _UNAVAILABLE.get(self.service_failure, reason)
             if reason in {ERROR_READING_SECRET, ERROR_READING_SERVICES, *_UNAVAILABLE.values()}:
                 self._available("False", reason, collected.message)
         elif collected and not self.has_sources:

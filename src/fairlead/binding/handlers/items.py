@@ -35,7 +35,11 @@ def _collect(context: Context, service: Service, definition: Definition) -> None
     try:
         found = apply(definition, service.body, context)
     except (CollectError, ReadError, ValueError) as error:
-        collection_failed(context, ERROR_READING_BINDING, error)
+        # What does not fit is quoted; of a Secret that must not happen.
+        hidden = f"a definition in the annotations of {service} does not fit it"
+        collection_failed(
+            context, ERROR_READING_BINDING, error, message=hidden if service.is_secret else ""
+        )
         return
     if found is None:
         return

@@ -1,0 +1,339 @@
+"""The stages that collect: one row for each way a stage can end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.binding.cluster import FakeCluster, content
+from tests.unit.binding.objects import (
+    SECRET_SERVICE,
+    conditions,
+    coreos_binding,
+    crd,
+    database,
+    deployment,
+    message,
+    meta,
+    secret,
+    spec_binding,
+)
+
+from fairlead.api.meta import JSON
+from fairlead.binding.reads import Failure, FailureCode, ListAll, Lookup, Read
+
+
+FOUND = ("True", "DataCollected")
+PROMISE = {"servicebinding.io/provisioned-service": "true"}
+
+
+def reconciled(binding: JSON, *objects: JSON, fail: tuple[str, FailureCode] | None = None) -> JSON:
+    cluster = FakeCluster(objects=[deployment(), *objects])
+    if fail:
+        cluster.refuse = lambda read: refusal(read, *fail)
+    cluster.reconcile(binding)
+    return binding
+
+
+def refusal(read: Read, target: str, code: FailureCode) -> Failure | None:
+    resource = "" if isinstance(read, Lookup) else read.resource.plural
+    name = read.kind if isinstance(read, Lookup) else getattr(read, "name", "")
+    return Failure(code, f"{target} {code}") if target in {resource, name} else None
+
+
+@pytest.mark.parametrize(
+    ("objects", "fail", "collection", "available"),
+    [
+        pytest.param(
+            [database(), secret()], None, FOUND, ("True", "ResolvedBindingSecret"), id="bound"
+        ),
+        pytest.param(
+            [],
+            None,
+            ("False", "ErrorReadingServices"),
+            ("False", "ServiceNotFound"),
+            id="no service",
+        ),
+        pytest.param(
+            [database()],
+            ("Database", "NoMatch"),
+            ("False", "ErrorReadingServices"),
+            ("False", "ServiceNotFound"),
+            id="no such kind",
+        ),
+        pytest.param(
+            [database()],
+            ("databases", "Forbidden"),
+            ("False", "ErrorReadingServices"),
+            ("False", "ServiceForbidden"),
+            id="service forbidden",
+        ),
+        pytest.param(
+            [database()],
+            ("databases", "Error"),
+            ("False", "ErrorReadingServices"),
+            ("False", "ErrorReadingServices"),
+            id="service unreadable",
+        ),
+        pytest.param(
+            [database(binding=None)],
+            None,
+            FOUND,
+            ("Unknown", "ServiceMissingBinding"),
+            id="service without binding",
+        ),
+        pytest.param(
+            [database(binding="")],
+            None,
+            FOUND,
+            ("Unknown", "ServiceMissingBinding"),
+            id="service with an empty name",
+        ),
+        pytest.param(
+            [database()],
+            None,
+            ("False", "ErrorReadingSecret"),
+            ("False", "ErrorReadingSecret"),
+            id="secret has not arrived",
+        ),
+        pytest.param(
+            [database(), secret()],
+            ("secrets", "Forbidden"),
+            ("False", "ErrorReadingSecret"),
+            ("False", "ErrorReadingSecret"),
+            id="secret forbidden",
+        ),
+        pytest.param(
+            [{**database(), "status": {"binding": "s1"}}],
+            None,
+            ("False", "ErrorReadingBinding"),
+            None,
+            id="binding is no object",
+        ),
+        pytest.param(
+            [{**database(), "status": {"binding": {"name": 1}}}],
+            None,
+            ("False", "ErrorReadingBinding"),
+            None,
+            id="name is no string",
+        ),
+        pytest.param(
+            [database(binding=None), crd(annotations=PROMISE)],
+            None,
+            ("False", "ErrorReadingBinding"),
+            None,
+            id="CRD promises a binding",
+        ),
+        pytest.param(
+            [database(binding=None)],
+            ("databases.x.io", "Error"),
+            ("False", "ErrorReadingCRD"),
+            None,
+            id="CRD unreadable",
+        ),
+    ],
+)
+def test_provisioned_services(
+    objects: list[JSON],
+    fail: tuple[str, FailureCode] | None,
+    collection: tuple[str, str],
+    available: tuple[str, str] | None,
+) -> None:
+    found = conditions(reconciled(spec_binding(), *objects, fail=fail))
+    assert found["CollectionReady"] == collection
+    assert found.get("ServiceAvailable") == available
+    assert (found["Ready"][0] == "True") is (available == ("True", "ResolvedBindingSecret"))
+
+
+def test_a_secret_that_has_not_arrived_is_named_and_nothing_is_projected() -> None:
+    cluster = FakeCluster(objects=[deployment(), database()])
+    binding = spec_binding()
+    made = cluster.reconcile(binding)
+    for type_ in ("Ready", "ServiceAvailable", "CollectionReady"):
+        text = message(binding, type_)
+        assert 'secrets "s1" not found' in text
+        assert "ns/s1" in text
+        assert "Database ns/db" in text
+        assert "has not arrived yet" in text
+    assert cluster.get("deployments", "web") == deployment()
+    assert "binding" not in binding["status"]
+    assert not made.flow.transient
+
+
+@pytest.mark.parametrize(
+    ("fail", "transient"),
+    [
+        pytest.param(None, False, id="missing: a watch tells"),
+        pytest.param(("databases", "Forbidden"), True, id="forbidden: nothing tells"),
+        pytest.param(("databases", "Error"), True, id="broken: nothing tells"),
+    ],
+)
+def test_what_no_watch_announces_is_looked_at_again(
+    fail: tuple[str, FailureCode] | None, transient: bool
+) -> None:
+    cluster = FakeCluster(objects=[])
+    if fail:
+        cluster.refuse = lambda read: refusal(read, *fail)
+    assert cluster.reconcile(spec_binding()).flow.transient is transient
+
+
+@pytest.mark.parametrize(
+    ("secrets", "expected"),
+    [
+        pytest.param([secret("s1", a="1")], {"a": "1"}, id="one"),
+        pytest.param([secret("s1", a="1"), secret("s2", a="2")], {"a": "2"}, id="the later wins"),
+        pytest.param(
+            [secret("s1", a="1", annotations={"service.binding/b": "x"}), secret("s2", c="3")],
+            {"b": "x", "c": "3"},
+            id="an annotated one does not hide the next",
+        ),
+    ],
+)
+def test_direct_secrets(secrets: list[JSON], expected: dict[str, str]) -> None:
+    services = [
+        {"group": "", "version": "v1", "kind": "Secret", "name": body["metadata"]["name"]}
+        for body in secrets
+    ]
+    cluster = FakeCluster(objects=[deployment(), *secrets])
+    binding = coreos_binding(services=services, bindAsFiles=True)
+    cluster.reconcile(binding)
+    assert content(cluster.get("secrets", binding["status"]["secret"])) == expected
+
+
+def test_bytes_stay_as_they_are() -> None:
+    body = secret("s1", type="x")
+    body["data"]["key"] = "/wD+"
+    cluster = FakeCluster(objects=[deployment(), body])
+    binding = spec_binding(service=SECRET_SERVICE, provider="p")
+    cluster.reconcile(binding)
+    made = cluster.get("secrets", binding["status"]["binding"]["name"])
+    assert made["data"]["key"] == "/wD+"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({"service.binding/host": "path={.spec.host}"}, {"host": "h"}, id="path"),
+        pytest.param({"service.binding/host": "fixed"}, {"host": "fixed"}, id="constant"),
+        pytest.param(
+            {"service.binding": "path={.spec.map},elementType=map"}, {"a": "1"}, id="generic map"
+        ),
+        pytest.param(
+            {"service.binding/no": "path={.spec.none},optional=true", "service.binding/x": "y"},
+            {"x": "y"},
+            id="optional",
+        ),
+        pytest.param(
+            {"service.binding/p": "path={.spec.ref},objectType=Secret,sourceKey=password"},
+            {"p": "pw"},
+            id="entry of a Secret",
+        ),
+        pytest.param(
+            {"service.binding/p": "path={.spec.host},elementType=bad"},
+            "InvalidAnnotation",
+            id="bad element type",
+        ),
+        pytest.param(
+            {"service.binding/p": "path={.spec.none}"}, "ErrorReadingBinding", id="missing path"
+        ),
+        pytest.param({"service.binding/p": "path={.spec.null}"}, "ValueNotFound", id="null"),
+        pytest.param(
+            {"service.binding/p": "path={.spec.gone},objectType=Secret"},
+            "ErrorReadingBinding",
+            id="missing Secret",
+        ),
+    ],
+)
+def test_definitions(annotations: dict[str, str], expected: Any) -> None:
+    body = database(binding=None, host="h", map={"a": 1}, ref="s1", gone="nope", null=None)
+    body["metadata"]["annotations"] = annotations
+    cluster = FakeCluster(objects=[deployment(), body, secret("s1", password="pw")])
+    binding = coreos_binding(bindAsFiles=True)
+    cluster.reconcile(binding)
+    if isinstance(expected, str):
+        assert conditions(binding)["CollectionReady"] == ("False", expected)
+    else:
+        assert content(cluster.get("secrets", binding["status"]["secret"])) == expected
+
+
+def test_annotations_of_the_object_win_over_those_of_its_crd_key_by_key() -> None:
+    body = database(binding=None)
+    body["metadata"]["annotations"] = {"service.binding/a": "object"}
+    defaults = crd(annotations={"service.binding/a": "crd", "service.binding/b": "crd"})
+    cluster = FakeCluster(objects=[deployment(), body, defaults])
+    binding = coreos_binding(bindAsFiles=True)
+    cluster.reconcile(binding)
+    made = content(cluster.get("secrets", binding["status"]["secret"]))
+    assert made == {"a": "object", "b": "crd"}
+
+
+def test_what_does_not_fit_a_secret_is_not_quoted() -> None:
+    body = secret("s1", annotations={"service.binding/x": "path={.data.password},elementType=map"})
+    body["data"]["password"] = "czNjcmV0"
+    binding = reconciled(spec_binding(service=SECRET_SERVICE), body)
+    assert conditions(binding)["CollectionReady"] == ("False", "ErrorReadingBinding")
+    assert "czNjcmV0" not in str(binding["status"])
+
+
+@pytest.mark.parametrize(
+    ("naming", "files", "expected"),
+    [
+        pytest.param("", True, "password", id="files: as they are"),
+        pytest.param("", False, "DATABASE_PASSWORD", id="environment: upper case"),
+        pytest.param("none", False, "password", id="none"),
+        pytest.param("lowercase", False, "password", id="lowercase"),
+        pytest.param("uppercase", True, "DATABASE_PASSWORD", id="uppercase"),
+        pytest.param(
+            "{{ .service.name }}_{{ .name | title }}", True, "db_Password", id="template"
+        ),
+        pytest.param("{{ if .name }}x{{ end }}", True, None, id="not supported yet"),
+        pytest.param("{{ .name | nope }}", True, None, id="unknown function"),
+    ],
+)
+def test_naming(naming: str, files: bool, expected: str | None) -> None:
+    cluster = FakeCluster(objects=[deployment(), database(), secret("s1", password="pw")])
+    binding = coreos_binding(namingStrategy=naming, bindAsFiles=files)
+    cluster.reconcile(binding)
+    if expected is None:
+        assert conditions(binding)["CollectionReady"] == ("False", "NamingStrategyError")
+        assert cluster.get("deployments", "web") == deployment()
+    else:
+        assert list(content(cluster.get("secrets", binding["status"]["secret"]))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param("{{ .password }}@{{ .db.spec.host }}", "pw@h", id="item and service"),
+        pytest.param("{{ json .db.spec }}", '{"host":"h"}', id="json"),
+        pytest.param("{{ .nothing }}", "<no value>", id="missing"),
+        pytest.param("{{ range .db }}{{ end }}", None, id="not supported yet"),
+    ],
+)
+def test_mappings(value: str, expected: str | None) -> None:
+    service = {"group": "x.io", "version": "v1", "kind": "Database", "name": "db", "id": "db"}
+    body = database(host="h")
+    cluster = FakeCluster(objects=[deployment(), body, secret("s1", password="pw")])
+    binding = coreos_binding(
+        services=[service], mappings=[{"name": "URI", "value": value}], bindAsFiles=False
+    )
+    cluster.reconcile(binding)
+    if expected is None:
+        assert conditions(binding)["Ready"] == ("False", "ProcessingError")
+        assert "not supported yet" in message(binding, "Ready")
+    else:
+        made = content(cluster.get("secrets", binding["status"]["secret"]))
+        assert made == {"DATABASE_PASSWORD": "pw", "URI": expected}
+
+
+def test_owned_resources_are_collected_where_they_are_wanted() -> None:
+    owner = {"apiVersion": "x.io/v1", "kind": "Database", "name": "db", "uid": "uid-db"}
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    config = {**kind, "metadata": meta("c", ownerReferences=[owner]), "data": {"k": "v"}}
+    other = {**kind, "metadata": meta("d"), "data": {"foreign": "v"}}
+    cluster = FakeCluster(objects=[deployment(), database(binding=None), config, other])
+    binding = coreos_binding(detectBindingResources=True, bindAsFiles=True)
+    cluster.reconcile(binding)
+    assert content(cluster.get("secrets", binding["status"]["secret"])) == {"k": "v"}
+    asked = cluster.process(binding).reader.snapshot.asked
+    assert any(isinstance(read, ListAll) and read.resource.plural == "routes" for read in asked)

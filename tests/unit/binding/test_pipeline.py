@@ -1,0 +1,132 @@
+"""Flow control: order, stopping, containment, and the close that always comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.unit.binding.cluster import FakeCluster
+from tests.unit.binding.objects import conditions, database, deployment, secret, spec_binding
+
+from fairlead.api.meta import object_from_dict
+from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.flow import Flow
+from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
+from fairlead.binding.reads import Get, Lookup, Need, Snapshot
+
+
+def context() -> SpecContext:
+    return SpecContext(object_from_dict(spec_binding()), Snapshot())
+
+
+def _stop(context: Context) -> None:
+    context.flow.stop_processing()
+
+
+def _retry(context: Context) -> None:
+    context.flow.retry_processing("not yet")
+
+
+def _fail(context: Context) -> None:
+    context.flow.fail("no good")
+
+
+def _break(context: Context) -> None:
+    raise KeyError("s3cret")
+
+
+def _need(context: Context) -> None:
+    raise Need(Lookup("", "v1", kind="Secret"))
+
+
+@pytest.mark.parametrize(
+    ("handler", "second_runs", "retry", "ready"),
+    [
+        pytest.param(lambda _: None, True, False, ("True", "ApplicationsBound"), id="goes on"),
+        pytest.param(_stop, False, False, ("True", "ApplicationsBound"), id="stops"),
+        pytest.param(_retry, False, True, ("False", "ProcessingError"), id="comes again"),
+        pytest.param(_fail, True, False, ("False", "ProcessingError"), id="fails and goes on"),
+        pytest.param(_break, False, True, ("False", "ProcessingError"), id="breaks"),
+    ],
+)
+def test_a_handler_decides_what_follows(
+    handler: Callable[[Context], None], second_runs: bool, retry: bool, ready: tuple[str, str]
+) -> None:
+    seen: list[str] = []
+    made = context()
+    Pipeline([handler, lambda _: seen.append("second")]).process(made)
+    condition = made.get_condition("Ready")
+    assert condition is not None
+    assert (condition.status, condition.reason) == ready
+    assert bool(seen) is second_runs
+    assert made.flow.retry is retry
+
+
+def test_what_a_broken_handler_says_is_not_told() -> None:
+    made = context()
+    Pipeline([_break]).process(made)
+    assert made.flow.error.startswith("panic occurred: KeyError in _break")
+    assert "s3cret" not in str(made.status("now"))
+
+
+def test_a_read_without_an_answer_leaves_the_pipeline() -> None:
+    with pytest.raises(Need):
+        Pipeline([_need]).process(context())
+
+
+def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
+    common = [
+        *("unbind", "collect_preflight", "provisioned_service", "direct_secret"),
+        *("binding_definitions", "binding_items"),
+    ]
+    project = ["bindings_as_env", "bindings_as_files", "unbind_leftovers", "postflight"]
+    assert _names(spec_pipeline()) == [*common, "project_preflight", *project]
+    assert _names(coreos_pipeline()) == [
+        *common,
+        *("owned_resources", "apply_mappings", "apply_naming", "project_preflight"),
+        "inject_secret_ref",
+        *project,
+    ]
+
+
+def _names(pipeline: Pipeline) -> list[str]:
+    return [handler.__qualname__.partition(".")[0] for handler in pipeline.handlers]
+
+
+def test_a_pass_asks_for_one_thing_after_the_other_and_knows_what_it_used() -> None:
+    cluster = FakeCluster(objects=[secret(), database(), deployment()])
+    binding = spec_binding()
+    made = cluster.reconcile(binding)
+    asked = list(made.reader.snapshot.asked)
+    assert cluster.rounds == len(asked) + 1
+    names = [read.name for read in asked if isinstance(read, Get)]
+    assert names == ["db", "s1", "databases.x.io", "deployments.apps", "web"]
+    assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")
+
+
+def test_a_second_pass_changes_nothing() -> None:
+    cluster = FakeCluster(objects=[secret(), database(), deployment()])
+    binding = spec_binding(env=[{"name": "PW", "key": "password"}], type="mysql")
+    cluster.reconcile(binding)
+    before = dict(binding["status"])
+    again = cluster.reconcile(binding)
+    assert again.changed_workloads() == []
+    assert binding["status"] == before
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        pytest.param([("retry_processing", "e")], (True, True, "e"), id="retry"),
+        pytest.param([("retry_processing", "")], (True, True, ""), id="retry without error"),
+        pytest.param([("fail", "e")], (False, False, "e"), id="error alone"),
+        pytest.param([("stop_processing",)], (False, True, ""), id="stop"),
+        pytest.param([("fail", "e"), ("stop_processing",)], (False, True, "e"), id="error, stop"),
+    ],
+)
+def test_flow_control(steps: list[tuple[str, ...]], expected: tuple[bool, bool, str]) -> None:
+    flow = Flow()
+    for name, *arguments in steps:
+        getattr(flow, name)(*arguments)
+    assert (flow.retry, flow.stop, flow.error) == expected
