@@ -15,6 +15,7 @@ from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
+    EVENTS,
     NAMESPACES,
     SERVICEACCOUNTS,
     Resource,
@@ -325,7 +326,7 @@ class TestLists:
         found = await client.list(CONFIGMAPS, namespace, labels="app", metadata_only=True)
         assert [(item.kind, item.meta.name) for item in found.items] == [("ConfigMap", "a")]
 
-    async def test_expired_pages_start_over(
+    async def test_a_compacted_page_is_gone(
         self, client: Client, namespace: str, control_plane: ControlPlane
     ) -> None:
         await some(client, namespace, 5)
@@ -389,6 +390,23 @@ class TestWatches:
         async with asyncio.timeout(20):
             async for _ in stream:
                 pass
+
+    async def test_a_compacted_version_is_gone(
+        self, client: Client, namespace: str, control_plane: ControlPlane
+    ) -> None:
+        # The real server keeps no window of Events in memory: what is compacted is gone at once.
+        body = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": "e-", "namespace": namespace},
+            "involvedObject": {"kind": "ConfigMap", "name": "a", "namespace": namespace},
+        }
+        old = await client.create(EVENTS, body)
+        await client.create(EVENTS, body)
+        await control_plane.compact()
+        version = str(int(old.meta.resource_version) - 1)
+        with pytest.raises(Gone):
+            await anext(client.watch(EVENTS, namespace, resource_version=version))
 
     async def test_a_version_that_is_none(self, client: Client, namespace: str) -> None:
         stream = client.watch(CONFIGMAPS, namespace, resource_version="yesterday")
