@@ -150,6 +150,12 @@ async def test_an_invitation_leads_to_an_export_and_a_namespace_with_exactly_its
                     ["get", "list", "watch", "create", "update", "patch", "delete"]
                 )
         await _reaches_nothing_else(team, admin)
+        warnings = [
+            event.to_dict()["message"]
+            for event in (await admin.list(EVENTS, team.namespace)).items
+            if event.to_dict()["type"] == "Warning"
+        ]
+        assert warnings == []
 
 
 async def _reaches_nothing_else(team: Consumer, admin: Client) -> None:

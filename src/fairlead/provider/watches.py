@@ -65,9 +65,14 @@ class Watches:
             informer.add_index(BY_EXPORT, export_key)
 
 
+def schema_names(obj: Object) -> list[str]:
+    """The names of the BoundSchemas that a request or an export needs."""
+    return [resource.name for resource in _resources(obj)]
+
+
 def schema_keys(obj: Object) -> list[str]:
     """Namespace and name of every BoundSchema that a request or an export needs."""
-    return [f"{obj.meta.namespace}/{resource.name}" for resource in _resources(obj)]
+    return [f"{obj.meta.namespace}/{name}" for name in schema_names(obj)]
 
 
 def crd_names(obj: Object) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.kubebind import APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.meta import Object
 from fairlead.api.timestamps import now
+from fairlead.client import NotFound
 from fairlead.provider.export.reconcile import annotated, conditioned, reconcile
 from fairlead.provider.reporting import store_status
-from fairlead.provider.watches import Watches, by_schema, terminal_when_invalid
+from fairlead.provider.watches import Watches, by_schema, schema_names, terminal_when_invalid
 from fairlead.runtime import Cluster, Controller, Request, commit
 
 
@@ -29,11 +31,23 @@ class ExportController:
         export = self._watches.exports.get(key.namespace, key.name)
         if export is None:
             return
-        schemas = {item.meta.name: item for item in self._watches.schemas.list(key.namespace)}
-        plan = reconcile(export, schemas)
+        plan = reconcile(export, await self._schemas(export))
         if plan.source_spec_hash:
             body = annotated(export, plan.source_spec_hash)
             export = await commit(self._client, APISERVICEEXPORTS, export, body)
         if plan.condition is not None:
             body = conditioned(export, plan.condition, now=now())
             await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
+
+    async def _schemas(self, export: Object) -> dict[str, Object]:
+        """The schemas of an export; those that the cache, which may lag, lacks are asked for."""
+        found: dict[str, Object] = {}
+        for name in schema_names(export):
+            schema = self._watches.schemas.get(export.meta.namespace, name)
+            if schema is None:
+                try:
+                    schema = await self._client.get(BOUNDSCHEMAS, name, export.meta.namespace)
+                except NotFound:
+                    continue
+            found[name] = schema
+        return found

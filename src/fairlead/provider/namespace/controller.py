@@ -48,9 +48,10 @@ class NamespaceController:
         self.controller.watch(watches.namespaces, self._from_namespace)
         self.controller.watch(watches.role_bindings, self._from_binding)
         self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
-        self.controller.watch(
-            watches.exports, self._from_export, predicate=lambda delta: delta.type == "DELETED"
-        )
+        for informer in (watches.exports, watches.schemas):
+            self.controller.watch(
+                informer, self._from_neighbour, predicate=lambda delta: delta.type != "MODIFIED"
+            )
 
     async def reconcile(self, request: Request) -> None:
         """Bring one APIServiceNamespace nearer to its namespace."""
@@ -88,10 +89,17 @@ class NamespaceController:
             return
 
     async def _exists(self, key: Key) -> bool:
-        """Whether the server, whatever the cache says, has the APIServiceNamespace."""
+        """Whether the server, whatever the cache says, has the APIServiceNamespace.
+
+        Raises:
+            NotFound: the kind itself is not served, which says nothing about the object.
+        """
         try:
             await self._client.get(APISERVICENAMESPACES, key.name, key.namespace)
-        except NotFound:
+        except NotFound as error:
+            details = error.status.details
+            if details is None or details.name != key.name:
+                raise
             return False
         return True
 
@@ -159,6 +167,6 @@ class NamespaceController:
             waiting = self._watches.service_namespaces.list(key.namespace)
             yield from requests_for(self._cluster, waiting)
 
-    def _from_export(self, delta: Delta) -> Iterator[Request]:
+    def _from_neighbour(self, delta: Delta) -> Iterator[Request]:
         waiting = self._watches.service_namespaces.list(delta.object.meta.namespace)
         yield from requests_for(self._cluster, waiting)

@@ -91,7 +91,7 @@ def target_name(state: State, isolation: Isolation) -> str:
     if current:
         return current
     if state.owned:
-        return state.owned[0].meta.name
+        return min(namespace.meta.name for namespace in state.owned)
     if isolation == "None":
         return state.key.name
     return service_namespace(state.key.namespace, state.key.name)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+from tests.support.kubebind import NOW, OLD, conditions, kube
+
+from fairlead.api.kubebind_conditions import Condition, false, true
+from fairlead.provider.changes import transitions, with_status
+
+
+STORED = kube(
+    "APIServiceNamespace",
+    status={
+        "namespace": "ns",
+        "other": 1,
+        "conditions": [
+            {"type": "Foreign", "status": "True", "lastTransitionTime": OLD},
+            {"type": "Ready", "status": "True", "lastTransitionTime": OLD},
+        ],
+    },
+)
+
+
+def test_what_others_stored_stays() -> None:
+    status = with_status(STORED, [true("Ours")], now=NOW)["status"]
+    assert (status["namespace"], status["other"]) == ("ns", 1)
+    found = conditions({"status": status})
+    assert found["Foreign"]["lastTransitionTime"] == OLD
+    assert found["Ours"]["lastTransitionTime"] == NOW
+    assert found["Ready"]["lastTransitionTime"] == OLD
+
+
+def test_a_field_is_set_or_removed() -> None:
+    assert with_status(STORED, [], now=NOW, namespace="new")["status"]["namespace"] == "new"
+    assert "namespace" not in with_status(STORED, [], now=NOW, namespace=None)["status"]
+
+
+def test_without_a_summary_ready_is_nobodys_business() -> None:
+    body = with_status(STORED, [false("Ours", "R", "m")], now=NOW, summary=False)
+    assert conditions(body)["Ready"]["status"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "turned"),
+    [
+        pytest.param([], [true("A")], ["A"], id="new"),
+        pytest.param([true("A")], [true("A")], [], id="unchanged"),
+        pytest.param([true("A")], [false("A", "R", "m")], ["A"], id="failed"),
+        pytest.param([false("A", "R", "m")], [false("A", "S", "m")], ["A"], id="other reason"),
+        pytest.param([false("A", "R", "m")], [false("A", "R", "n")], [], id="other words only"),
+    ],
+)
+def test_transitions(old: list[Condition], new: list[Condition], turned: list[str]) -> None:
+    assert [condition.type for condition in transitions(old, new)] == turned
