@@ -32,8 +32,8 @@ _WRAPPER = "openAPIV3Schema"
 class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """How the kind is called."""
 
-    kind: Annotated[str, Meta(min_length=1)]
-    plural: Annotated[str, Meta(min_length=1)]
+    kind: str
+    plural: str
     singular: str = ""
     list_kind: str = ""
     short_names: list[str] = []
@@ -43,8 +43,8 @@ class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tr
 class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Where the scale subresource finds its numbers."""
 
-    spec_replicas_path: Annotated[str, Meta(min_length=1)]
-    status_replicas_path: Annotated[str, Meta(min_length=1)]
+    spec_replicas_path: str
+    status_replicas_path: str
     label_selector_path: str = ""
 
 
@@ -73,7 +73,7 @@ class SchemaPrinterColumn(
 class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """One version; ``schema`` is an OpenAPI schema, bare or under ``openAPIV3Schema``."""
 
-    name: Annotated[str, Meta(min_length=1, pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$")]
+    name: Annotated[str, Meta(pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$")]
     served: Annotated[bool, Meta(extra_json_schema={"x-default": True})]
     storage: bool
     deprecated: bool = False
