@@ -3,6 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api import gjson
 
@@ -50,3 +52,8 @@ DATA: dict[str, Any] = {
 )
 def test_values_at_a_path(path: str, expected: list[str]) -> None:
     assert gjson.values(DATA, path) == expected
+
+
+@given(path=st.text(alphabet="spec.lit#*?\\[]()=|@!07 ", max_size=30))
+def test_no_path_does_harm(path: str) -> None:
+    assert all(text == text.strip() and text for text in gjson.values(DATA, path))

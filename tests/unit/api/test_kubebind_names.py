@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api.kubebind import (
     cluster_namespace,
@@ -63,3 +67,11 @@ def test_a_cut_service_namespace_is_a_valid_label() -> None:
 def test_spec_hash_ignores_the_order_of_keys_and_sees_every_value() -> None:
     assert spec_hash({"a": 1, "b": 2}) == spec_hash({"b": 2, "a": 1})
     assert spec_hash({"a": 1}) != spec_hash({"a": 2})
+
+
+LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", fullmatch=True)
+
+
+@given(cluster=LABELS.filter(lambda name: len(name) < 40), name=LABELS)
+def test_every_service_namespace_is_a_valid_name(cluster: str, name: str) -> None:
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", service_namespace(cluster, name))
