@@ -9,14 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.support.konnector import (
     WIDGETS,
-    Konnector,
-    Link,
     Requests,
+    World,
     event,
     gone,
     invited,
-    konnector,
-    providing,
     quiet,
     secret,
     when,
@@ -30,9 +27,8 @@ from fairlead.api.resource import (
     NAMESPACES,
     SECRETS,
 )
-from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.client import NotFound
 from fairlead.konnector.bind import BindError
-from fairlead.sandbox import Sandbox
 
 
 WRITES = ("create", "update", "patch", "delete")
@@ -42,31 +38,6 @@ WRITES = ("create", "update", "patch", "delete")
 async def stack() -> AsyncIterator[AsyncExitStack]:
     async with AsyncExitStack() as stack:
         yield stack
-
-
-class World:
-    """A consumer and a provider on sandboxes of their own."""
-
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self._stack = stack
-
-    async def start(self) -> None:
-        self.provider_plane, self.provider = await self.plane("provider")
-        self.consumer_plane, self.consumer = await self.plane("consumer")
-        await self._stack.enter_async_context(providing(self.provider))
-
-    async def plane(self, name: str) -> tuple[Sandbox, Client]:
-        plane = await self._stack.enter_async_context(Sandbox(name=name))
-        config = parse_kubeconfig(plane.kubeconfig())
-        return plane, await self._stack.enter_async_context(Client(config))
-
-    async def konnector(self) -> Konnector:
-        return await self._stack.enter_async_context(konnector(self.consumer))
-
-    async def bound(self) -> Link:
-        link = await invited(self.consumer, self.provider)
-        await link.bind()
-        return link
 
 
 @pytest.fixture

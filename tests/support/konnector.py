@@ -9,17 +9,18 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
-from tests.support.provider import prepare, running
+from tests.support.provider import example, prepare, running
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
+    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BindingResponse,
     decode_binding_response,
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import EVENTS, Resource
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.waiting import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.app import build, install_crds
@@ -28,6 +29,7 @@ from fairlead.konnector.manifests import NAME, manifests
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
 from fairlead.provider.invite import invite
 from fairlead.runtime import Cluster, Manager
+from fairlead.runtime import install_crds as install
 from fairlead.sandbox import Sandbox
 
 
@@ -106,11 +108,24 @@ async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
 
 
 @contextlib.asynccontextmanager
-async def providing(admin: Client) -> AsyncIterator[None]:
-    """A provider of widgets."""
-    await prepare(admin, exports=["widgets.example.org"])
+async def providing(admin: Client, *, group: str = "example.org") -> AsyncIterator[None]:
+    """A provider of widgets, in another group than the example's where one is given."""
+    await prepare(admin, exports=[f"widgets.{group}"])
+    if group != "example.org":
+        await install(admin, [_regrouped(example("crd"), group)])
+        template = _regrouped(example("template"), group)
+        found = await admin.get(APISERVICEEXPORTTEMPLATES, "widgets")
+        await admin.update(
+            APISERVICEEXPORTTEMPLATES, {**found.to_dict(), "spec": template["spec"]}
+        )
     async with running(admin):
         yield
+
+
+def _regrouped(body: JSON, group: str) -> JSON:
+    text = msgspec.json.encode(body).replace(b"example.org", group.encode())
+    regrouped: JSON = msgspec.json.decode(text)
+    return regrouped
 
 
 class Link:
@@ -219,3 +234,28 @@ def secret(name: str, namespace: str, **data: str) -> JSON:
         "metadata": {"name": name, "namespace": namespace},
         "stringData": data or {"a": "b"},
     }
+
+
+class World:
+    """A consumer and a provider on sandboxes of their own."""
+
+    def __init__(self, stack: contextlib.AsyncExitStack) -> None:
+        self._stack = stack
+
+    async def start(self) -> None:
+        self.provider_plane, self.provider = await self.plane("provider")
+        self.consumer_plane, self.consumer = await self.plane("consumer")
+        await self._stack.enter_async_context(providing(self.provider))
+
+    async def plane(self, name: str) -> tuple[Sandbox, Client]:
+        plane = await self._stack.enter_async_context(Sandbox(name=name))
+        config = parse_kubeconfig(plane.kubeconfig())
+        return plane, await self._stack.enter_async_context(Client(config))
+
+    async def konnector(self) -> Konnector:
+        return await self._stack.enter_async_context(konnector(self.consumer))
+
+    async def bound(self) -> Link:
+        link = await invited(self.consumer, self.provider)
+        await link.bind()
+        return link

@@ -89,7 +89,13 @@ def crd(*, uid: str = "uid-1", established: str = "True", deleting: bool = False
         "acceptedNames": {"kind": "Thing", "plural": "things"},
         "storedVersions": ["v2"],
     }
-    body: JSON = {"apiVersion": "e/v1", "kind": "CustomResourceDefinition"}
+    spec: JSON = {
+        "group": "example.org",
+        "scope": "Namespaced",
+        "names": {"plural": "things", "kind": "Thing"},
+        "versions": [{"name": "v1", "served": False}, {"name": "v2", "served": True}],
+    }
+    body: JSON = {"apiVersion": "e/v1", "kind": "CustomResourceDefinition", "spec": spec}
     return object_from_dict({**body, "metadata": metadata, "status": status})
 
 
@@ -137,6 +143,23 @@ def test_no_syncer_and_no_claim_runs(given: dict[str, Any]) -> None:
     plan = planned(**given)
     assert plan.syncers == {}
     assert plan.claims == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "released"),
+    [
+        pytest.param({"export": None}, [NAME], id="export-gone"),
+        pytest.param({"export": None, "binding": None}, [], id="binding-gone-too"),
+        pytest.param({"export": None, "crds": {NAME: crd(uid="x")}}, [], id="crd-of-another"),
+        pytest.param({}, [], id="export-there"),
+    ],
+)
+def test_objects_of_an_export_that_is_gone_wait_for_nobody(
+    given: dict[str, Any], released: list[str]
+) -> None:
+    releases = planned(**given).releases
+    assert list(releases) == released
+    assert all(one.resource == THINGS for one in releases.values())
 
 
 @pytest.mark.parametrize("established", ["True", "False"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
     BoundSchema,
+    GroupResource,
     crd_name,
 )
 from fairlead.api.meta import Object, OwnerReference
@@ -24,6 +25,7 @@ from fairlead.client import NotFound
 from fairlead.konnector.apiserviceexport.reconcile import (
     ClaimSpec,
     Plan,
+    ReleaseSpec,
     State,
     SyncerSpec,
     reconcile,
@@ -33,14 +35,15 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable
 from fairlead.konnector.syncer.controller import Syncer
+from fairlead.konnector.syncer.release import Releaser
 from fairlead.runtime import Controller, Delta, Request, commit
 
 
 class _Wanted(NamedTuple):
     """A syncer, and for which objects it was made: when any of it changes it is made anew."""
 
-    spec: SyncerSpec | ClaimSpec
-    export: OwnerReference
+    spec: SyncerSpec | ClaimSpec | ReleaseSpec
+    export: OwnerReference | None
     binding: OwnerReference
 
 
@@ -65,7 +68,7 @@ class APIServiceExportController:
         def everything(_delta: Delta | None = None) -> Iterable[Request]:
             return [named(export.meta.name) for export in provider.exports.list()]
 
-        def owners(delta: Delta) -> Iterable[Request]:
+        def of_crd(delta: Delta) -> Iterable[Request]:
             return [named(owner.name) for owner in delta.object.meta.owner_references]
 
         def joined() -> None:
@@ -80,7 +83,7 @@ class APIServiceExportController:
             controller.watch(provider.exports)
             controller.watch(provider.schemas, everything)
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
-            controller.watch(crds, owners)
+            controller.watch(crds, of_crd)
             provider.on_join(joined)
             await controller.run()
 
@@ -88,7 +91,7 @@ class APIServiceExportController:
         name = request.name
         export = self._provider.exports.get(self._provider.namespace, name)
         binding = self._binding(name)
-        schemas, crds = self._schemas(export), self._crds(export)
+        schemas, crds = self._schemas(export), self._crds(export, binding)
         state = State(
             name=name,
             export=export.decode(APIServiceExport) if export else None,
@@ -115,13 +118,14 @@ class APIServiceExportController:
             if (found := self._provider.schemas.get(self._provider.namespace, item.name))
         }
 
-    def _crds(self, export: Object | None) -> dict[str, Object]:
-        if export is None:
-            return {}
-        names = [
-            crd_name(item.resource, item.group)
-            for item in export.decode(APIServiceExport).spec.resources
-        ]
+    def _crds(self, export: Object | None, binding: Object | None) -> dict[str, Object]:
+        """Those of the export, or of what was bound when there is no export any more."""
+        resources: Sequence[GroupResource] = ()
+        if export is not None:
+            resources = export.decode(APIServiceExport).spec.resources
+        elif binding is not None:
+            resources = binding.decode(APIServiceBinding).status.bound_schemas
+        names = [crd_name(item.resource, item.group) for item in resources]
         return {name: found for name in names if (found := self._consumer.crds.get("", name))}
 
     async def _run_syncers(
@@ -129,11 +133,13 @@ class APIServiceExportController:
     ) -> None:
         """Only what has changed is stopped or started; a name is never taken for a prefix."""
         wanted: dict[str, _Wanted] = {}
-        if export is not None and binding is not None:
-            owners = (export.owner_reference(), binding.owner_reference(controller=False))
-            specs: dict[str, SyncerSpec | ClaimSpec] = {
+        if binding is not None:
+            owner = export.owner_reference() if export is not None else None
+            owners = (owner, binding.owner_reference(controller=False))
+            specs: dict[str, SyncerSpec | ClaimSpec | ReleaseSpec] = {
                 **{f"{name}/sync/{key}": spec for key, spec in plan.syncers.items()},
                 **{f"{name}/claim/{key}": spec for key, spec in plan.claims.items()},
+                **{f"{name}/release/{key}": spec for key, spec in plan.releases.items()},
             }
             wanted = {key: _Wanted(spec, *owners) for key, spec in specs.items()}
         for key in [key for key in self._running if key.startswith(f"{name}/")]:
@@ -146,9 +152,14 @@ class APIServiceExportController:
                 self._running[key] = one
 
     def _make(self, name: str, wanted: _Wanted) -> Runnable:
-        if isinstance(wanted.spec, SyncerSpec):
-            return Syncer(self._provider, name, wanted.export, wanted.spec)
-        return ClaimSyncer(self._provider, wanted.binding, wanted.export, wanted.spec)
+        spec, export = wanted.spec, wanted.export
+        if isinstance(spec, ReleaseSpec):
+            return Releaser(self._consumer, spec.resource)
+        if export is None:
+            raise ValueError(f"{name}: nothing is synchronised without an export")
+        if isinstance(spec, SyncerSpec):
+            return Syncer(self._provider, name, export, spec)
+        return ClaimSyncer(self._provider, wanted.binding, export, spec)
 
     async def _report(self, plan: Plan, export: Object, schemas: dict[str, Object]) -> None:
         for key, status in plan.schema_status.items():

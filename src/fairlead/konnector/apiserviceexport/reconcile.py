@@ -63,6 +63,12 @@ class ClaimSpec(msgspec.Struct, frozen=True):
     unbinding: bool = False
 
 
+class ReleaseSpec(msgspec.Struct, frozen=True):
+    """A bound resource whose export is gone: deleted objects wait for nobody any more."""
+
+    resource: Resource
+
+
 class State(msgspec.Struct, frozen=True):
     """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found."""
 
@@ -74,10 +80,11 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Syncers and claims that shall run, by name; statuses to write, None for no export."""
+    """What shall run, by name; statuses to write, None for no export."""
 
     syncers: dict[str, SyncerSpec] = {}
     claims: dict[str, ClaimSpec] = {}
+    releases: dict[str, ReleaseSpec] = {}
     status: ConditionsStatus | None = None
     schema_status: dict[str, BoundSchemaStatus] = {}
 
@@ -85,7 +92,7 @@ class Plan(msgspec.Struct, frozen=True):
 def reconcile(state: State, *, now: str) -> Plan:
     """What shall run for the export, and the statuses of it and its BoundSchemas."""
     if state.export is None:
-        return Plan()
+        return Plan(releases=_releases(state))
     export = state.export
     if state.binding is None:
         return Plan(status=_export_status(state, export, now=now))
@@ -95,6 +102,21 @@ def reconcile(state: State, *, now: str) -> Plan:
         status=_export_status(state, export, now=now),
         schema_status=_schema_statuses(state, export, now=now),
     )
+
+
+def _releases(state: State) -> dict[str, ReleaseSpec]:
+    """With an export the provider takes away all its namespaces, and the copies in them."""
+    result: dict[str, ReleaseSpec] = {}
+    for name, crd in state.crds.items():
+        spec = crd.decode(_CRD).spec
+        version = next((one.name for one in spec.versions if one.served), "")
+        if version and _bound(state, crd):
+            namespaced = spec.scope == "Namespaced"
+            resource = Resource(
+                spec.group, version, spec.names.plural, spec.names.kind, namespaced
+            )
+            result[name] = ReleaseSpec(resource)
+    return result
 
 
 def _syncers(state: State, export: APIServiceExport) -> dict[str, SyncerSpec]:
@@ -202,7 +224,25 @@ class _CRDStatus(msgspec.Struct, rename="camel", frozen=True):
     conditions: list[CRDCondition] | None = None
 
 
+class _CRDVersion(msgspec.Struct, frozen=True):
+    name: str = ""
+    served: bool = False
+
+
+class _CRDNames(msgspec.Struct, frozen=True):
+    plural: str = ""
+    kind: str = ""
+
+
+class _CRDSpec(msgspec.Struct, frozen=True):
+    group: str = ""
+    scope: str = ""
+    names: _CRDNames = _CRDNames()
+    versions: tuple[_CRDVersion, ...] = ()
+
+
 class _CRD(msgspec.Struct):
+    spec: _CRDSpec = _CRDSpec()
     status: _CRDStatus = _CRDStatus()
 
 

@@ -1,0 +1,50 @@
+"""Lets objects go whose export is gone, and with it the provider's copies."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from fairlead.api.kubebind import FINALIZER_SYNCER
+from fairlead.api.resource import Resource
+from fairlead.client import NotFound
+from fairlead.konnector.consumer import Consumer
+from fairlead.runtime import Controller, Delta, Request
+
+
+class Releaser:
+    """Takes the syncer's finalizer off objects that are being deleted."""
+
+    def __init__(self, consumer: Consumer, resource: Resource) -> None:
+        self._consumer = consumer
+        self._resource = resource
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        objects = self._consumer.cluster.informer(self._resource)
+
+        async def reconcile(request: Request) -> None:
+            found = objects.get(request.namespace, request.name)
+            if found is None or not _waits(Delta("MODIFIED", found, found)):
+                return
+            metadata = {
+                "uid": found.meta.uid,
+                "resourceVersion": found.meta.resource_version,
+                "finalizers": [one for one in found.meta.finalizers if one != FINALIZER_SYNCER],
+            }
+            try:
+                await self._consumer.client.merge_patch(
+                    self._resource, found.meta.name, found.meta.namespace, {"metadata": metadata}
+                )
+            except NotFound:
+                return
+
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(objects.close)
+            controller = Controller(f"release-{self._resource.group_resource}", reconcile)
+            controller.watch(objects, predicate=_waits)
+            await controller.run()
+
+
+def _waits(delta: Delta) -> bool:
+    meta = delta.object.meta
+    return meta.deleting and FINALIZER_SYNCER in meta.finalizers

@@ -1,0 +1,229 @@
+"""The konnector when things go wrong: nothing is lost, nothing spins, a condition says why."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.support.konnector import (
+    WIDGETS,
+    Link,
+    Requests,
+    World,
+    gone,
+    invited,
+    providing,
+    quiet,
+    secret,
+    when,
+    widget,
+)
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
+from fairlead.client import NotFound
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def world(stack: AsyncExitStack) -> World:
+    world = World(stack)
+    await world.start()
+    return world
+
+
+def holds(one: JSON) -> bool:
+    return one.get("status") == "True"
+
+
+def fails(one: JSON) -> bool:
+    return one.get("status") == "False"
+
+
+async def kubeconfig_secret(link: Link) -> JSON:
+    binding = (await link.consumer.get(APISERVICEBINDINGS, link.name)).to_dict()
+    ref = binding["spec"]["kubeconfigSecretRef"]
+    return (await link.consumer.get(SECRETS, ref["name"], ref["namespace"])).to_dict()
+
+
+async def test_a_provider_that_is_down_at_start(world: World) -> None:
+    one = await world.konnector()
+    link = await world.bound()
+    await one.stop()
+    world.provider_plane.faults.partition()
+    requests = Requests(world.provider_plane)
+    await one.start()
+    told = await link.condition("InformersSynced", fails)
+    assert told["reason"] == "InformerSyncTimeout"
+    assert "the provider cannot be watched" in told["message"]
+    await world.consumer.create(WIDGETS, widget())
+    await asyncio.sleep(0.5)
+    assert requests.count() < 60
+    world.provider_plane.faults.heal()
+    await link.condition("InformersSynced", holds)
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+
+
+async def test_history_that_was_compacted_while_the_line_was_cut(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("old"))
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "old", namespace, until=bool)
+    for plane in (world.provider_plane, world.consumer_plane):
+        plane.faults.cut_event()
+    await world.consumer.create(WIDGETS, widget())
+    await world.consumer.delete(WIDGETS, "old", "default")
+    for plane in (world.provider_plane, world.consumer_plane):
+        plane.faults.drop_watches()
+        plane.faults.compact()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await gone(world.provider, WIDGETS, "old", namespace)
+    await gone(world.consumer, WIDGETS, "old", "default")
+
+
+async def test_a_server_that_refuses_for_a_while(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget("first"))
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "first", namespace, until=bool)
+    faults = world.provider_plane.faults
+    faults.fail("create", "widgets", 500, times=2)
+    faults.fail("create", "widgets", 429, times=1, retry_after=1)
+    world.consumer_plane.faults.fail("patch", "widgets", 409, times=1)
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+
+
+async def test_a_broken_kubeconfig_is_told_and_its_repair_noticed(world: World) -> None:
+    one = await world.konnector()
+    link = await world.bound()
+    await one.stop()
+    good = await kubeconfig_secret(link)
+    name, namespace = good["metadata"]["name"], good["metadata"]["namespace"]
+    broken = base64.b64encode(b"users: [{name: x, user: {token: very-secret}}]").decode()
+    await world.consumer.merge_patch(SECRETS, name, namespace, {"data": {"kubeconfig": broken}})
+    requests = Requests(world.provider_plane)
+    await one.start()
+    told = await link.condition("SecretValid", fails)
+    assert told["reason"] == "KubeconfigSecretInvalid"
+    assert "very-secret" not in str(told)
+    assert requests.count(resource="apiserviceexports") == 0
+    await world.consumer.merge_patch(SECRETS, name, namespace, {"data": good["data"]})
+    await link.condition("SecretValid", holds)
+    await world.consumer.create(WIDGETS, widget())
+    await link.provider_namespace()
+
+
+async def test_credentials_are_rotated_and_a_deleted_secret_comes_back(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    before = await kubeconfig_secret(link)
+    name, namespace = before["metadata"]["name"], before["metadata"]["namespace"]
+    await world.consumer.delete(SECRETS, name, namespace)
+    again = await when(world.consumer, SECRETS, name, namespace, until=bool)
+    assert again["data"] == before["data"]
+    theirs = await world.provider.get(SECRETS, "kubeconfig", link.cluster_namespace)
+    rotated = base64.b64decode(theirs.to_dict()["data"]["kubeconfig"]) + b"# rotated\n"
+    data = {"kubeconfig": base64.b64encode(rotated).decode()}
+    await world.provider.merge_patch(SECRETS, "kubeconfig", link.cluster_namespace, {"data": data})
+    await when(world.consumer, SECRETS, name, namespace, until=lambda body: body["data"] == data)
+    await world.consumer.create(WIDGETS, widget())
+    provider_namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", provider_namespace, until=bool)
+
+
+async def test_a_missing_right_names_the_role_and_the_remedy(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    role = await world.consumer.get(CLUSTERROLES, "kube-bind-konnector-widgets")
+    await world.consumer.delete(CLUSTERROLES, role.meta.name)
+    await world.consumer.create(WIDGETS, widget())
+    told = await link.condition("InformersSynced", fails)
+    assert "ClusterRole kube-bind-konnector-widgets" in told["message"]
+    assert "fairlead bind" in told["message"]
+    await link.bind(timeout=60.0)
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+
+
+async def test_a_crd_that_is_deleted_comes_back_and_works(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    old = await world.consumer.get(CUSTOMRESOURCEDEFINITIONS, "widgets.example.org")
+    await world.consumer.delete(CUSTOMRESOURCEDEFINITIONS, "widgets.example.org")
+    await gone(world.provider, WIDGETS, "blue", namespace)
+    await when(
+        world.consumer,
+        CUSTOMRESOURCEDEFINITIONS,
+        "widgets.example.org",
+        until=lambda body: body and body["metadata"]["uid"] != old.meta.uid,
+    )
+    await link.bind()
+    await world.consumer.create(WIDGETS, widget("again"))
+    await when(world.provider, WIDGETS, "again", namespace, until=bool)
+
+
+async def test_an_export_that_goes_is_told_and_objects_can_still_be_deleted(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.provider.delete(APISERVICEEXPORTS, "widgets", link.cluster_namespace)
+    told = await link.condition("Connected", fails)
+    assert told["reason"] == "APIServiceExportNotFound"
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+
+
+async def test_nothing_leaks_from_one_provider_to_another(
+    world: World, stack: AsyncExitStack
+) -> None:
+    """The second provider claims ConfigMaps and Secrets under the same names."""
+    await world.konnector()
+    link = await world.bound()
+    plane, admin = await world.plane("second")
+    await stack.enter_async_context(providing(admin, group="other.org"))
+    second = await invited(world.consumer, admin, name="gadgets")
+    await second.bind()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    theirs = {**widget(), "apiVersion": "other.org/v1"}
+    gadgets = await world.consumer.discovery.resource_for("other.org/v1", "Widget")
+    await world.consumer.create(gadgets, theirs)
+    other = await second.provider_namespace()
+    await when(admin, gadgets, "blue", other, until=bool)
+    await world.provider.create(SECRETS, secret("blue-origin", namespace, from_="first"))
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    await asyncio.sleep(0.3)
+    with pytest.raises(NotFound):
+        await admin.get(SECRETS, "blue-origin", other)
+    await admin.create(SECRETS, secret("blue-origin", other, from_="second"))
+    told = await second.condition("PermissionClaim", fails)
+    assert "another provider's copy" in told["message"]
+    kept = (await world.consumer.get(SECRETS, "blue-origin", "default")).to_dict()
+    assert base64.b64decode(kept["data"]["from_"]) == b"first"
+    requests = Requests(plane)
+    await world.consumer.delete(APISERVICEBINDINGS, "gadgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "gadgets")
+    assert (await world.consumer.get(SECRETS, "blue-origin", "default")).meta.deleting is False
+    await link.condition("Ready", holds)
+    await quiet(requests)
