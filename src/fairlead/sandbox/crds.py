@@ -122,6 +122,7 @@ class CrdController:
     def _on_crd(self, change: Change) -> None:
         if change.type == "DELETED":
             self._served.pop(change.record.key.name, None)
+            self._core.store.collection(change.record.key.name).close_watches()
             self._core.registry.replace(change.record.key.name, [])
             self._accept_others()
             return
@@ -209,10 +210,12 @@ class CrdController:
         before, self._served[name] = self._served.get(name), served
         types = custom_types(body)
         self._core.registry.replace(name, types)
-        changed = (
-            before[0] != body["spec"] if before else body["metadata"].get("generation", 1) > 1
-        )
+        if before is None:
+            changed = body["metadata"].get("generation", 1) > 1
+        else:
+            changed = before[0] != body["spec"]
         if changed:
+            self._core.store.collection(name).close_watches()
             self._complete(name, types)
 
     def _complete(self, collection: str, types: list[ResourceType]) -> None:

@@ -27,7 +27,7 @@ from fairlead.sandbox.reactor import Reactor
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.router import Router
 from fairlead.sandbox.security import Open, Security
-from fairlead.sandbox.server import HttpServer
+from fairlead.sandbox.server import HttpServer, make_request
 from fairlead.sandbox.store import Store
 
 
@@ -139,7 +139,12 @@ class Sandbox:
 
     async def _listen(self, server: HttpServer) -> None:
         self._runner = web.ServerRunner(
-            web.Server(server.handle, handler_cancellation=True, access_log=None),
+            web.Server(
+                server.handle,
+                request_factory=make_request,
+                handler_cancellation=True,
+                access_log=None,
+            ),
             shutdown_timeout=0.1,
         )
         await self._runner.setup()

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable
 
 import msgspec
-from aiohttp import web
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
 
 from fairlead.sandbox import errors
 from fairlead.sandbox.core import Answer, Call, User, error_answer
@@ -76,7 +78,7 @@ class HttpServer:
     async def _answer(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Answer:
         if not info.is_resource:
             return self._non_resource(request)
-        body = await request.read() if request.body_exists else b""
+        body = await _read(request)
         call = self._call(request, info, user, body)
         if call is None:
             return page_not_found()
@@ -150,6 +152,30 @@ def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
     if reason:
         text += f": {reason}"
     return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)
+
+
+def make_request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: web.RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    """A request whose body may be as large as Kubernetes allows."""
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY
+    )
+
+
+async def _read(request: web.BaseRequest) -> bytes:
+    if not request.body_exists:
+        return b""
+    try:
+        return await request.read()
+    except web.HTTPRequestEntityTooLarge:
+        text = f"Request entity too large: limit is {MAX_BODY}"
+        raise StatusError(413, "RequestEntityTooLarge", text) from None
 
 
 def respond(answer: Answer) -> web.Response:

@@ -102,6 +102,8 @@ class Collection:
         self._namespaces: dict[str, dict[str, Record]] = defaultdict(dict)
         self._order: list[Key] | None = None
         self.subscribers: set[Callable[[Change], None]] = set()
+        self.closers: set[Callable[[], None]] = set()
+        """What ends each watch, for when the resource is no longer served."""
 
     def get(self, key: Key) -> Record | None:
         """The object, if it exists."""
@@ -122,6 +124,11 @@ class Collection:
         if not names:
             del self._namespaces[key.namespace]
         self._order = None
+
+    def close_watches(self) -> None:
+        """End every watch, after what it has still to send."""
+        for close in tuple(self.closers):
+            close()
 
     def list(self, namespace: str = "", after: Key | None = None) -> Iterator[Record]:
         """The objects of a namespace, or all, in order; ``after`` skips up to that key."""

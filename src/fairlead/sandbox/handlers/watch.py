@@ -83,10 +83,12 @@ class Watch:
             await self._send(stream)
             return
         collection.subscribers.add(self._on_change)
+        collection.closers.add(self.stop)
         try:
             await self._follow(stream)
         finally:
             collection.subscribers.discard(self._on_change)
+            collection.closers.discard(self.stop)
 
     def _beginning(self) -> Iterator[bytes]:
         """What comes before live events; no await lies between this and subscribing.

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.negotiation import Accept, decode_body, negotiate
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        pytest.param("application/json", Accept(), id="json"),
+        pytest.param("*/*", Accept(), id="anything"),
+        pytest.param("", Accept(), id="nothing-said"),
+        pytest.param(
+            "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",
+            Accept("table"),
+            id="kubectl",
+        ),
+        pytest.param(
+            "application/json;as=Table;v=v1beta1;g=meta.k8s.io",
+            Accept("table", "v1beta1"),
+            id="old-kubectl",
+        ),
+        pytest.param(
+            "application/json;as=Table;v=v9;g=meta.k8s.io,application/json",
+            Accept(),
+            id="unknown-version-falls-back",
+        ),
+        pytest.param(
+            "application/vnd.kubernetes.protobuf,application/json", Accept(), id="protobuf-first"
+        ),
+        pytest.param(
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            Accept("metadata"),
+            id="metadata",
+        ),
+    ],
+)
+def test_the_first_form_that_can_be_written_is_taken(header: str, expected: Accept) -> None:
+    assert negotiate(header) == expected
+
+
+@pytest.mark.parametrize("header", ["application/vnd.kubernetes.protobuf", "text/html"])
+def test_other_forms_are_refused(header: str) -> None:
+    with pytest.raises(StatusError) as found:
+        negotiate(header)
+    assert found.value.code == 406
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "code"),
+    [
+        pytest.param("text/plain", b"{}", 415, id="format"),
+        pytest.param("application/json", b"{", 400, id="broken-json"),
+        pytest.param("application/json", b"[]", 400, id="no-object"),
+        pytest.param("application/yaml", b"a: [", 400, id="broken-yaml"),
+        pytest.param("application/yaml", b"!!python/name:os.system x", 400, id="unsafe-yaml"),
+    ],
+)
+def test_unreadable_bodies_are_refused(kind: str, body: bytes, code: int) -> None:
+    with pytest.raises(StatusError) as found:
+        decode_body(kind, body, "ConfigMap")
+    assert found.value.code == code

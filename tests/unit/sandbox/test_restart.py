@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
+
+from fairlead.sandbox import Sandbox
+
+
+async def test_a_restart_keeps_everything(tmp_path: Path) -> None:
+    sandbox = Sandbox(tls=False, rbac=False, data=tmp_path)
+    async with sandbox, Api(sandbox.url) as api:
+        await api.post(CRDS, crd())
+        made = (await api.post(WIDGETS, widget("a", spec={"size": 1}))).body
+        changed = (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).body
+        url = sandbox.url
+    async with sandbox, Api(sandbox.url) as api:
+        assert sandbox.url == url
+        assert (await api.get(f"{WIDGETS}/a")).body == changed
+        version = made["metadata"]["resourceVersion"]
+        async with api.watch(WIDGETS, resourceVersion=version) as events:
+            assert (await events.next())["object"] == changed
+        newer = (await api.post(CONFIGMAPS, configmap("b"))).body["metadata"]["resourceVersion"]
+        assert int(newer) > int(changed["metadata"]["resourceVersion"])
+
+
+async def test_a_restart_remembers_compaction(tmp_path: Path) -> None:
+    async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox:
+        sandbox.faults.compact()
+    async with (
+        Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox,
+        Api(sandbox.url) as api,
+        api.watch(CONFIGMAPS, resourceVersion="1") as events,
+    ):
+        assert (await events.next())["object"]["code"] == 410
+
+
+async def test_owners_are_known_after_a_restart(tmp_path: Path) -> None:
+    async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
+        uid = (await api.post(CONFIGMAPS, configmap("owner"))).body["metadata"]["uid"]
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid}
+        await api.post(CONFIGMAPS, configmap("a", ownerReferences=[owner]))
+    async with (
+        Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox,
+        Api(sandbox.url) as api,
+        api.watch(CONFIGMAPS, fieldSelector="metadata.name=a") as events,
+    ):
+        assert (await events.next())["type"] == "ADDED"
+        await api.delete(f"{CONFIGMAPS}/owner")
+        assert (await events.next())["type"] == "DELETED"
+
+
+async def test_a_new_default_is_still_shown_after_a_restart(tmp_path: Path) -> None:
+    path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/size/default"
+    change = [{"op": "add", "path": path, "value": 7}]
+    async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
+        await api.post(CRDS, crd())
+        await api.post(WIDGETS, widget("a", spec={}))
+        await api.patch(f"{CRDS}/widgets.example.org", change, "application/json-patch+json")
+        assert (await api.get(f"{WIDGETS}/a")).body["spec"] == {"size": 7}
+    async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
+        assert (await api.get(f"{WIDGETS}/a")).body["spec"] == {"size": 7}
+
+
+def test_a_stopped_sandbox_has_no_core() -> None:
+    with pytest.raises(RuntimeError, match="sandbox idle is not running"):
+        _ = Sandbox(name="idle", tls=False, rbac=False).core
