@@ -47,24 +47,42 @@ async def world(stack: AsyncExitStack) -> World:
     return world
 
 
-async def test_a_widget_goes_there_and_its_status_and_secret_come_back(world: World) -> None:
+@pytest.fixture(
+    params=["", "consumer", "provider"], ids=["sandboxes", "real-consumer", "real-provider"]
+)
+async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
+    """Two sandboxes, and each side on the real server."""
+    plane = request.getfixturevalue("realplane") if request.param else None
+    world = World(stack, real=request.param, plane=plane)
+    await world.start()
+    return world
+
+
+async def test_the_whole_way_there_and_back(any_world: World) -> None:
+    world, widgets = any_world, any_world.widgets
     await world.konnector()
     link = await world.bound()
-    await world.consumer.create(WIDGETS, widget())
+    await world.consumer.create(widgets, world.widget())
     namespace = await link.provider_namespace()
-    copy = await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    copy = await when(world.provider, widgets, "blue", namespace, until=bool)
     assert copy["metadata"]["annotations"]["kube-bind.io/consumer-namespace"] == "default"
     await world.provider.create(SECRETS, secret("blue-origin", namespace))
     await world.provider.create(SECRETS, secret("unrelated", namespace))
     await world.provider.merge_patch(
-        WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
+        widgets, "blue", namespace, {"status": {"made": 3}}, subresource="status"
     )
-    await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
+    await when(world.consumer, widgets, "blue", "default", until=lambda body: body.get("status"))
     came = await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
     assert came["metadata"]["labels"] == {"kube-bind.io/owner": "provider"}
     assert came["data"] == {"a": "Yg=="}
     with pytest.raises(NotFound):
         await world.consumer.get(SECRETS, "unrelated", "default")
+    await world.consumer.delete(widgets, "blue", "default")
+    await gone(world.consumer, widgets, "blue", "default")
+    await gone(world.provider, widgets, "blue", namespace)
+    await gone(world.consumer, SECRETS, "blue-origin", "default")
+    await world.consumer.delete(APISERVICEBINDINGS, world.name)
+    await gone(world.consumer, APISERVICEBINDINGS, world.name)
 
 
 async def test_the_object_goes_only_after_its_copy(world: World) -> None:

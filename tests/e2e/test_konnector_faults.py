@@ -201,7 +201,7 @@ async def test_nothing_leaks_from_one_provider_to_another(
     link = await world.bound()
     plane, admin = await world.plane("second")
     await stack.enter_async_context(providing(admin, group="other.org"))
-    second = await invited(world.consumer, admin, name="gadgets")
+    second = await invited(world.consumer, admin, name="gadgets", template="other.org")
     await second.bind()
     await world.consumer.create(WIDGETS, widget())
     namespace = await link.provider_namespace()

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 from tests.support.provider import example, prepare, running
+from tests.support.realplane import RealPlane
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
-    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BindingResponse,
     decode_binding_response,
@@ -109,15 +109,12 @@ async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
 
 @contextlib.asynccontextmanager
 async def providing(admin: Client, *, group: str = "example.org") -> AsyncIterator[None]:
-    """A provider of widgets, in another group than the example's where one is given."""
+    """A provider of widgets; those of another group than the example's have its template."""
     await prepare(admin, exports=[f"widgets.{group}"])
     if group != "example.org":
         await install(admin, [_regrouped(example("crd"), group)])
         template = _regrouped(example("template"), group)
-        found = await admin.get(APISERVICEEXPORTTEMPLATES, "widgets")
-        await admin.update(
-            APISERVICEEXPORTTEMPLATES, {**found.to_dict(), "spec": template["spec"]}
-        )
+        await create_all(admin, [{**template, "metadata": {"name": group}}])
     async with running(admin):
         yield
 
@@ -237,25 +234,48 @@ def secret(name: str, namespace: str, **data: str) -> JSON:
 
 
 class World:
-    """A consumer and a provider on sandboxes of their own."""
+    """A consumer and a provider: sandboxes of their own, or one of them the real server."""
 
-    def __init__(self, stack: contextlib.AsyncExitStack) -> None:
+    def __init__(
+        self, stack: contextlib.AsyncExitStack, *, real: str = "", plane: RealPlane | None = None
+    ) -> None:
         self._stack = stack
+        self._real = plane
+        self._side = real
+        self.group = f"g{uuid.uuid4().hex[:8]}.org" if real else "example.org"
+        self.widgets = msgspec.structs.replace(WIDGETS, group=self.group)
+        self.name = self.group.replace(".", "-") if real else "widgets"
 
     async def start(self) -> None:
-        self.provider_plane, self.provider = await self.plane("provider")
-        self.consumer_plane, self.consumer = await self.plane("consumer")
-        await self._stack.enter_async_context(providing(self.provider))
+        self.provider = await self._admin("provider")
+        self.consumer = await self._admin("consumer")
+        await self._stack.enter_async_context(providing(self.provider, group=self.group))
 
     async def plane(self, name: str) -> tuple[Sandbox, Client]:
         plane = await self._stack.enter_async_context(Sandbox(name=name))
-        config = parse_kubeconfig(plane.kubeconfig())
-        return plane, await self._stack.enter_async_context(Client(config))
+        return plane, await self._client(plane.kubeconfig())
 
     async def konnector(self) -> Konnector:
         return await self._stack.enter_async_context(konnector(self.consumer))
 
     async def bound(self) -> Link:
-        link = await invited(self.consumer, self.provider)
+        template = self.group if self._side else "widgets"
+        link = await invited(self.consumer, self.provider, name=self.name, template=template)
         await link.bind()
         return link
+
+    def widget(self, name: str = "blue", **spec: Any) -> JSON:
+        return {**widget(name, **spec), "apiVersion": f"{self.group}/v1"}
+
+    async def _admin(self, side: str) -> Client:
+        if side == self._side and self._real is not None:
+            return await self._client(self._real.admin_kubeconfig("default"))
+        plane, client = await self.plane(side)
+        setattr(self, f"{side}_plane", plane)
+        return client
+
+    async def _client(self, kubeconfig: bytes) -> Client:
+        return await self._stack.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
+
+    provider_plane: Sandbox
+    consumer_plane: Sandbox
