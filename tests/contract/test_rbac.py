@@ -539,10 +539,7 @@ async def test_token_review(client: Client, namespace: str) -> None:
     ]
     status = await review(client, bearer)
     assert "authenticated" not in status
-    assert (
-        f'token audiences ["others"] is invalid for the target audiences ["{ISSUER}"]'
-        in (status["error"])
-    )
+    assert 'token audiences ["others"] is invalid for the target audiences' in status["error"]
     assert "invalid bearer token" in (await review(client, "x"))["error"]
 
 
@@ -550,7 +547,7 @@ async def test_a_bound_token_goes_with_its_object(client: Client, namespace: str
     await client.create(SECRETS, {"metadata": {"name": "anchor"}}, namespace)
     reference = {"apiVersion": "v1", "kind": "Secret", "name": "anchor"}
     bearer = await token(client, "default", namespace, boundObjectRef=reference)
-    assert (await review(client, bearer))["authenticated"] is True
+    # Not used before: the real server remembers a good token for ten seconds.
     await client.delete(SECRETS, "anchor", namespace)
 
     async def refused_now() -> bool:
@@ -593,10 +590,16 @@ async def test_a_token_secret_is_filled_in(robot: Robot) -> None:
     bearer = base64.b64decode(body["data"]["token"]).decode()
     async with speaking_as(robot.admin, bearer) as same:
         await same.list(CONFIGMAPS, ns)
-    await robot.admin.delete(SECRETS, "t", ns)
+
+
+async def test_a_token_goes_with_its_secret(client: Client, namespace: str) -> None:
+    await client.create(SECRETS, token_secret("t", "default"), namespace)
+    body = (await filled(client, "t", namespace)).to_dict()
+    bearer = base64.b64decode(body["data"]["token"]).decode()
+    await client.delete(SECRETS, "t", namespace)
 
     async def revoked() -> bool:
-        return not (await review(robot.admin, bearer)).get("authenticated")
+        return not (await review(client, bearer)).get("authenticated")
 
     await eventually(revoked)
 
