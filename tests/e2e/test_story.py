@@ -1,0 +1,69 @@
+"""The main job on embedded and on real control planes, every program as its ServiceAccount."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import structlog
+from tests.support.pairs import fresh_planes
+from tests.support.realplane import missing_assets
+
+from fairlead.demo import play, story
+from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.screen import SilentScreen
+from fairlead.demo.steps import Narrator, StoryError
+from fairlead.demo.world import World, open_world
+
+
+@pytest.mark.parametrize("kind", ["sandbox", "real"])
+async def test_a_database_in_one_cluster_reaches_an_app_in_another(kind: str) -> None:
+    if kind == "real" and (reason := missing_assets()):
+        pytest.skip(reason)
+    narrator = Narrator(SilentScreen())
+    with structlog.testing.capture_logs() as logs:
+        async with (
+            fresh_planes(kind, "provider", "consumer") as (provider, consumer),
+            EmbeddedPostgres() as database,
+            open_world(provider, consumer, database) as world,
+        ):
+            await story.ready(world)
+            await play.tell(narrator, world)
+            secret = database.password
+    assert json.loads(narrator.report.to_json())["ok"] is True
+    assert [step.name[:2] for step in narrator.report.steps] == [f"{n}." for n in range(1, 8)]
+    assert [entry for entry in logs if entry["log_level"] == "error"] == []
+    assert secret not in str(logs)
+    assert secret not in str(narrator.report.steps)
+
+
+async def test_a_step_that_does_not_hold_ends_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(story, "allowed", lambda _privileges: {"sink the ship"})
+    report = await play.play(SilentScreen())
+    last = report.steps[-1]
+    assert (report.ok, last.ok, last.name[:2]) == (False, False, "5."), last.detail
+    assert "the app may ['add an order', 'read orders']" in last.detail
+
+
+async def test_a_program_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_world: World) -> None:
+        raise StoryError("the konnector has ended")
+
+    monkeypatch.setattr(story, "ready", broken)
+    report = await play.play(SilentScreen())
+    assert not report.ok
+    assert report.steps[-1].detail == "the konnector has ended"
+
+
+async def test_everything_stays_up_until_it_is_told_to_go() -> None:
+    seen: list[bool] = []
+
+    async def keep(provider: play.Plane, consumer: play.Plane, database: object) -> None:
+        await asyncio.sleep(0)
+        seen.append(b"kind: Config" in provider.kubeconfig() + consumer.kubeconfig())
+
+    report = await play.play(SilentScreen(), keep=keep)
+    assert report.ok, report.steps[-1].detail
+    assert len(report.steps) == 6
+    assert seen == [True]
