@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 
 import msgspec
 import structlog
@@ -12,44 +11,30 @@ from fairlead.api.access import (
     ABANDON_ANNOTATION,
     FINALIZER,
     POSTGRESACCESSES,
-    PostgresAccess,
     PostgresAccessStatus,
-    ServerInfo,
 )
 from fairlead.api.meta import Object
-from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import now
-from fairlead.client import ApiError, Conflict, NotFound, ServerError
-from fairlead.postgres import password
+from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.cleanup import cleanup
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.grants import check_grants
-from fairlead.postgres.login_secret import (
-    check_ours,
-    current_password,
-    left_behind,
-    secret_body,
-    secret_values,
-)
 from fairlead.postgres.names import check_username, excluded
 from fairlead.postgres.options import PostgresOptions
+from fairlead.postgres.passes import Pass, login_of, outcome_of
 from fairlead.postgres.plan import Wanted
+from fairlead.postgres.publication import Publication
 from fairlead.postgres.reconcile import STAGES, Facts, Failure, Step, next_step
-from fairlead.postgres.session import Endpoint
 from fairlead.postgres.sources import Sources, decode_access
 from fairlead.postgres.status import (
-    Login,
     Outcome,
     event,
-    failed,
-    generated,
     new_status,
     problems,
-    success,
 )
 from fairlead.postgres.strays import Strays
-from fairlead.postgres.sync import Synced, sync
+from fairlead.postgres.sync import sync
 from fairlead.postgres.watches import Watches, wanted_otherwise
 from fairlead.runtime import Cluster, Controller, Request, Result, commit
 
@@ -62,29 +47,6 @@ _LAST_RETRY_SECONDS = 60.0
 _JITTER = 0.1
 
 
-@dataclass(kw_only=True)
-class Pass:
-    """One reconciliation of one object."""
-
-    found: Object
-    access: PostgresAccess | None
-    facts: Facts
-    endpoint: Endpoint | None = None
-    password: str = field(default="", repr=False)
-    synced: Synced | None = None
-
-    def learn(self, **facts: object) -> None:
-        """Add to what is known."""
-        self.facts = msgspec.structs.replace(self.facts, **facts)
-
-    @property
-    def spec_access(self) -> PostgresAccess:
-        """The decoded object; steps that need it come only after it was decoded."""
-        if self.access is None:
-            raise AccessError("InvalidSpec", "the object could not be decoded")
-        return self.access
-
-
 class AccessController:
     """Brings every PostgresAccess into its server."""
 
@@ -95,7 +57,7 @@ class AccessController:
         self._events = cluster.events("fairlead-postgres")
         self._options = options
         self._sources = sources
-        self._watches = watches
+        self._publication = Publication(cluster.client, watches)
         self._strays = Strays(cluster.client, watches, options)
         self._attempts: dict[Request, int] = {}
         self.controller = Controller("postgresaccess", self.reconcile, workers=options.workers)
@@ -113,7 +75,7 @@ class AccessController:
                 await self._perform(step, current)
             except AccessError as error:
                 current.learn(failure=Failure(STAGES[step], error))
-            except (Conflict, ServerError):
+            except (AlreadyExists, Conflict, ServerError):
                 raise
             except NotFound as error:
                 if step in {Step.ADD_FINALIZER, Step.REMOVE_FINALIZER}:
@@ -155,7 +117,7 @@ class AccessController:
             case Step.RESOLVE:
                 await self._resolve(current)
             case Step.WRITE_SECRET:
-                await self._write_secret(current)
+                await self._publication.write(current)
             case Step.SYNC_DATABASE:
                 await self._sync(current)
             case Step.DROP_ROLE:
@@ -171,7 +133,7 @@ class AccessController:
         current.found = await commit(self._client, POSTGRESACCESSES, current.found, body)
 
     async def _resolve(self, current: Pass) -> None:
-        access = current.spec_access
+        access = current.decoded
         check_username(access.spec.username)
         check_grants(access.spec.grants)
         known = access.status.username
@@ -184,33 +146,8 @@ class AccessController:
         current.endpoint = await self._sources.endpoint(access, enforce=True)
         current.learn(resolved=True)
 
-    async def _write_secret(self, current: Pass) -> None:
-        name = current.spec_access.spec.generated_secret
-        namespace = current.found.meta.namespace
-        existing = await self._secret(name, namespace)
-        if existing is not None and left_behind(existing, current.found):
-            await self._client.delete(SECRETS, name, namespace, uid=existing.meta.uid)
-            existing = await self._secret(name, namespace)
-        if existing is not None:
-            check_ours(existing, current.found)
-        kept = current_password(existing)
-        current.password = kept or password.generate()
-        values = secret_values(current.spec_access.spec, self._endpoint(current), current.password)
-        body = secret_body(current.found, name, values, existing)
-        if existing is None:
-            await self._client.create(SECRETS, body, namespace)
-        else:
-            await commit(self._client, SECRETS, existing, body)
-        current.learn(secret="reused" if kept else "generated")
-
-    async def _secret(self, name: str, namespace: str) -> Object | None:
-        try:
-            return await self._client.get(SECRETS, name, namespace)
-        except NotFound:
-            return None
-
     async def _sync(self, current: Pass) -> None:
-        access, endpoint = current.spec_access, self._endpoint(current)
+        access, endpoint = current.decoded, current.reached
         wanted = Wanted(
             username=access.spec.username,
             password=current.password,
@@ -218,7 +155,7 @@ class AccessController:
             grants=tuple(access.spec.grants),
         )
         current.synced = await sync(endpoint, wanted)
-        await self._remove_old_secrets(current)
+        await self._publication.remove_renamed(current)
         await self._strays.sweep(endpoint, current.synced.claimed)
         if current.synced.problems:
             current.learn(failure=problems(current.synced.problems))
@@ -232,25 +169,8 @@ class AccessController:
             uid=found.meta.uid,
         )
 
-    async def _remove_old_secrets(self, current: Pass) -> None:
-        """After generatedSecret was renamed; the new one works by now."""
-        meta = current.found.meta
-        for secret in self._watches.secrets.list(meta.namespace):
-            owner = secret.meta.controller()
-            ours = owner is not None and owner.uid == meta.uid
-            if ours and secret.meta.name != current.spec_access.spec.generated_secret:
-                await self._delete_secret(secret)
-
-    async def _delete_secret(self, secret: Object) -> None:
-        try:
-            await self._client.delete(
-                SECRETS, secret.meta.name, secret.meta.namespace, uid=secret.meta.uid
-            )
-        except (NotFound, Conflict):
-            return
-
     async def _drop(self, current: Pass) -> None:
-        access = current.spec_access
+        access = current.decoded
         username = access.status.username or access.spec.username
         policy = access.spec.cleanup_policy
         claim = await self._claim(current.found)
@@ -261,18 +181,11 @@ class AccessController:
             if policy != "Retain":
                 raise
             _log.warning("the server of a retained role could not be reached", role=username)
-        existing = await self._secret(access.spec.generated_secret, current.found.meta.namespace)
-        if existing is not None and existing.meta.owned_by(current.found.meta.uid):
-            await self._delete_secret(existing)
+        await self._publication.remove(current)
         current.learn(dropped=True)
 
-    def _endpoint(self, current: Pass) -> Endpoint:
-        if current.endpoint is None:
-            raise AccessError("ConnectionFailed", "the server has not been resolved")
-        return current.endpoint
-
     async def _report(self, request: Request, current: Pass) -> Result:
-        outcome = _outcome(current)
+        outcome = outcome_of(current)
         old = current.access.status if current.access else PostgresAccessStatus()
         failure = current.facts.failure
         refused = current.facts.excluded or (failure is not None and failure.error.verdict)
@@ -281,7 +194,7 @@ class AccessController:
             outcome,
             generation=current.found.meta.generation,
             now=now(),
-            login=_login(current),
+            login=login_of(current),
             refused=refused,
         )
         body = current.found.to_dict()
@@ -306,43 +219,6 @@ class AccessController:
             pending = outcome.again == "pending"
             delay = self._options.pending_interval if pending else self._options.synced_interval
         return delay * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
-
-
-def _outcome(current: Pass) -> Outcome:
-    facts = current.facts
-    if facts.excluded and facts.failure is None:
-        username = current.spec_access.spec.username
-        return failed(
-            Failure(
-                "DatabaseSyncFailed",
-                refusal(
-                    "UserExcluded",
-                    f"spec.username {username} is one of the operator's excluded users;"
-                    " choose another",
-                ),
-            )
-        )
-    if facts.failure is not None:
-        return failed(facts.failure)
-    return generated() if facts.secret == "generated" else success()  # noqa: S105
-
-
-def _login(current: Pass) -> Login | None:
-    synced = current.synced
-    if synced is None or current.endpoint is None:
-        return None
-    spec = current.spec_access.spec
-    return Login(
-        username=spec.username,
-        secret=spec.generated_secret,
-        server=ServerInfo(
-            host=current.endpoint.public_host or current.endpoint.host,
-            version=synced.server.version_text,
-            system_identifier=synced.server.system_identifier,
-        ),
-        applied=synced.applied,
-        warnings=synced.warnings,
-    )
 
 
 def _api_error(error: ApiError) -> AccessError:

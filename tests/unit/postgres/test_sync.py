@@ -20,6 +20,7 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.postgres import session
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.session import Endpoint
@@ -41,12 +42,15 @@ async def test_the_password_logs_in_and_a_wrong_one_does_not(
 async def test_no_clear_text_reaches_the_servers_log(
     postgres: EmbeddedPostgres, endpoint: Endpoint, admin: psycopg.AsyncConnection
 ) -> None:
+    before = len(postgres.log())
     await admin.execute("CREATE ROLE taken")
     await sync(endpoint, wanted("app", password="hunter2-clear"))
     with pytest.raises(AccessError) as refused:
         await sync(endpoint, wanted("taken", password="hunter2-clear"))
-    assert "hunter2" not in postgres.log() + str(refused.value) + repr(wanted("app"))
-    assert "SCRAM-SHA-256$" not in postgres.log()
+    log = postgres.log()[before:]
+    assert "CREATE ROLE taken" in log
+    assert "hunter2" not in log + str(refused.value) + repr(wanted("app", password="hunter2"))
+    assert "SCRAM-SHA-256$" not in log
 
 
 @pytest.mark.parametrize(
@@ -222,8 +226,8 @@ async def test_a_password_changed_by_others_is_healed_once(
     if by == "superuser":
         await admin.execute("ALTER ROLE app PASSWORD 'theirs'")
     else:
-        async with await login(postgres, "app", PASSWORD) as session:
-            await session.execute("ALTER ROLE app PASSWORD 'theirs'")
+        async with await login(postgres, "app", PASSWORD) as own:
+            await own.execute("ALTER ROLE app PASSWORD 'theirs'")
     assert (await sync(endpoint, wanted("app"))).changed
     assert await can_login(postgres, "app", PASSWORD)
     assert not await can_login(postgres, "app", "theirs")
@@ -380,13 +384,13 @@ async def test_an_owners_own_privileges_are_left_alone(
     postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
 ) -> None:
     await sync(endpoint, wanted("app", grant(database, "CREATE", "USAGE")))
-    async with await login(postgres, "app", PASSWORD, database) as session:
-        await session.execute("CREATE TABLE mine (id int)")
-        await session.execute("GRANT SELECT ON mine TO PUBLIC")
+    async with await login(postgres, "app", PASSWORD, database) as own:
+        await own.execute("CREATE TABLE mine (id int)")
+        await own.execute("GRANT SELECT ON mine TO PUBLIC")
     result = await sync(endpoint, wanted("app", grant(database, "SELECT")))
     assert result.problems == ()
-    async with await login(postgres, "app", PASSWORD, database) as session:
-        await session.execute("INSERT INTO mine VALUES (1)")
+    async with await login(postgres, "app", PASSWORD, database) as own:
+        await own.execute("INSERT INTO mine VALUES (1)")
     assert not (await sync(endpoint, wanted("app", grant(database, "SELECT")))).changed
 
 
@@ -540,6 +544,45 @@ async def test_a_grant_that_does_nothing_is_found_out(
     )
     result = await sync(modest, wanted("app", grant(database, "SELECT", schema="s")))
     assert "PostgreSQL did not grant SELECT on table s.t" in str(result.problems[0])
+
+
+async def test_a_revoke_that_does_nothing_is_found_out(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
+) -> None:
+    await run(
+        postgres,
+        database,
+        "CREATE ROLE granter",
+        "CREATE TABLE t (id int)",
+        "GRANT DELETE ON t TO granter WITH GRANT OPTION",
+    )
+    access = wanted("app", grant(database, "SELECT"))
+    await sync(endpoint, access)
+    await run(postgres, database, "SET ROLE granter", "GRANT DELETE ON t TO app")
+    result = await sync(endpoint, access)
+    assert "did not revoke DELETE on table public.t" in str(result.problems[0])
+    assert "another role granted it" in str(result.problems[0])
+
+
+async def test_a_lock_that_is_held_is_waited_for_a_while(
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(session._OPTIONS, "lock_timeout", "50ms")
+    await run(postgres, database, "CREATE TABLE t (id int)")
+    access = wanted("app", grant(database, "SELECT"))
+    async with (
+        await login(postgres, "postgres", postgres.password, database) as holder,
+        holder.transaction(),
+    ):
+        await holder.execute("LOCK TABLE t")
+        result = await sync(endpoint, access)
+        other = wanted("other", grant(database, "CONNECT"), claimed=claim("other"))
+        assert (await sync(endpoint, other)).problems == ()
+    assert [problem.reason for problem in result.problems] == ["Locked"]
+    assert (await sync(endpoint, access)).problems == ()
 
 
 async def test_the_claims_of_this_installation_are_listed(
