@@ -14,6 +14,7 @@ Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 _NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TOKEN = re.compile(r"\s*(?:(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+))")
+_FIELD_PART = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 _NAME_TEXT = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
@@ -315,9 +316,7 @@ class FieldSelector(NamedTuple):
             SelectorError: a term has no operator.
         """
         terms: list[FieldTerm] = []
-        for part in re.split(r"(?<!\\),", text):
-            if not part:
-                continue
+        for part in _FIELD_PART.findall(text):
             match = re.match(r"((?:\\.|[^\\=!])*?)(!=|==|=)(.*)", part, re.DOTALL)
             if match is None:
                 raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")

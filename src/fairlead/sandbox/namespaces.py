@@ -6,9 +6,11 @@ from collections import Counter
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox import conditions, deletes, errors, writes
-from fairlead.sandbox.core import Admission, Core, Operation
+from fairlead.sandbox import answers, conditions, deletes, errors, writes
+from fairlead.sandbox.core import Admission, Answer, Call, Core, Operation
 from fairlead.sandbox.errors import GroupResource, StatusError
+from fairlead.sandbox.handlers.read import existing
+from fairlead.sandbox.negotiation import decode_body
 from fairlead.sandbox.store import Change, Record
 from fairlead.sandbox.types import ResourceType
 
@@ -53,6 +55,17 @@ def _terminating(resource: GroupResource, key: Key) -> StatusError:
     }
     error.details = {**(error.details or {}), "causes": [cause]}
     return error
+
+
+async def finalize(call: Call) -> Answer:
+    """PUT of the finalize subresource: the finalizers in the spec, and nothing else."""
+    old = existing(call)
+    given = decode_body(call.content_type, call.body, "Namespace")
+    body = call.type.to_dict(old)
+    body["spec"] = {"finalizers": (given.get("spec") or {}).get("finalizers") or []}
+    record = old if call.dry_run else writes.finish(call.core, call.type, old.key, body)
+    await call.core.store.settle(record.rv)
+    return answers.one(call, record)
 
 
 class NamespaceController:

@@ -10,6 +10,7 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.core import Answer, Call, Core, User
 from fairlead.sandbox.handlers import delete, patch, read, scale, write
 from fairlead.sandbox.handlers import list as lists
+from fairlead.sandbox.namespaces import finalize
 from fairlead.sandbox.negotiation import negotiate
 from fairlead.sandbox.request_info import RequestInfo
 from fairlead.sandbox.types import ResourceType
@@ -57,7 +58,9 @@ class Router:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self.subresources: dict[tuple[str, str, str], Handler] = {}
+        self.subresources: dict[tuple[str, str, str], Handler] = {
+            ("namespaces", "finalize", "update"): finalize,
+        }
         """Handlers by (group resource, subresource, verb), beyond status and scale."""
         self.collections: dict[tuple[str, str], Handler] = {}
         """Handlers by (group resource, verb) that replace the general ones."""

@@ -15,6 +15,7 @@ from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.builtin import builtin_types
+from fairlead.sandbox.compaction import Compactor
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.discovery import Discovery
@@ -39,7 +40,8 @@ class Sandbox:
 
     Args:
         name: the name of the cluster and context in kubeconfigs.
-        data: the folder that keeps the objects; None keeps them in memory.
+        data: the folder that keeps the objects; None keeps them in memory, as long as this
+            object lives: a stop and a start lose nothing either way.
         host: the address to listen on.
         port: the port, 0 for a free one.
         rbac: whether RBAC decides; without it everyone is an administrator.
@@ -64,7 +66,9 @@ class Sandbox:
         self._tls = tls
         self._security: Security = Open()
         self._secrets: Secrets | None = None
+        self._log: Log | None = None
         self._core: Core | None = None
+        self._compactor: Compactor | None = None
         self._runner: web.ServerRunner | None = None
 
     async def __aenter__(self) -> Self:
@@ -120,14 +124,13 @@ class Sandbox:
         server.routes.append(lambda request: openapi.answer(request.path))
         self._core = core
         await core.store.settle()
+        self._compactor = Compactor(core.store)
         await self._listen(server)
 
     def _load(self, reactor: Reactor) -> Core:
-        path = None
-        if self._data is not None:
-            self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
-            path = self._data / "objects.sqlite"
-        store = Store(Log(path))
+        if self._log is None or self._data is not None:
+            self._log = Log(self._path())
+        store = Store(self._log)
         core = Core(store, Registry([*builtin_types(), *review_types(), CRD_TYPE]))
         core.admission.append(check_namespace(core))
         store.observe(reactor.observe)
@@ -136,6 +139,12 @@ class Sandbox:
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core
+
+    def _path(self) -> Path | None:
+        if self._data is None:
+            return None
+        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return self._data / "objects.sqlite"
 
     async def _listen(self, server: HttpServer) -> None:
         self._runner = web.ServerRunner(
@@ -159,6 +168,8 @@ class Sandbox:
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
+        if self._compactor is not None:
+            self._compactor.stop()
         if self._core is not None:
             await self._core.store.close()
             self._core = None

@@ -289,11 +289,13 @@ class Store:
         self.log.compact(self.compacted)
 
     async def close(self) -> None:
-        """Store what is pending and release the file."""
-        await self.settle()
-        if self._thread is not None:
-            self._thread.shutdown()
-        self.log.close()
+        """Store what is pending and release the file; a log in memory stays usable."""
+        try:
+            await self.settle()
+        finally:
+            if self._thread is not None:
+                self._thread.shutdown()
+                self.log.close()
 
 
 def _row(change: Change) -> Row:

@@ -8,8 +8,9 @@ from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, cr
 from fairlead.sandbox import Sandbox
 
 
-async def test_a_restart_keeps_everything(tmp_path: Path) -> None:
-    sandbox = Sandbox(tls=False, rbac=False, data=tmp_path)
+@pytest.mark.parametrize("kept", ["memory", "file"])
+async def test_a_restart_keeps_everything(tmp_path: Path, kept: str) -> None:
+    sandbox = Sandbox(tls=False, rbac=False, data=tmp_path if kept == "file" else None)
     async with sandbox, Api(sandbox.url) as api:
         await api.post(CRDS, crd())
         made = (await api.post(WIDGETS, widget("a", spec={"size": 1}))).body

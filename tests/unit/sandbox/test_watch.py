@@ -72,6 +72,24 @@ async def test_tables_can_be_watched(sandbox: Sandbox, api: Api) -> None:
     assert b'"cells":["a",1,' in line
 
 
+async def test_a_client_that_does_not_read_is_let_go(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BACKLOG", 0)
+    version = await _version(api)
+    async with api.watch(CONFIGMAPS, resourceVersion=version) as events:
+        await api.post(CONFIGMAPS, configmap("a"))
+        assert await events.rest() == []
+
+
+async def test_a_changed_crd_ends_watches_too(api: Api) -> None:
+    await api.post(CRDS, crd())
+    version = await _version(api, WIDGETS)
+    async with api.watch(WIDGETS, resourceVersion=version) as events:
+        await api.patch(f"{CRDS}/widgets.example.org", {"spec": {"names": {"shortNames": ["w"]}}})
+        assert await events.rest() == []
+
+
 async def test_watches_end_with_their_crd(api: Api) -> None:
     await api.post(CRDS, crd())
     await api.post(WIDGETS, widget("a"))

@@ -74,7 +74,10 @@ def parse_version(text: str) -> int:
 
 
 async def list_(call: Call) -> Answer:
-    """The objects of a collection, at most ``limit`` of them."""
+    """The objects of a collection, at most ``limit`` of them.
+
+    What is read without an await belongs to one version, which is answered once it is stored.
+    """
     _check_match(call)
     selection = parse_selection(call.type, call.query, call.info.name)
     limit = _limit(call)
@@ -88,10 +91,9 @@ async def list_(call: Call) -> Answer:
         version, start, found = _fresh(call, namespace)
     matching = _matching(selection, found, namespace, start)
     metadata: JSON = {"resourceVersion": str(version)}
-    if not limit:
-        return answers.many(call, list(matching), metadata)
-    page = list(islice(matching, limit))
+    page = list(islice(matching, limit or None))
     rest = sum(1 for _ in matching)
+    await store.settle(version)
     if rest:
         metadata["continue"] = Token(version, *page[-1].key).encode()
         if selection.everything:
@@ -144,15 +146,15 @@ def _check_match(call: Call) -> None:
 def _fresh(call: Call, namespace: str) -> tuple[int, Key | None, Iterable[Record]]:
     store, collection = call.core.store, call.type.collection
     version = parse_version(call.query.get("resourceVersion", ""))
-    if version > store.published:
-        raise errors.version_too_large(version, store.published)
+    if version > store.rv:
+        raise errors.version_too_large(version, store.rv)
     match = call.query.get("resourceVersionMatch", "")
     exact = match == "Exact" or (not match and version and call.query.get("limit"))
-    if exact and version != store.published:
+    if exact and version != store.rv:
         if version < store.compacted:
             raise errors.expired("The resourceVersion for the provided list is too old.")
         return version, None, store.state(collection, version)
-    return store.published, None, store.collection(collection).list(namespace)
+    return store.rv, None, store.collection(collection).list(namespace)
 
 
 def _continued(
@@ -162,8 +164,8 @@ def _continued(
     if call.query.get("resourceVersion", "0") not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     start = Key(token.namespace, token.name)
-    if token.version in {-1, store.published}:
-        return store.published, start, store.collection(collection).list(after=start)
+    if token.version in {-1, store.rv}:
+        return store.rv, start, store.collection(collection).list(after=start)
     if token.version < store.compacted:
         raise errors.expired(_EXPIRED, token=Token(-1, *start).encode())
     return token.version, start, store.state(collection, token.version)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections import deque
 from collections.abc import Iterator
@@ -39,8 +40,12 @@ class _Options(NamedTuple):
     initial_end: bool
 
 
+_log = logging.getLogger(__name__)
+
 BATCH = 256
 """How many events go out in one write."""
+BACKLOG = 20_000
+"""How many events may wait for a slow client before its watch is ended."""
 
 
 class Watch:
@@ -62,6 +67,8 @@ class Watch:
         )
         self._bookmark_interval = bookmark_interval
         self._stopped = False
+        self._start = 0
+        """The version that the beginning shows; it may be on its way to the disk."""
 
     def stop(self) -> None:
         """End the stream after what is pending."""
@@ -85,6 +92,7 @@ class Watch:
         collection.subscribers.add(self._on_change)
         collection.closers.add(self.stop)
         try:
+            await store.settle(self._start)
             await self._follow(stream)
         finally:
             collection.subscribers.discard(self._on_change)
@@ -99,6 +107,7 @@ class Watch:
         store, after = self._call.core.store, self._options.after
         name = self._call.type.collection
         if after is None:
+            self._start = store.rv
             for record in store.collection(name).list(self._namespace):
                 if self._selection.matches(record):
                     yield self._encode("ADDED", record)
@@ -116,10 +125,23 @@ class Watch:
                 yield data
 
     def _on_change(self, change: Change) -> None:
-        data = self._event(change)
-        if data is not None:
-            self._pending.append(data)
-            self._wakeup.set()
+        if change.rv <= self._start or self._stopped:
+            return
+        try:
+            data = self._event(change)
+        except Exception:  # noqa: BLE001 - one watch must not keep a change from the others
+            _log.exception("a watch cannot show %s", change.record.key)
+            self.stop()
+            return
+        if data is None:
+            return
+        if len(self._pending) >= BACKLOG:
+            # The client is too slow: it may resume from the last event that it has read.
+            self._pending.clear()
+            self.stop()
+            return
+        self._pending.append(data)
+        self._wakeup.set()
 
     def _event(self, change: Change) -> bytes | None:
         """The event that this watch sees, if it sees one; leaving the selection is a DELETED."""
@@ -185,7 +207,7 @@ class Watch:
 
     def _bookmark(self, *, initial_end: bool = False) -> bytes:
         metadata: JSON = {
-            "resourceVersion": str(self._call.core.store.published),
+            "resourceVersion": str(max(self._call.core.store.published, self._start)),
             "creationTimestamp": None,
         }
         if initial_end:
