@@ -43,7 +43,10 @@ def command(
         fairlead bind -f shop-team.json --kubeconfig consumer.kubeconfig
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    response = decode_binding_response(file.read())
+    try:
+        response = decode_binding_response(file.read())
+    except ValueError as error:
+        raise click.ClickException(f"{file.name}: {error}") from None
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> list[str]:

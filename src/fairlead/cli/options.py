@@ -68,6 +68,9 @@ def run_options(function: F) -> F:
                 help="Work only while holding the Lease; for several replicas.",
             ),
             click.option(
+                "--lease-name", default="", help="Of the Lease; each program has its own default."
+            ),
+            click.option(
                 "--log-format",
                 type=click.Choice(["auto", "json", "console"]),
                 default="auto",

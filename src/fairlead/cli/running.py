@@ -21,6 +21,7 @@ class RunOptions(msgspec.Struct, kw_only=True):
     health_address: str
     metrics_address: str
     leader_elect: bool
+    lease_name: str
     log_format: str
 
 
@@ -47,7 +48,9 @@ def run_program(
         ) as client:
             if options.install_crds:
                 await install(client)
-            election = LeaderElection(client, namespace, name) if options.leader_elect else None
+            election = None
+            if options.leader_elect:
+                election = LeaderElection(client, namespace, options.lease_name or name)
             manager = Manager(
                 health_address=options.health_address,
                 metrics_address=options.metrics_address,

@@ -1,0 +1,205 @@
+"""The command line itself: help, usage, and what it prints without a cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from fairlead.cli import main
+from fairlead.cli.bind import parse_duration
+from fairlead.cli.crds import GROUPS, file_name, to_yaml
+from fairlead.cli.provider import write_private
+
+
+PROGRAMS = ["binding", "konnector", "postgres", "provider"]
+EXPORT = "--export=postgresaccesses.access.k8s.delta10.nl"
+
+
+def run(*arguments: str, stdin: str | None = None, **env: str) -> Result:
+    return CliRunner().invoke(main, arguments, input=stdin, env=env)
+
+
+def leaves(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        yield path
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        yield from leaves(child, *path, name)
+
+
+@pytest.mark.parametrize("path", [pytest.param(p, id=" ".join(p)) for p in leaves(main)])
+def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
+    result = run(*path, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.output
+    assert f"fairlead {' '.join(path)}" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
+        pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
+        pytest.param(["bind"], "Missing option '-f'", id="missing-option"),
+        pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
+        pytest.param(["demo", "--json", "--keep"], "do not go together", id="json-and-keep"),
+        pytest.param(["manifests", "konnector", EXPORT], "provider alone", id="export"),
+        pytest.param(["sandbox", "run", "deployment"], "no KIND/NAME", id="workload"),
+        pytest.param(["sandbox", "run", "service/x"], "has no pod template", id="kind"),
+        pytest.param(["sandbox", "up", "--dir", "x", "--cluster", "a/b"], "file name", id="path"),
+        pytest.param(
+            ["provider", "run", "--isolation", "nothing"], "isolation 'nothing'", id="isolation"
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--template", "t", "-o", "f", "--external-address", "h:1"],
+            "has to be a URL",
+            id="address",
+        ),
+    ],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, "Traceback" in result.output) == (2, False)
+    assert message in result.output
+
+
+@pytest.mark.parametrize("command", [["bind", "-f", "-"], ["konnector", "run"]])
+@pytest.mark.parametrize(
+    ("kubeconfig", "message"),
+    [
+        pytest.param(None, "missing.kubeconfig", id="no-file"),
+        pytest.param("][", "kubeconfig", id="no-yaml"),
+        pytest.param("kind: Config\ncurrent-context: a\n", "a", id="no-context"),
+        pytest.param(
+            "current-context: a\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+            "contexts: [{name: a, context: {cluster: c}}]\n",
+            "127.0.0.1:9",
+            id="unreachable",
+        ),
+    ],
+)
+def test_a_cluster_that_cannot_be_used_is_one_line(
+    command: list[str], kubeconfig: str | None, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "missing.kubeconfig"
+    if kubeconfig is not None:
+        path.write_text(kubeconfig)
+    response = {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BindingResponse",
+        "kubeconfig": "",
+        "requests": [],
+    }
+    result = run(*command, "--kubeconfig", str(path), stdin=json.dumps(response))
+    lines = [line for line in result.output.splitlines() if line.startswith("Error: ")]
+    assert (result.exit_code, len(lines)) == (1, 1), result.output
+    assert "Traceback" not in result.output
+    assert "unexpected" not in lines[0]
+    if command[0] == "konnector":
+        assert message in lines[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="empty"),
+        pytest.param("{", id="no-json"),
+        pytest.param('{"kind": "Secret", "apiVersion": "v1"}', id="another-kind"),
+    ],
+)
+def test_what_is_no_invitation_is_refused(text: str) -> None:
+    result = run("bind", "-f", "-", stdin=text)
+    assert result.exit_code == 1
+    assert "BindingResponse" in result.output
+    assert "unexpected" not in result.output
+
+
+@pytest.mark.parametrize("group", [None, *GROUPS])
+def test_crds_are_printed_as_yaml(group: str | None) -> None:
+    result = run("crds", *([group] if group else []))
+    documents = list(yaml.safe_load_all(result.output))
+    assert documents
+    assert {document["kind"] for document in documents} == {"CustomResourceDefinition"}
+    assert "&id" not in result.output
+
+
+def test_the_crds_in_the_repository_are_those_of_the_types() -> None:
+    folder = Path(__file__).parents[3] / "config" / "crd"
+    expected = {file_name(crd): to_yaml([crd]) for make in GROUPS.values() for crd in make()}
+    found = {path.name: path.read_text() for path in folder.glob("*.yaml")}
+    assert found == expected, "config/crd is stale: make crds"
+
+
+def rules_of(documents: list[Any]) -> Iterator[Any]:
+    for document in documents:
+        yield from document.get("rules") or []
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_manifests_have_no_wildcard_and_no_way_to_more_rights(program: str) -> None:
+    extra = [EXPORT] if program == "provider" else []
+    documents = list(yaml.safe_load_all(run("manifests", program, *extra).output))
+    kinds = {document["kind"] for document in documents}
+    assert {"Namespace", "ServiceAccount", "ClusterRole", "Deployment"} <= kinds
+    for rule in rules_of(documents):
+        words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+        assert not {"*", "escalate", "bind", "impersonate"} & set(words), rule
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_commands_in_the_manifests_exist_and_keep_to_the_namespace(program: str) -> None:
+    output = run("manifests", program, "--namespace", "elsewhere").output
+    (deployment,) = (d for d in yaml.safe_load_all(output) if d["kind"] == "Deployment")
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    context = main.make_context("fairlead", list(arguments), resilient_parsing=False)
+    group = main.get_command(context, arguments[0])
+    assert isinstance(group, click.Group)
+    parsed = group.commands["run"].make_context("run", list(arguments[2:]))
+    assert parsed.params["namespace"] == "elsewhere"
+    assert parsed.params["leader_elect"] is True
+    leases = [
+        name
+        for rule in rules_of(list(yaml.safe_load_all(output)))
+        if "leases" in rule["resources"]
+        for name in rule.get("resourceNames", [])
+    ]
+    assert leases == [parsed.params["lease_name"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("90s", 90.0, id="seconds"),
+        pytest.param("2m", 120.0, id="minutes"),
+        pytest.param("1h", 3600.0, id="hours"),
+        pytest.param("250ms", 0.25, id="milliseconds"),
+        pytest.param("1.5", 1.5, id="bare"),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "0", "nan", "inf", "2d", "1e400"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.UsageError, match="no duration"):
+        parse_duration(text)
+
+
+def test_private_files_stay_private_over_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("a longer text of before")
+    path.chmod(0o644)
+    write_private(path, "secret")
+    assert path.read_text() == "secret"
+    assert path.stat().st_mode & 0o777 == 0o600
