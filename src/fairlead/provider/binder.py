@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import BINDER_NAME, GROUP
+from fairlead.api.manifests import RBAC_GROUP, rule
 from fairlead.api.meta import JSON
 
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 RBAC_VERSION = f"{RBAC_GROUP}/v1"
 
 _ALL = ("create", "delete", "patch", "update", "get", "list", "watch")
 _READ = ("get", "list", "watch")
 _WRITE = ("get", "patch", "update")
-
-
-def rule(group: str, resources: list[str], verbs: tuple[str, ...]) -> JSON:
-    """One RBAC rule."""
-    return {"apiGroups": [group], "resources": resources, "verbs": list(verbs)}
 
 
 def binder_cluster_role() -> JSON:

@@ -8,6 +8,7 @@ labelled ``rbac.kube-bind.io/aggregate-to-provider: "true"`` that holds all verb
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from fairlead.api.kubebind import (
     BINDER_NAME,
@@ -17,20 +18,15 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_PROVIDER,
     provider_crds,
 )
+from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
-from fairlead.provider.binder import RBAC_GROUP, RBAC_VERSION, binder_cluster_role, rule
+from fairlead.provider.binder import binder_cluster_role
 from fairlead.provider.options import DEFAULT_NAMESPACE
-from fairlead.provider.rbac.reconcile import READ_VERBS, VERBS
 
 
 NAME = "fairlead-provider"
 DEFAULT_CLAIMS = ("secrets",)
 """The claimable resources whose rights are printed together with exports."""
-
-HEALTH_PORT = 8081
-METRICS_PORT = 8080
-
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "fairlead"}
 
 
 def manifests(
@@ -54,20 +50,31 @@ def manifests(
     Raises:
         ValueError: an export has no group, or a claim is for what cannot be claimed.
     """
+    program = _program(namespace, image, replicas)
+    controllers = program.cluster_role(f"{NAME}-controllers", _controller_rules())
+    handed_out = program.aggregated_role(NAME, LABEL_AGGREGATE_TO_PROVIDER)
+    election = program.role(f"{NAME}-leader-election", program.lease_rules())
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(namespace)},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(NAME, namespace)},
-        _cluster_role(f"{NAME}-controllers", _controller_rules()),
-        _binding("ClusterRoleBinding", f"{NAME}-controllers", "ClusterRole", namespace),
-        _aggregated(NAME, LABEL_AGGREGATE_TO_PROVIDER),
-        _binding("ClusterRoleBinding", NAME, "ClusterRole", namespace),
+        *program.account(),
+        *(controllers, program.bound(controllers)),
+        *(handed_out, program.bound(handed_out)),
         *export_roles(exports, claims=claims),
         binder_cluster_role(),
-        _aggregated(f"{BINDER_NAME}-exports", LABEL_AGGREGATE_TO_PARENT),
-        _leader_election_role(namespace),
-        _binding("RoleBinding", f"{NAME}-leader-election", "Role", namespace),
-        _deployment(namespace, image, replicas),
+        program.aggregated_role(f"{BINDER_NAME}-exports", LABEL_AGGREGATE_TO_PARENT),
+        *(election, program.bound(election)),
+        program.deployment(),
     ]
+
+
+def _program(namespace: str = DEFAULT_NAMESPACE, image: str = "", replicas: int = 1) -> Program:
+    return Program(
+        name=NAME,
+        namespace=namespace,
+        image=image,
+        command=("provider", "run"),
+        lease=NAME,
+        replicas=replicas,
+    )
 
 
 def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAIMS) -> list[JSON]:
@@ -78,18 +85,19 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
     Raises:
         ValueError: an export has no group, or a claim is for what cannot be claimed.
     """
-    roles = []
+    roles: list[JSON] = []
+    part = partial(_program().cluster_role, labels={LABEL_AGGREGATE_TO_PROVIDER: "true"})
     for export in exports:
         plural, dot, group = export.partition(".")
         if not (plural and dot and group):
             raise ValueError(f"export {export!r} has to be PLURAL.GROUP, such as widgets.x.org")
-        roles.append(_part(f"{NAME}-export-{export}", [rule(group, [plural], VERBS)]))
+        roles.append(part(f"{NAME}-export-{export}", [rule(group, [plural], ALL_VERBS)]))
     if exports:
         for claim in claims:
             if claim not in CLAIMABLE:
                 allowed = ", ".join(sorted(CLAIMABLE))
                 raise ValueError(f"claim {claim!r} is not possible: only {allowed} can be claimed")
-            roles.append(_part(f"{NAME}-claim-{claim}", [rule("", [claim], VERBS)]))
+            roles.append(part(f"{NAME}-claim-{claim}", [rule("", [claim], ALL_VERBS)]))
     return roles
 
 
@@ -102,7 +110,6 @@ def _controller_rules() -> list[JSON]:
         )
     ]
     own_crds = sorted(crd["metadata"]["name"] for crd in provider_crds())
-    crds = rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",))
     return [
         rule(GROUP, ["apiserviceexportrequests", "clusterbindings"], READ_VERBS),
         rule(GROUP, ["apiserviceexports", "boundschemas"], (*READ_VERBS, "create", "patch")),
@@ -117,107 +124,5 @@ def _controller_rules() -> list[JSON]:
             (*READ_VERBS, "create", "patch", "delete"),
         ),
         rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
-        {**crds, "resourceNames": own_crds},
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",), names=own_crds),
     ]
-
-
-def _meta(name: str, namespace: str = "") -> JSON:
-    metadata: JSON = {"name": name, "labels": dict(_LABELS)}
-    return metadata | ({"namespace": namespace} if namespace else {})
-
-
-def _cluster_role(name: str, rules: list[JSON]) -> JSON:
-    return {
-        "apiVersion": RBAC_VERSION,
-        "kind": "ClusterRole",
-        "metadata": _meta(name),
-        "rules": rules,
-    }
-
-
-def _part(name: str, rules: list[JSON]) -> JSON:
-    """A ClusterRole whose rights the provider gets by aggregation."""
-    role = _cluster_role(name, rules)
-    role["metadata"]["labels"][LABEL_AGGREGATE_TO_PROVIDER] = "true"
-    return role
-
-
-def _aggregated(name: str, label: str) -> JSON:
-    return {
-        "apiVersion": RBAC_VERSION,
-        "kind": "ClusterRole",
-        "metadata": _meta(name),
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {label: "true"}}]},
-        "rules": [],
-    }
-
-
-def _binding(kind: str, name: str, role_kind: str, namespace: str) -> JSON:
-    return {
-        "apiVersion": RBAC_VERSION,
-        "kind": kind,
-        "metadata": _meta(name, namespace if kind == "RoleBinding" else ""),
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role_kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-    }
-
-
-def _leader_election_role(namespace: str) -> JSON:
-    leases = rule("coordination.k8s.io", ["leases"], ("create",))
-    own = rule("coordination.k8s.io", ["leases"], ("get", "update", "patch"))
-    return {
-        "apiVersion": RBAC_VERSION,
-        "kind": "Role",
-        "metadata": _meta(f"{NAME}-leader-election", namespace),
-        "rules": [leases, {**own, "resourceNames": [NAME]}],
-    }
-
-
-def _deployment(namespace: str, image: str, replicas: int) -> JSON:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _meta(NAME, namespace),
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": {
-                "metadata": {"labels": dict(_LABELS)},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
-                    "containers": [_container(image)],
-                },
-            },
-        },
-    }
-
-
-def _container(image: str) -> JSON:
-    return {
-        "name": "provider",
-        "image": image,
-        "args": [
-            *("provider", "run", "--leader-elect=true"),
-            f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
-            f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
-        ],
-        "ports": [
-            {"name": "health", "containerPort": HEALTH_PORT},
-            {"name": "metrics", "containerPort": METRICS_PORT},
-        ],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "256Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }

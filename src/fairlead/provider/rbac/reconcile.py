@@ -26,6 +26,7 @@ from fairlead.api.kubebind import (
     GroupResource,
 )
 from fairlead.api.kubebind_claims import claimable
+from fairlead.api.manifests import ALL_VERBS, READ_VERBS
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -36,8 +37,6 @@ from fairlead.api.resource import (
 )
 
 
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete")
-READ_VERBS = VERBS[:3]
 MANAGED_BY = {"app.kubernetes.io/managed-by": "fairlead-provider"}
 RESOURCES_PREFIX = f"{BINDER_NAME}-resources-"
 CLAIMS_PREFIX = f"{BINDER_NAME}-claims-"
@@ -118,9 +117,9 @@ def _wanted(state: State, export: Object) -> dict[Id, JSON]:
         objects |= _grant(state.key, "", cluster_name(state.key), _rules(spec.resources, verbs))
     if not everywhere:
         for namespace in _object_namespaces(spec, state):
-            rules = _rules(spec.resources, VERBS)
+            rules = _rules(spec.resources, ALL_VERBS)
             objects |= _grant(state.key, namespace, resources, rules)
-    if rules := _rules(filter(claimable, spec.permission_claims), VERBS):
+    if rules := _rules(filter(claimable, spec.permission_claims), ALL_VERBS):
         for namespace in sorted(state.namespaces):
             objects |= _grant(state.key, namespace, claims, rules)
     return objects
@@ -150,7 +149,7 @@ def _cluster_scoped(spec: ExportSpec, schemas: Mapping[str, Object]) -> bool:
 
 def _cluster_verbs(spec: ExportSpec, *, everywhere: bool) -> tuple[str, ...]:
     if everywhere:
-        return VERBS
+        return ALL_VERBS
     return READ_VERBS if spec.informer_scope == "Cluster" else ()
 
 

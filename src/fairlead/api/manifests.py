@@ -1,0 +1,172 @@
+"""What a real cluster needs to run one of Fairlead's programs, piece by piece.
+
+Each program has a ServiceAccount, roles bound to it alone, a Lease of its own and a Deployment
+that satisfies the restricted Pod Security Standard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fairlead.api.meta import JSON
+
+
+READ_VERBS = ("get", "list", "watch")
+ALL_VERBS = (*READ_VERBS, "create", "update", "patch", "delete")
+"""What may be done with objects; there is no deletecollection among it."""
+
+HEALTH_PORT = 8081
+METRICS_PORT = 8080
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+_RBAC_VERSION = f"{RBAC_GROUP}/v1"
+_USER = 65532
+
+
+def rule(
+    group: str, resources: Sequence[str], verbs: Sequence[str], *, names: Sequence[str] = ()
+) -> JSON:
+    """One RBAC rule; the core group is ""."""
+    result: JSON = {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+    if names:
+        result["resourceNames"] = list(names)
+    return result
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """A program in a cluster; ``command`` is what follows ``fairlead``, without flags."""
+
+    name: str
+    namespace: str
+    image: str
+    command: tuple[str, ...]
+    lease: str
+    replicas: int = 1
+    flags: tuple[str, ...] = ()
+
+    def meta(
+        self, name: str = "", *, namespaced: bool = False, labels: Mapping[str, str] | None = None
+    ) -> JSON:
+        """Metadata with the recommended labels; the name is the program's unless given."""
+        metadata: JSON = {"name": name or self.name}
+        if namespaced:
+            metadata["namespace"] = self.namespace
+        return {**metadata, "labels": {**self._labels(), **(labels or {})}}
+
+    def account(self) -> list[JSON]:
+        """The namespace and the ServiceAccount."""
+        return [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": self.meta(self.namespace)},
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self.meta(namespaced=True)},
+        ]
+
+    def cluster_role(
+        self, name: str, rules: Sequence[JSON], *, labels: Mapping[str, str] | None = None
+    ) -> JSON:
+        """A ClusterRole; labels let it become part of an aggregated one."""
+        return {
+            "apiVersion": _RBAC_VERSION,
+            "kind": "ClusterRole",
+            "metadata": self.meta(name, labels=labels),
+            "rules": list(rules),
+        }
+
+    def aggregated_role(
+        self, name: str, label: str, *, labels: Mapping[str, str] | None = None
+    ) -> JSON:
+        """A ClusterRole made of all that carry ``label: "true"``."""
+        selector = {"matchLabels": {label: "true"}}
+        return {
+            "apiVersion": _RBAC_VERSION,
+            "kind": "ClusterRole",
+            "metadata": self.meta(name, labels=labels),
+            "aggregationRule": {"clusterRoleSelectors": [selector]},
+            "rules": [],
+        }
+
+    def role(self, name: str, rules: Sequence[JSON]) -> JSON:
+        """A Role in the program's namespace."""
+        return {
+            "apiVersion": _RBAC_VERSION,
+            "kind": "Role",
+            "metadata": self.meta(name, namespaced=True),
+            "rules": list(rules),
+        }
+
+    def bound(self, role: JSON) -> JSON:
+        """The binding of a role to the program's ServiceAccount, of the role's own name."""
+        name, kind = role["metadata"]["name"], role["kind"]
+        subject = {"kind": "ServiceAccount", "name": self.name, "namespace": self.namespace}
+        return {
+            "apiVersion": _RBAC_VERSION,
+            "kind": f"{kind}Binding",
+            "metadata": self.meta(name, namespaced=kind == "Role"),
+            "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
+            "subjects": [subject],
+        }
+
+    def lease_rules(self) -> list[JSON]:
+        """Rights on the program's own Lease; creating cannot be limited to a name."""
+        group = "coordination.k8s.io"
+        return [
+            rule(group, ["leases"], ["create"]),
+            rule(group, ["leases"], ["get", "update", "patch"], names=[self.lease]),
+        ]
+
+    def deployment(self) -> JSON:
+        """The Deployment, electing a leader among its replicas."""
+        labels = self._labels()
+        pod: JSON = {
+            "serviceAccountName": self.name,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": _USER,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [self._container()],
+        }
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": self.meta(namespaced=True),
+            "spec": {
+                "replicas": self.replicas,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        }
+
+    def _labels(self) -> dict[str, str]:
+        return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/part-of": "fairlead"}
+
+    def _container(self) -> JSON:
+        return {
+            "name": self.name,
+            "image": self.image,
+            "args": [
+                *self.command,
+                f"--namespace={self.namespace}",
+                "--leader-elect=true",
+                f"--lease-name={self.lease}",
+                f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
+                f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
+                *self.flags,
+            ],
+            "ports": [
+                {"name": "health", "containerPort": HEALTH_PORT},
+                {"name": "metrics", "containerPort": METRICS_PORT},
+            ],
+            "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
+            "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
+            "resources": {
+                "requests": {"cpu": "10m", "memory": "64Mi"},
+                "limits": {"memory": "256Mi"},
+            },
+            "securityContext": {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            },
+        }
