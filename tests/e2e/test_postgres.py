@@ -390,6 +390,21 @@ async def test_a_database_that_is_down_is_said_and_awaited(
         await world.admin.delete(POSTGRESSERVERS, profile)
 
 
+async def test_a_namespace_that_goes_takes_its_roles_along(world: World) -> None:
+    going: JSON = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": f"going-{world.id}"},
+    }
+    await world.admin.create(NAMESPACES, going)
+    name, namespace = world.name(), f"going-{world.id}"
+    await world.admin.create(POSTGRESACCESSES, access(name, namespace, world.server))
+    await when(world.admin, POSTGRESACCESSES, name, namespace, until=is_ready)
+    await world.admin.delete(NAMESPACES, namespace)
+    await when(world.admin, NAMESPACES, namespace, until=lambda body: not body)
+    assert not await world.role_exists(name)
+
+
 async def test_a_missing_database_is_awaited(world: World) -> None:
     later = f"later_{world.id}"
     name = await world.create(grants=[grant(later, "CONNECT")])

@@ -60,6 +60,7 @@ SELECT d.datname::text, d.datallowconn, d.datdba = %(role)s::oid,
                   AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
                   AND s.refobjid = %(role)s::oid)
   FROM pg_catalog.pg_database d
+ ORDER BY 1
 """)
 
 _DIFFERENCES = sql.SQL("""
@@ -188,7 +189,8 @@ async def read_differences(
     """What separates the role's direct privileges in this database from those wanted.
 
     Objects that the role owns are left alone: an owner's privileges are inherent. A wildcard is
-    satisfied when no object lacks it, so an empty schema is.
+    satisfied when no object lacks it, so an empty schema is. Sorted, so that the same differences
+    are always told alike.
     """
     levels = {"schema": wanted.schemas, "table": wanted.tables, "routine": wanted.routines}
     flat = [
@@ -206,7 +208,7 @@ async def read_differences(
             "privileges": [privilege for _, _, privilege in flat],
         },
     )
-    return [_difference(row) for row in rows]
+    return [_difference(row) for row in sorted(rows)]
 
 
 def _difference(row: Sequence[Any]) -> Difference:

@@ -38,13 +38,6 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
  WHERE a.usesysid = %(role)s::oid AND a.pid <> pg_catalog.pg_backend_pid()
 """)
 
-_GROUPS = sql.SQL("""
-SELECT g.rolname::text
-  FROM pg_catalog.pg_auth_members m
-  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
- WHERE m.member = %(role)s::oid
-""")
-
 
 async def cleanup(endpoint: Endpoint, username: str, claim: Claim, policy: CleanupPolicy) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
@@ -107,7 +100,6 @@ class _Removal:
         check_shared(self._role.name, found, policy)
         if policy == "Restrict":
             await self._check_nothing_owned(found.databases)
-        await self._leave_groups()
         names = {self._endpoint.maintenance: 0} if not found.databases else {}
         names |= {one.database: one.owned for one in found.databases}
         for name, owned in names.items():
@@ -123,15 +115,6 @@ class _Removal:
                 blockers.append((one.database, owned))
         if any(owned for _, owned in blockers):
             raise owns_objects(self._role.name, blockers)
-
-    async def _leave_groups(self) -> None:
-        """Before a common administrator joins the role: its groups may change how that logs in."""
-        if self._server.superuser:
-            return
-        for (group,) in await self._session.rows(_GROUPS, {"role": self._role.oid}):
-            await self._session.run(
-                sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(group), self._name)
-            )
 
     async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> None:
         async with connect(self._endpoint, database) as session:
@@ -177,7 +160,11 @@ class _Removal:
 
     @asynccontextmanager
     async def _membership(self, session: Session) -> AsyncIterator[None]:
-        """A common administrator can act on what the role has only as its member."""
+        """A common administrator can act on what the role has only as its member.
+
+        The membership is taken back in the same transaction, so no other session ever sees it:
+        the role's groups may change how their members log in.
+        """
         if self._server.superuser:
             yield
             return

@@ -249,10 +249,9 @@ async def test_an_administrator_without_superpowers_cleans_up(
         "CREATE TABLE s.t (id int)",
         "RESET ROLE",
         "CREATE ROLE rds_iam",
-        "GRANT rds_iam TO modest WITH ADMIN TRUE, INHERIT FALSE, SET FALSE",
     )
     await sync(modest, wanted("app", grant(database, "CONNECT", "SELECT", "CREATE", schema="s")))
-    await run(postgres, "postgres", "SET ROLE modest", "GRANT rds_iam TO app")
+    await run(postgres, "postgres", "GRANT rds_iam TO app")
     async with await login(postgres, "app", PASSWORD, database) as session:
         await session.execute("CREATE TABLE s.mine (id int)")
         await cleanup(modest, "app", claim(), "Orphan")
@@ -261,3 +260,5 @@ async def test_an_administrator_without_superpowers_cleans_up(
     assert "app" not in await names(postgres)
     owner = "SELECT tableowner::text FROM pg_tables WHERE tablename = 'mine'"
     assert await fetch(postgres, database, owner) == [("modest",)]
+    member = "SELECT 1 FROM pg_auth_members WHERE member = 'modest'::regrole"
+    assert await fetch(postgres, "postgres", member) == []
