@@ -111,7 +111,7 @@ class Guard:
         if scheme.lower() != "bearer":
             return self._default
         token = token.strip()
-        if hmac.compare_digest(token.encode(), self._admin_token.encode()):
+        if hmac.compare_digest(token.encode(errors="replace"), self._admin_token.encode()):
             return ADMIN
         try:
             return self._tokens.check(token).user

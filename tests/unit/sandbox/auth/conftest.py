@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import make_mocked_request
+
+from fairlead.api import resource as names
+from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import Resource
+from fairlead.sandbox import writes
+from fairlead.sandbox.auth import Secrets, install
+from fairlead.sandbox.auth.guard import Guard
+from fairlead.sandbox.auth.reviews import review_types
+from fairlead.sandbox.auth.rules import Attributes
+from fairlead.sandbox.builtin import builtin_types
+from fairlead.sandbox.core import Core, User
+from fairlead.sandbox.log import Log
+from fairlead.sandbox.namespaces import NamespaceController
+from fairlead.sandbox.reactor import Reactor
+from fairlead.sandbox.registry import Registry
+from fairlead.sandbox.request_info import RequestInfo
+from fairlead.sandbox.router import Router
+from fairlead.sandbox.store import Record, Store
+from fairlead.sandbox.types import ResourceType
+
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass
+class Plane:
+    """A control plane without a listener."""
+
+    core: Core
+    router: Router
+    guard: Guard
+    keys: Secrets
+
+    def type_of(self, resource: Resource) -> ResourceType:
+        found = self.core.registry.by_collection(resource.group_resource)
+        assert found is not None
+        return found
+
+    def create(
+        self, resource: Resource, body: JSON, namespace: str = "", user: User | None = None
+    ) -> Record:
+        return writes.create(self.core, self.type_of(resource), namespace, body, user=user)
+
+    def update(
+        self, resource: Resource, name: str, change: JSON, namespace: str = "", user: Any = None
+    ) -> Record:
+        record = self.get(resource, name, namespace)
+        assert record is not None
+        body = record.to_dict() | change
+        return writes.update(self.core, self.type_of(resource), record, body, user=user)
+
+    def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
+        self.core.store.remove(resource.group_resource, Key(namespace, name))
+
+    def get(self, resource: Resource, name: str, namespace: str = "") -> Record | None:
+        return self.core.get(self.type_of(resource), Key(namespace, name))
+
+    def role(self, name: str, *rules: JSON, namespace: str = "", **metadata: Any) -> None:
+        resource = names.ROLES if namespace else names.CLUSTERROLES
+        body = {"metadata": {"name": name, **metadata}, "rules": list(rules)}
+        self.create(resource, body, namespace)
+
+    def bind(
+        self, role: str, *subjects: str, namespace: str = "", kind: str = "ClusterRole"
+    ) -> None:
+        resource = names.ROLEBINDINGS if namespace else names.CLUSTERROLEBINDINGS
+        self.create(resource, binding(f"b-{role}", kind, role, *subjects), namespace)
+
+    def may(self, user: User, verb: str, resource: str = "", **more: str) -> bool:
+        info = RequestInfo("/x", verb, is_resource=True, resource=resource, **more)  # type: ignore[arg-type]
+        return self.guard.authorize(user, info).allowed
+
+    async def ask(self, headers: dict[str, str]) -> User:
+        return await self.guard.authenticate(make_mocked_request("GET", "/api", headers))
+
+
+def rule(verbs: str, resources: str, group: str = "", **more: Any) -> JSON:
+    return {"apiGroups": [group], "resources": resources.split(), "verbs": verbs.split()} | more
+
+
+def binding(name: str, kind: str, role: str, *subjects: str) -> JSON:
+    """A binding to subjects written as ``User:bob`` or ``ServiceAccount:ns/name``."""
+    found = []
+    for subject in subjects:
+        what, _, who = subject.partition(":")
+        namespace, _, short = who.rpartition("/")
+        found.append(
+            {"kind": what, "name": short} | ({"namespace": namespace} if namespace else {})
+        )
+    return {
+        "metadata": {"name": name},
+        "roleRef": {"kind": kind, "name": role},
+        "subjects": found,
+    }
+
+
+def attributes(verb: str, resource: str, **more: str) -> Attributes:
+    return Attributes(verb, resource=resource, **more)
+
+
+@pytest.fixture(scope="session")
+def keys() -> Secrets:
+    return Secrets("test", None, tls=True)
+
+
+@pytest.fixture
+def make_plane(keys: Secrets) -> Callable[..., Plane]:
+    def make(*, rbac: bool = True) -> Plane:
+        core = Core(Store(Log(None)), Registry([*builtin_types(), *review_types()]))
+        reactor = Reactor()
+        core.store.observe(reactor.observe)
+        reactor.add(NamespaceController(core))
+        router = Router(core)
+        guard = install(core, router, reactor, keys, rbac=rbac, host="127.0.0.1")
+        return Plane(core, router, guard, keys)
+
+    return make
+
+
+@pytest.fixture
+async def plane(make_plane: Callable[..., Plane]) -> Plane:
+    made = make_plane()
+    for name in ("a", "b"):
+        made.create(names.NAMESPACES, {"metadata": {"name": name}})
+    await settle()
+    return made
+
+
+async def settle() -> None:
+    """Let the controllers do what follows from what was written."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
+Settle = Callable[[], Awaitable[None]]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.sandbox.auth.rules import Attributes, Rule, parse_rules, uncovered
+
+
+def rule(verbs: str = "", groups: str = "", resources: str = "", **more: Any) -> Rule:
+    body = {
+        "verbs": verbs.split(),
+        "apiGroups": ["" if group == "core" else group for group in groups.split()],
+        "resources": resources.split(),
+    }
+    return Rule.parse(body | more)
+
+
+PODS = rule("get", "core", "pods")
+
+
+@pytest.mark.parametrize(
+    ("held", "asked", "expected"),
+    [
+        pytest.param(PODS, Attributes("get", "", "pods"), True, id="same"),
+        pytest.param(PODS, Attributes("list", "", "pods"), False, id="verb"),
+        pytest.param(PODS, Attributes("get", "apps", "pods"), False, id="group"),
+        pytest.param(PODS, Attributes("get", "", "secrets"), False, id="resource"),
+        pytest.param(PODS, Attributes("get", "", "pods/log"), False, id="subresource"),
+        pytest.param(PODS, Attributes("get", path="/metrics"), False, id="path"),
+        pytest.param(
+            rule("*", "*", "*"), Attributes("get", "apps", "x/y"), True, id="all wildcards"
+        ),
+        pytest.param(rule("*", "*", "*"), Attributes("get", path="/x"), False, id="no paths"),
+        pytest.param(
+            rule("get", "core", "*/log"), Attributes("get", "", "pods/log"), True, id="*/log"
+        ),
+        pytest.param(
+            rule("get", "core", "*/log"), Attributes("get", "", "log"), False, id="*/log alone"
+        ),
+        pytest.param(
+            Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a/*"]}),
+            Attributes("get", path="/a/b/c"),
+            True,
+            id="path prefix",
+        ),
+        pytest.param(
+            Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a"]}),
+            Attributes("get", path="/a/b"),
+            False,
+            id="path exactly",
+        ),
+        pytest.param(
+            Rule.parse({"verbs": ["get"], "nonResourceURLs": ["*"]}),
+            Attributes("get", path="/a/b"),
+            True,
+            id="every path",
+        ),
+    ],
+)
+def test_matches(held: Rule, asked: Attributes, expected: bool) -> None:
+    assert held.matches(asked) is expected
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "missing"),
+    [
+        pytest.param([PODS], [PODS], [], id="same"),
+        pytest.param([rule("*", "*", "*")], [rule("get list", "core apps", "a b")], [], id="all"),
+        pytest.param(
+            [PODS],
+            [rule("get delete", "core", "secrets pods")],
+            [
+                '{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}',
+                '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "delete"]}',
+            ],
+            id="parts",
+        ),
+        pytest.param(
+            [PODS],
+            [rule("*", "core", "pods")],
+            ['{APIGroups:[""], Resources:["pods"], Verbs:["*"]}'],
+            id="a wildcard needs a wildcard",
+        ),
+        pytest.param(
+            [rule("get", "core", "pods", resourceNames=["a"])],
+            [rule("get", "core", "pods", resourceNames=["a", "b"])],
+            ['{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}'],
+            id="names",
+        ),
+        pytest.param(
+            [rule("get", "core", "pods", resourceNames=["a"])],
+            [PODS],
+            ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
+            id="all names",
+        ),
+        pytest.param(
+            [PODS], [rule("get", "core", "pods", resourceNames=["a"])], [], id="fewer names"
+        ),
+        pytest.param(
+            [Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a/*"]})],
+            [Rule.parse({"verbs": ["get"], "nonResourceURLs": ["/a/b", "/c"]})],
+            ['{NonResourceURLs:["/c"], Verbs:["get"]}'],
+            id="paths",
+        ),
+        pytest.param(
+            [rule("get", "core", "*/log")],
+            [rule("get", "core", "pods/log pods/exec")],
+            ['{APIGroups:[""], Resources:["pods/exec"], Verbs:["get"]}'],
+            id="subresources",
+        ),
+    ],
+)
+def test_uncovered(held: list[Rule], wanted: list[Rule], missing: list[str]) -> None:
+    assert [str(one) for one in uncovered(held, wanted)] == missing
+
+
+@pytest.mark.parametrize("body", [{}, {"rules": None}, {"rules": ["x"]}, {"rules": []}])
+def test_rules_that_are_none(body: dict[str, Any]) -> None:
+    assert parse_rules(body) == ()
+
+
+def test_json() -> None:
+    assert PODS.to_json() == {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
