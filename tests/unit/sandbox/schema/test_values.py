@@ -308,6 +308,39 @@ def test_embedded_resources_name_themselves() -> None:
     assert "must be a string" in check({"type": "array", "items": EMBEDDED}, [{"apiVersion": 1}])
 
 
+@pytest.mark.parametrize(
+    ("resource", "text"),
+    [
+        pytest.param(
+            {"apiVersion": "a/b/c"},
+            'x.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion string: a/b/c',
+            id="apiVersion",
+        ),
+        pytest.param(
+            {"kind": "x y"},
+            'x.kind: Invalid value: "x y": may have mixed case, but should otherwise match: ',
+            id="kind",
+        ),
+        pytest.param(
+            {"metadata": {"labels": {"a b": "c"}}},
+            'x.metadata.labels: Invalid value: "a b": name part must consist of alphanumeric',
+            id="label",
+        ),
+        pytest.param(
+            {"metadata": {"labels": {"a": "b c"}}},
+            'x.metadata.labels: Invalid value: "b c": a valid label must be an empty string',
+            id="label value",
+        ),
+        pytest.param(
+            {"metadata": 5}, 'x.metadata: Invalid value: "integer": must be an object', id="meta"
+        ),
+    ],
+)
+def test_embedded_resources_are_named_well(resource: dict[str, Any], text: str) -> None:
+    found = check(EMBEDDED, {"apiVersion": "v1", "kind": "X", **resource})
+    assert found.startswith(text)
+
+
 def test_metadata_is_checked_for_its_name_alone() -> None:
     schema = {
         "type": "object",
