@@ -29,7 +29,7 @@ class Backoff:
     """
 
     def __init__(self, policy: BackoffPolicy | None = None) -> None:
-        self._policy = policy or BackoffPolicy()
+        self.policy = policy or BackoffPolicy()
         self.failures = 0
         self._good_since: float | None = None
 
@@ -40,7 +40,7 @@ class Backoff:
 
     def failed(self, now: float) -> float:
         """It does not work: the delay before the next attempt."""
-        policy = self._policy
+        policy = self.policy
         if self._good_since is not None and now - self._good_since >= policy.stable:
             self.failures = 0
         self._good_since = None

@@ -45,11 +45,11 @@ class Happening(NamedTuple):
 
 
 class Series(NamedTuple):
-    """An event that was written, and how often it has happened; ``last`` is in seconds."""
+    """An event that was written, how many times it has happened, and when last in seconds."""
 
     namespace: str
     name: str
-    count: int
+    times: int
     last: float
 
 

@@ -115,7 +115,7 @@ class EventWriter:
         moment = asyncio.get_running_loop().time()
         series = self._correlator.series(happening, moment)
         if series is not None:
-            series = series._replace(count=series.count + count, last=moment)
+            series = series._replace(times=series.times + count, last=moment)
             # The server forgets events after an hour or sooner; then this one is the first again.
             if await self._count(series):
                 self._correlator.written(happening, series)
@@ -126,7 +126,7 @@ class EventWriter:
         self._correlator.written(happening, Series(namespace, name, count, moment))
 
     async def _count(self, series: Series) -> bool:
-        patch: JSON = {"count": series.count, "lastTimestamp": now()}
+        patch: JSON = {"count": series.times, "lastTimestamp": now()}
         try:
             await self._client.merge_patch(EVENTS, series.name, series.namespace, patch)
         except NotFound:

@@ -149,7 +149,8 @@ class LeaderElection:
 
     def _note(self, text: str) -> None:
         if text and text != self.error:
-            _log.info("waiting for leadership", reason=text)
+            happening = "lease not renewed" if self.is_leader else "waiting for leadership"
+            _log.info(happening, lease=self._title, reason=text)
         self.error = text
 
     async def _renew(self) -> str:
@@ -257,4 +258,5 @@ class LeaderElection:
             async with asyncio.timeout(_RELEASE_SECONDS):
                 await self._client.update(LEASES, body)
         except (ClientError, TimeoutError) as error:
-            _log.info("lease not released", lease=self._title, error=str(error))
+            reason = str(error) or "no answer"
+            _log.info("lease not released", lease=self._title, reason=reason)

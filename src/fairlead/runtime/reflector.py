@@ -146,6 +146,7 @@ class Reflector:
         self._phase = Phase.LIST
         self._version = ""
         self._absent = 0
+        self._expired = False
         self._log = _log.bind(resource=str(scope))
 
     async def run(self) -> None:
@@ -185,7 +186,7 @@ class Reflector:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
-        settled = loop.call_later(SETTLED_SECONDS, self._progress)
+        settled = loop.call_later(SETTLED_SECONDS, self._settle)
         try:
             async with asyncio.timeout(seconds + _OVERDUE_SECONDS):
                 await self._follow(seconds)
@@ -219,7 +220,11 @@ class Reflector:
             self._version = object_.meta.resource_version
             if first:
                 first = False
-                self._progress()
+                self._settle()
+
+    def _settle(self) -> None:
+        self._expired = False
+        self._progress()
 
     def _progress(self) -> None:
         self._absent = 0
@@ -235,6 +240,10 @@ class Reflector:
         if outcome in _AT_ONCE:
             return 0.0
         delay = self._backoff.failed(asyncio.get_running_loop().time())
+        if outcome is Outcome.EXPIRED and not self._expired:
+            # A server that has restarted remembers no version from before; that is no new fault.
+            self._expired = True
+            delay = min(delay, self._backoff.policy.initial)
         if self._phase is Phase.LIST or outcome not in _ORDINARY or self._backoff.failures > 1:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
         if outcome is Outcome.ABSENT:

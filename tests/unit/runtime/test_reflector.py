@@ -229,6 +229,26 @@ def test_a_server_that_closes_every_watch_at_once_makes_no_hot_loop(virtual: Run
     virtual(story())
 
 
+def test_a_restarted_server_that_forgot_our_version_is_listed_soon(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        async with reflected(server) as (_, told):
+            await asyncio.sleep(10)
+            server.fault = dict.fromkeys(("list", "watch"), lambda: ConnectionFailed("down"))
+            await server.end_watches(ConnectionFailed("down"))
+            await asyncio.sleep(300)
+            await server.put("a")
+            server.compact()
+            server.fault.clear()
+            await asyncio.sleep(60)
+            assert told == ["ADDED a@1"]
+            refused, listed = server.asked[-3:-1]
+            assert (refused.verb, listed.verb) == ("watch", "list")
+            assert listed.at - refused.at <= 0.8
+
+    virtual(story())
+
+
 def test_retry_after_is_honoured(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()
