@@ -36,7 +36,6 @@ APPLICATIONS_BOUND = "ApplicationsBound"
 PROCESSING_ERROR = "ProcessingError"
 APPLICATION_UPDATE_ERROR = "ApplicationUpdateError"
 ERROR_PERSISTING_SECRET = "ErrorPersistingSecret"  # noqa: S105
-INVALID_SPEC = "InvalidSpec"
 RESOLVED_BINDING_SECRET = "ResolvedBindingSecret"  # noqa: S105
 SERVICE_NOT_FOUND = "ServiceNotFound"
 SERVICE_MISSING_BINDING = "ServiceMissingBinding"

@@ -24,7 +24,6 @@ from fairlead.api.servicebinding_common import (
     READY,
 )
 from fairlead.api.servicebinding_coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
-from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.timestamps import now
 from fairlead.binding.committing import Committer
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
@@ -32,11 +31,12 @@ from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.invalid import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.fetching import fetch
+from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import Quarrels, Retries
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
-from fairlead.binding.reads import Get, Need, Read, Snapshot
-from fairlead.binding.watches import Watches, group_of_crd
+from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
+from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result
 from fairlead.runtime.stats import ControllerStats
@@ -88,19 +88,17 @@ class BindingController:
         self._events = cluster.events(COMPONENT)
         self._retries = Retries()
         self._quarrels = Quarrels(lambda: asyncio.get_running_loop().time())
-        self._superseded: dict[Request, str] = {}
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
         self._watches = Watches(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
-        self._mappings = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+        self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
 
     async def run(self) -> None:
         """Work until cancelled."""
         self.controller.watch(self._bindings, predicate=_spec_changed, cluster=self._cluster.name)
         self._crds.subscribe(self._on_crd)
-        self._mappings.subscribe(self._on_mapping)
-        await self._mappings.synced()
+        await self._mappings.start()
         try:
             await self.controller.run()
         finally:
@@ -114,20 +112,19 @@ class BindingController:
         if delta.initial:
             return
         self._cluster.client.discovery.invalidate()
-        for request in self._watches.of_group(group_of_crd(delta.object.meta.name)):
+        group = delta.object.meta.name.partition(".")[2]
+
+        def concerned(read: Read) -> bool:
+            return isinstance(read, Lookup) and read.group == group
+
+        for request in self._watches.noted(concerned):
             self.controller.enqueue(request)
 
-    def _on_mapping(self, delta: Delta) -> None:
-        """Have bindings unbound by the mapping they were projected with (specification 1.1)."""
-        old = delta.old.to_dict().get("spec") if delta.old else {"versions": []}
-        new = delta.new.to_dict().get("spec") if delta.new else {"versions": []}
-        if delta.initial or old == new:
-            return
-        read = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", delta.object.meta.name, spec_only=True)
-        text = msgspec.json.encode({"spec": old}).decode()
-        for request in self._watches.readers(read):
-            self._superseded.setdefault(request, text)
-            self.controller.enqueue(request)
+    def _projected_by(self, mapping: str) -> list[Request]:
+        def concerned(read: Read) -> bool:
+            return isinstance(read, Get) and is_mapping(read) and read.name == mapping
+
+        return self._watches.noted(concerned)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one binding nearer to what its spec says.
@@ -153,10 +150,10 @@ class BindingController:
         name = self._api.finalizer
         if name not in binding.meta.finalizers:
             binding = await self._committer.finalizer(binding, name, present=True)
-        superseded = self._superseded.get(request)
+        superseded = self._mappings.superseded(request)
         if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
             binding = await self._committer.annotate(binding, MAPPING_ANNOTATION, superseded)
-        self._superseded.pop(request, None)
+        self._mappings.settled(request, superseded)
         return binding
 
     async def _process(self, request: Request, binding: Object) -> Result | None:
@@ -194,7 +191,16 @@ class BindingController:
                 return context, blind
 
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
-        watched = await self._watches.join(request, read)
+        """Answer a read; False when changes of what it is about may go unseen for now."""
+        if isinstance(read, Get) and is_mapping(read):
+            self._watches.note(request, read)
+            snapshot.put(read, self._mappings.answer(request, read))
+            return True
+        if isinstance(read, Lookup):
+            self._watches.note(request, read)
+            watched = True
+        else:
+            watched = await self._watches.join(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
 
@@ -256,7 +262,7 @@ class BindingController:
 
     async def _forget(self, request: Request) -> None:
         self._retries.forget(request)
-        self._superseded.pop(request, None)
+        self._mappings.forget(request)
         await self._watches.settle(request, ())
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from fairlead.api.resource import Resource
-from fairlead.binding.reads import Get, ListAll, Lookup, Read
+from fairlead.binding.reads import Get, ListAll, Read
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
@@ -55,13 +55,10 @@ class Watches:
         self._cluster = cluster
         self._enqueue = enqueue
         self._watches: dict[_Place, _Watch] = {}
-        self._lookups: dict[Request, set[Lookup]] = {}
+        self._noted: dict[Request, set[Read]] = {}
 
     async def join(self, request: Request, read: Read) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
-        if isinstance(read, Lookup):
-            self._lookups.setdefault(request, set()).add(read)
-            return True
         if not isinstance(read, Get | ListAll):
             return False
         watch = self._watch(_place(read))
@@ -70,14 +67,20 @@ class Watches:
         watch.relied_on = watch.relied_on or synced
         return synced
 
+    def note(self, request: Request, read: Read) -> None:
+        """Remember a read whose changes the controller is told of elsewhere."""
+        self._noted.setdefault(request, set()).add(read)
+
+    def noted(self, matches: Callable[[Read], bool]) -> list[Request]:
+        """The bindings that have a noted read of this kind."""
+        return [request for request, reads in self._noted.items() if any(map(matches, reads))]
+
     async def settle(self, request: Request, reads: Iterable[Read]) -> None:
         """Keep the watches of these reads alone; none means that the binding is gone."""
         wanted = set(reads)
-        lookups = {read for read in wanted if isinstance(read, Lookup)}
-        if lookups:
-            self._lookups[request] = lookups
-        else:
-            self._lookups.pop(request, None)
+        noted = self._noted.pop(request, set()) & wanted
+        if noted:
+            self._noted[request] = noted
         for place, watch in list(self._watches.items()):
             kept = watch.readers.get(request, set()) & wanted
             if kept:
@@ -93,19 +96,6 @@ class Watches:
         watches, self._watches = self._watches, {}
         for watch in watches.values():
             await watch.informer.close()
-
-    def readers(self, read: Get) -> list[Request]:
-        """The bindings that depend on this read."""
-        watch = self._watches.get(_place(read))
-        return [] if watch is None else [r for r, reads in watch.readers.items() if read in reads]
-
-    def of_group(self, group: str) -> list[Request]:
-        """The bindings that looked a kind of this API group up."""
-        return [
-            request
-            for request, lookups in self._lookups.items()
-            if any(lookup.group == group for lookup in lookups)
-        ]
 
     def _watch(self, place: _Place) -> _Watch:
         known = self._watches.get(place)
@@ -158,8 +148,3 @@ async def _synced(informer: Informer) -> bool:
             return False
         await asyncio.sleep(_LOOK_SECONDS)
     return True
-
-
-def group_of_crd(name: str) -> str:
-    """The API group in the name of a CRD."""
-    return name.partition(".")[2]

@@ -1,0 +1,102 @@
+"""The CRDs of both Service Binding APIs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding import ServiceBinding, crds, servicebinding_crd
+from fairlead.api.servicebinding_coreos import CoreosServiceBinding, coreos_crd
+from fairlead.api.servicebinding_mapping import mapping_crd
+
+
+def schema(crd: JSON, *path: str, version: int = 0) -> JSON:
+    found: JSON = crd["spec"]["versions"][version]["schema"]["openAPIV3Schema"]
+    for name in path:
+        found = found["properties"][name]
+    return found
+
+
+def test_there_are_three() -> None:
+    assert [crd["metadata"]["name"] for crd in crds()] == [
+        "servicebindings.servicebinding.io",
+        "clusterworkloadresourcemappings.servicebinding.io",
+        "servicebindings.binding.operators.coreos.com",
+    ]
+
+
+@pytest.mark.parametrize("crd", [servicebinding_crd(), mapping_crd()], ids=["binding", "mapping"])
+def test_three_versions_of_one_schema_are_served_and_v1_is_stored(crd: JSON) -> None:
+    versions = crd["spec"]["versions"]
+    facts = [(version["name"], version["served"], version["storage"]) for version in versions]
+    assert facts == [("v1", True, True), ("v1beta1", True, False), ("v1alpha3", True, False)]
+    assert versions[2]["deprecated"]
+    assert versions[0]["schema"] == versions[1]["schema"] == versions[2]["schema"]
+
+
+@pytest.mark.parametrize(
+    ("crd", "scope", "status"),
+    [
+        pytest.param(servicebinding_crd(), "Namespaced", True, id="binding"),
+        pytest.param(mapping_crd(), "Cluster", False, id="mapping"),
+        pytest.param(coreos_crd(), "Namespaced", True, id="coreos"),
+    ],
+)
+def test_scope_and_status(crd: JSON, scope: str, status: bool) -> None:
+    assert crd["spec"]["scope"] == scope
+    assert ("subresources" in crd["spec"]["versions"][0]) is status
+
+
+@pytest.mark.parametrize(
+    ("found", "required"),
+    [
+        pytest.param(schema(servicebinding_crd(), "spec"), ["workload", "service"], id="spec"),
+        pytest.param(
+            schema(servicebinding_crd(), "spec", "service"),
+            ["apiVersion", "kind", "name"],
+            id="service",
+        ),
+        pytest.param(
+            schema(servicebinding_crd(), "spec", "workload"), ["apiVersion", "kind"], id="workload"
+        ),
+        pytest.param(
+            schema(servicebinding_crd(), "status", "binding"), ["name"], id="status.binding"
+        ),
+        pytest.param(schema(coreos_crd(), "spec"), ["services", "application"], id="coreos spec"),
+        pytest.param(schema(coreos_crd(), "status"), ["secret"], id="coreos status"),
+    ],
+)
+def test_what_is_required(found: JSON, required: list[str]) -> None:
+    assert sorted(found["required"]) == sorted(required)
+
+
+def test_names_and_defaults_of_the_operators_own_api() -> None:
+    crd = coreos_crd()
+    assert crd["spec"]["names"]["shortNames"] == ["sbr", "sbrs"]
+    assert schema(crd, "spec", "bindAsFiles") == {"type": "boolean", "default": True}
+    assert schema(crd, "spec", "services")["minItems"] == 1
+    conditions = schema(crd, "status", "conditions")
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
+    assert [column["name"] for column in columns] == ["Ready", "Reason", "Age"]
+
+
+def test_the_kind_of_a_workload_is_immutable() -> None:
+    (rule,) = schema(servicebinding_crd(), "spec", "workload")["x-kubernetes-validations"]
+    assert "oldSelf.kind" in rule["rule"]
+
+
+def test_bindings_are_read_with_their_defaults() -> None:
+    body = b"""{"metadata": {"name": "a"}, "spec": {"unknown": 1,
+        "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "selector": {}},
+        "service": {"apiVersion": "v1", "kind": "Secret", "name": "s"}}}"""
+    spec = msgspec.json.decode(body, type=ServiceBinding).spec
+    assert (spec.name, spec.env, spec.workload.containers) == ("", [], [])
+    assert spec.workload.selector is not None
+    coreos = b"""{"metadata": {}, "spec": {"application": {"group": "apps", "version": "v1"},
+        "services": [{"group": "", "version": "v1", "namespace": ""}]}}"""
+    own = msgspec.json.decode(coreos, type=CoreosServiceBinding).spec
+    assert own.bind_as_files
+    assert own.services[0].namespace == ""
+    assert own.application.label_selector is None

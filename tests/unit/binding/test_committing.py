@@ -1,0 +1,217 @@
+"""What a context collected, on its way to the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.unit.binding.client import FakeClient
+from tests.unit.binding.cluster import FakeCluster, content
+from tests.unit.binding.objects import (
+    SECRET_SERVICE,
+    conditions,
+    deleted,
+    deployment,
+    message,
+    pod,
+    secret,
+    spec_binding,
+)
+
+from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.status import Status
+from fairlead.binding.committing import Committer
+from fairlead.binding.contexts.base import BaseContext
+from fairlead.client import (
+    ClientError,
+    Conflict,
+    ConnectionFailed,
+    Forbidden,
+    Invalid,
+    NotFound,
+)
+
+
+FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
+INVALID = Invalid(Status("Failure", "template is immutable", "Invalid", 422))
+
+
+def binding(**spec: Any) -> JSON:
+    return spec_binding(service=SECRET_SERVICE, **spec)
+
+
+def collected(body: JSON, *workloads: JSON) -> BaseContext:
+    return FakeCluster(objects=[secret(), *(workloads or [deployment()])]).process(body)
+
+
+async def commit(client: FakeClient, context: BaseContext) -> JSON:
+    await Committer(client.client, SERVICEBINDINGS).write(context)
+    return client.object("ServiceBinding", "sb")
+
+
+@pytest.mark.parametrize(
+    ("body", "writes"),
+    [
+        pytest.param(
+            binding(),
+            [
+                ("patch", "ServiceBinding/status"),
+                ("patch", "Deployment"),
+                ("patch", "ServiceBinding/status"),
+            ],
+            id="its own Secret",
+        ),
+        pytest.param(
+            binding(type="t"),
+            [
+                ("create", "Secret"),
+                ("patch", "ServiceBinding/status"),
+                ("patch", "Deployment"),
+                ("patch", "ServiceBinding/status"),
+            ],
+            id="a copy",
+        ),
+    ],
+)
+async def test_the_secret_is_there_and_named_before_a_workload_refers_to_it(
+    body: JSON, writes: list[tuple[str, str]]
+) -> None:
+    client = FakeClient(body, deployment())
+    after = await commit(client, collected(body))
+    assert client.writes == writes
+    assert conditions(after)["Ready"] == ("True", "ApplicationsBound")
+    name = after["status"]["binding"]["name"]
+    assert pod(client.object("Deployment", "web"))["volumes"][0]["secret"]["secretName"] == name
+
+
+async def test_nothing_is_written_when_all_is_as_it_should_be() -> None:
+    body = binding(type="t")
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    cluster.reconcile(body)
+    client = FakeClient(body, cluster.get("deployments", "web"), *cluster.of("secrets"))
+    await commit(client, cluster.process(body))
+    assert client.writes == []
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "error", "reason", "text"),
+    [
+        pytest.param(
+            "patch",
+            "deployments",
+            FORBIDDEN,
+            "ApplicationUpdateError",
+            "update and patch on deployments.apps with a ClusterRole labelled",
+            id="workload forbidden",
+        ),
+        pytest.param(
+            "patch",
+            "deployments",
+            INVALID,
+            "ApplicationUpdateError",
+            "Deployment ns/web was not updated: template is immutable",
+            id="workload refused",
+        ),
+        pytest.param(
+            "create",
+            "secrets",
+            FORBIDDEN,
+            "ErrorPersistingSecret",
+            "create and patch on secrets with a ClusterRole labelled",
+            id="Secret forbidden",
+        ),
+        pytest.param(
+            "create", "secrets", INVALID, "ErrorPersistingSecret", "immutable", id="Secret refused"
+        ),
+    ],
+)
+async def test_refusals_end_up_in_the_status(
+    verb: str, resource: str, error: ClientError, reason: str, text: str
+) -> None:
+    body = binding(type="t")
+    client = FakeClient(body, deployment())
+    client.fail[verb, resource] = error
+    context = collected(body)
+    after = await commit(client, context)
+    assert conditions(after)["Ready"] == ("False", reason)
+    assert text in message(after, "Ready")
+    assert context.flow.transient
+    assert client.object("Deployment", "web") == deployment()
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        pytest.param(Conflict(Status("Failure", "", "Conflict", 409)), Conflict, id="conflict"),
+        pytest.param(NotFound(Status("Failure", "", "NotFound", 404)), Conflict, id="gone"),
+        pytest.param(ConnectionFailed("down"), ConnectionFailed, id="server is down"),
+    ],
+)
+async def test_what_passes_is_not_in_the_status(
+    error: ClientError, raised: type[ClientError]
+) -> None:
+    body = binding()
+    client = FakeClient(body, deployment())
+    client.fail["patch", "deployments"] = error
+    with pytest.raises(raised):
+        await commit(client, collected(body))
+    assert "conditions" not in client.object("ServiceBinding", "sb")["status"]
+
+
+async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
+    body = binding(type="t")
+    context = collected(body)
+    assert context.secret_write is not None
+    taken = secret(context.secret_write.name, mine="1")
+    client = FakeClient(body, deployment(), taken)
+    after = await commit(client, context)
+    assert conditions(after)["Ready"] == ("False", "ErrorPersistingSecret")
+    assert content(client.object("Secret", context.secret_write.name)) == {"mine": "1"}
+    assert client.object("Deployment", "web") == deployment()
+
+
+async def test_our_own_secret_is_put_right() -> None:
+    body = binding(type="t")
+    context = collected(body)
+    assert context.secret_write is not None
+    name = context.secret_write.name
+    changed = secret(name, type="x")
+    changed["metadata"]["ownerReferences"] = [
+        {"apiVersion": "v1", "kind": "ServiceBinding", "name": "sb", "uid": "uid-sb"}
+    ]
+    client = FakeClient(body, deployment(), changed)
+    await commit(client, context)
+    assert content(client.object("Secret", name)) == {"type": "t", "password": "pw"}
+
+
+async def test_finalizers_come_and_go_and_leave_others_alone() -> None:
+    body = binding()
+    body["metadata"]["finalizers"] = ["other"]
+    client = FakeClient(body)
+    committer = Committer(client.client, SERVICEBINDINGS)
+    added = await committer.finalizer(object_from_dict(body), "mine", present=True)
+    assert added.meta.finalizers == ["other", "mine"]
+    again = await committer.finalizer(added, "mine", present=True)
+    assert again is added
+    removed = await committer.finalizer(added, "mine", present=False)
+    assert removed.meta.finalizers == ["other"]
+
+
+async def test_unbinding_writes_workloads_alone() -> None:
+    body = binding()
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    cluster.reconcile(body)
+    deleted(body)
+    client = FakeClient(body, cluster.get("deployments", "web"))
+    await Committer(client.client, SERVICEBINDINGS).workloads(cluster.process(body))
+    assert client.writes == [("patch", "Deployment")]
+    assert pod(client.object("Deployment", "web"))["volumes"] == []
+
+
+async def test_the_old_mapping_is_dropped_with_the_status() -> None:
+    body = binding()
+    body["metadata"]["annotations"] = {"servicebinding.io/mapping": "{}", "keep": "me"}
+    client = FakeClient(body)
+    after = await commit(client, collected(body))
+    assert after["metadata"]["annotations"] == {"keep": "me"}

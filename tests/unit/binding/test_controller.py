@@ -1,0 +1,290 @@
+"""The controller around the pipeline: finalizers, events, pauses, mappings that change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from tests.unit.binding.client import FakeClient
+from tests.unit.binding.cluster import KINDS, _resource
+from tests.unit.binding.objects import (
+    SECRET_SERVICE,
+    conditions,
+    coreos_binding,
+    database,
+    deleted,
+    deployment,
+    message,
+    pod,
+    secret,
+    spec_binding,
+)
+
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.resource import DEPLOYMENTS, Resource
+from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.status import Status
+from fairlead.binding.controller import BindingController, coreos_api, spec_api
+from fairlead.binding.mappings import Mappings
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.pacing import WRITES
+from fairlead.binding.reads import Failure, Get
+from fairlead.client import Forbidden
+from fairlead.runtime import Cluster, Delta, Request, Result
+
+
+REQUEST = Request("c", "ns", "sb")
+RESOURCES = tuple(_resource(key, plural) for key, plural in KINDS.items())
+
+
+class Informer:
+    def __init__(self) -> None:
+        self.has_synced = True
+        self.error = ""
+        self.objects: dict[str, Object] = {}
+        self.handler: Callable[[Delta], None] = lambda _: None
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self.objects.get(name)
+
+    def subscribe(self, handler: Callable[[Delta], None]) -> None:
+        self.handler = handler
+
+    async def synced(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Events:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str]] = []
+
+    def event(self, obj: Object, type_: str, reason: str, message: str, action: str = "") -> None:
+        self.seen.append((type_, reason, message))
+
+
+class ClusterOf:
+    def __init__(self, client: FakeClient) -> None:
+        self.name = "c"
+        self.client = client
+        self.recorder = Events()
+        self.informers: dict[Resource, Informer] = {}
+
+    def informer(self, resource: Resource, **options: Any) -> Informer:
+        return self.informers.setdefault(resource, Informer())
+
+    def events(self, component: str) -> Events:
+        return self.recorder
+
+
+class Bench:
+    def __init__(self, *bodies: JSON, coreos: bool = False) -> None:
+        self.client = FakeClient(*bodies, resources=RESOURCES)
+        self.cluster = ClusterOf(self.client)
+        options = BindingOptions()
+        api = coreos_api(options) if coreos else spec_api()
+        self.controller = BindingController(cast("Cluster", self.cluster), api, options)
+
+    async def reconcile(self) -> Result | None:
+        return await self.controller.reconcile(REQUEST)
+
+    @property
+    def binding(self) -> JSON:
+        return self.client.object("ServiceBinding", "sb")
+
+    @property
+    def events(self) -> list[tuple[str, str, str]]:
+        return self.cluster.recorder.seen
+
+
+@pytest.mark.parametrize(
+    ("body", "coreos", "finalizer"),
+    [
+        pytest.param(
+            spec_binding(service=SECRET_SERVICE), False, "servicebinding.io/finalizer", id="spec"
+        ),
+        pytest.param(
+            coreos_binding(
+                services=[{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
+            ),
+            True,
+            "finalizer.servicebinding.openshift.io",
+            id="coreos",
+        ),
+    ],
+)
+async def test_a_binding_lives_from_finalizer_to_finalizer(
+    body: JSON, coreos: bool, finalizer: str
+) -> None:
+    bench = Bench(body, secret(), deployment(), coreos=coreos)
+    assert await bench.reconcile() is None
+    assert bench.binding["metadata"]["finalizers"] == [finalizer]
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    assert [(kind, reason) for kind, reason, _ in bench.events] == [
+        ("Normal", "ApplicationsBound")
+    ]
+
+    writes = len(bench.client.writes)
+    assert await bench.reconcile() is None
+    assert len(bench.client.writes) == writes
+    assert len(bench.events) == 1
+
+    deleted(bench.binding)
+    assert await bench.reconcile() is None
+    assert not bench.binding["metadata"].get("finalizers")
+    assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+
+
+async def test_a_binding_that_is_gone_or_let_go_is_forgotten() -> None:
+    bench = Bench()
+    assert await bench.reconcile() is None
+    body = spec_binding()
+    deleted(body)
+    bench = Bench(body)
+    assert await bench.reconcile() is None
+    assert bench.client.writes == []
+
+
+async def test_a_spec_that_contradicts_itself_is_told_once() -> None:
+    bench = Bench(spec_binding(workload={}))
+    for _ in range(2):
+        assert await bench.reconcile() is None
+    assert conditions(bench.binding)["Ready"] == ("False", "ProcessingError")
+    assert "spec.workload" in message(bench.binding, "Ready")
+    assert [kind for kind, _, _ in bench.events] == ["Warning"]
+
+
+async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:
+    body = spec_binding()
+    body["spec"]["env"] = "x"
+    bench = Bench(body)
+    assert await bench.reconcile() is None
+    assert "spec.env" in message(bench.binding, "Ready")
+
+
+@pytest.mark.parametrize(
+    ("failing", "pauses"),
+    [
+        pytest.param(("get", "secrets"), [1.0, 2.0, 4.0], id="forbidden: pauses grow"),
+        pytest.param(None, [None, None, None], id="missing: a watch will tell"),
+    ],
+)
+async def test_when_it_is_looked_at_again(
+    failing: tuple[str, str] | None, pauses: list[float | None]
+) -> None:
+    bench = Bench(spec_binding(), database(), deployment())
+    if failing:
+        bench.client.fail[failing] = Forbidden(Status("Failure", "no", "Forbidden", 403))
+    found = [await bench.reconcile() for _ in pauses]
+    assert [result.requeue_after if result else None for result in found] == pauses
+    assert len(bench.events) == 1
+
+
+async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    for _ in range(WRITES):
+        assert await bench.reconcile() is None
+        bench.client.objects["Deployment", "web"] = deployment()
+    result = await bench.reconcile()
+    assert result is not None
+    assert result.requeue_after
+    assert bench.client.object("Deployment", "web") == deployment()
+    assert "Deployment ns/web" in message(bench.binding, "Ready")
+    assert conditions(bench.binding)["InjectionReady"] == ("False", "Error")
+
+
+async def test_unbinding_that_is_refused_keeps_the_binding() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    deleted(bench.binding)
+    bench.client.fail["patch", "deployments"] = Forbidden(
+        Status("Failure", "no", "Forbidden", 403)
+    )
+    await bench.reconcile()
+    assert bench.binding["metadata"]["finalizers"]
+    assert conditions(bench.binding)["Ready"] == ("False", "ApplicationUpdateError")
+
+
+def mapping(volumes: str, version: str) -> Object:
+    return object_from_dict(
+        {
+            "apiVersion": "servicebinding.io/v1",
+            "kind": "ClusterWorkloadResourceMapping",
+            "metadata": {"name": "deployments.apps", "resourceVersion": version},
+            "spec": {"versions": [{"version": "*", "volumes": volumes}]},
+        }
+    )
+
+
+async def test_a_changed_mapping_unbinds_by_the_old_one_then_binds_by_the_new() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+    before, after = mapping(".spec.one", "1"), mapping(".spec.two", "2")
+    mappings.objects["deployments.apps"] = before
+    await bench.controller._mappings.start()
+    await bench.reconcile()
+    assert len(bench.client.object("Deployment", "web")["spec"]["one"]) == 1
+
+    mappings.objects["deployments.apps"] = after
+    mappings.handler(Delta("MODIFIED", before, after))
+    assert await bench.reconcile() == Result(requeue_after=0.0)
+    workload = bench.client.object("Deployment", "web")["spec"]
+    assert workload["one"] == []
+    assert "two" not in workload
+    assert await bench.reconcile() is None
+    workload = bench.client.object("Deployment", "web")["spec"]
+    assert len(workload["two"]) == 1
+
+
+READ = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", "deployments.apps")
+
+
+async def test_a_mapping_is_what_it_was_until_that_is_on_the_binding() -> None:
+    cluster = ClusterOf(FakeClient())
+    told: list[Request] = []
+    mappings = Mappings(cast("Cluster", cluster), lambda _: [REQUEST], told.append)
+    informer = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+    assert isinstance(mappings.answer(REQUEST, READ), Failure)
+
+    first, second = mapping(".spec.one", "1"), mapping(".spec.two", "2")
+    informer.objects["deployments.apps"] = second
+    mappings.changed(Delta("MODIFIED", first, second))
+    mappings.changed(Delta("MODIFIED", second, mapping(".spec.three", "3")))
+    assert told == [REQUEST, REQUEST]
+    answer = mappings.answer(REQUEST, READ)
+    assert isinstance(answer, Object)
+    assert answer.to_dict()["spec"] == first.to_dict()["spec"]
+
+    mappings.settled(REQUEST, "something older")
+    assert mappings.superseded(REQUEST)
+    mappings.settled(REQUEST, mappings.superseded(REQUEST))
+    assert mappings.answer(REQUEST, READ) is second
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [
+        pytest.param(Delta("ADDED", None, mapping(".a", "1"), initial=True), id="initial"),
+        pytest.param(Delta("MODIFIED", mapping(".a", "1"), mapping(".a", "2")), id="same spec"),
+    ],
+)
+def test_what_is_no_change_of_a_mapping(delta: Delta) -> None:
+    mappings = Mappings(
+        cast("Cluster", ClusterOf(FakeClient())), lambda _: [REQUEST], lambda _: None
+    )
+    mappings.changed(delta)
+    assert not mappings.superseded(REQUEST)
+
+
+async def test_a_crd_that_comes_has_those_who_looked_for_it_look_again() -> None:
+    bench = Bench(spec_binding(service={**SECRET_SERVICE, "apiVersion": "y.io/v1"}), deployment())
+    await bench.reconcile()
+    queue = bench.controller.controller.queue
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    for name, expected in (("secrets.z.io", 0), ("secrets.y.io", 1)):
+        body = object_from_dict({**crd, "metadata": {"name": name}})
+        bench.controller._on_crd(Delta("ADDED", None, body))
+        assert len(queue) == expected
+    assert bench.client.discovery.invalidated == 2
+    assert DEPLOYMENTS not in bench.cluster.informers

@@ -1,0 +1,264 @@
+"""The small parts: names of Secrets, fixed paths, templates, Go's words for values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding_mapping import MappingContainer, MappingSpec, MappingTemplate
+from fairlead.binding.definitions import InvalidDefinition, parse_definition
+from fairlead.binding.fixedpath import ProjectionError, ensure_list, fixed_path, read, write
+from fairlead.binding.gotemplate import Template, TemplateError
+from fairlead.binding.gotext import go_json, go_text
+from fairlead.binding.items import Item, merge, secret_name
+from fairlead.binding.jsonpath import JSONPathError
+from fairlead.binding.manifests import manifests
+from fairlead.binding.registry import registered
+from fairlead.binding.templates import MappingError, build_template, parse_mapping
+from fairlead.binding.traces import Traces
+
+
+@pytest.mark.parametrize(
+    ("content", "digest"),
+    [
+        ({"SECRET_PASSWORD": "bar", "SECRET_USERNAME": "foo"}, "0dc04c0c"),
+        ({"DATABASE_I": "1"}, "7b096939"),
+        ({"provider": "p", "type": "t", "u": "v"}, "5703b9a7"),
+    ],
+    ids=["two", "one", "three"],
+)
+def test_the_secrets_name_is_a_hash_of_its_content(content: dict[str, str], digest: str) -> None:
+    encoded = {name: value.encode() for name, value in reversed(content.items())}
+    assert secret_name("sb", encoded) == f"sb-{digest}"
+
+
+def test_of_items_with_one_name_the_last_counts() -> None:
+    assert merge([Item("b", 1), Item("a", "x"), Item("b", True)]) == {"a": b"x", "b": b"true"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "json"),
+    [
+        (None, "<nil>", "null"),
+        (True, "true", "true"),
+        (8080, "8080", "8080"),
+        (1000000.0, "1e+06", "1000000"),
+        (1.5, "1.5", "1.5"),
+        (0.00001, "1e-05", "0.00001"),
+        (1e-9, "1e-09", "1e-9"),
+        (1e21, "1e+21", "1e+21"),
+        (0.0, "0", "0"),
+        (-2.5, "-2.5", "-2.5"),
+        (2**63, "9.223372036854775808e+18", "9223372036854775808"),
+        (["a", 1, None], "[a 1 <nil>]", '["a",1,null]'),
+        ({"b": 1, "a": {"c": "<"}}, "map[a:map[c:<] b:1]", '{"a":{"c":"\\u003c"},"b":1}'),
+    ],
+    ids=str,
+)
+def test_values_as_go_prints_them(value: Any, text: str, json: str) -> None:
+    if value == 2**63:
+        assert go_text(value) == "9.223372036854776e+18"
+    else:
+        assert go_text(value) == text
+    assert go_json(value) == json
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (".spec.env", ("spec", "env")),
+        (".a['b'].c['d']", ("a", "b", "c", "d")),
+        ("['name']", ("name",)),
+        (".a\\.b", ("a.b",)),
+    ],
+)
+def test_fixed_paths(expression: str, expected: tuple[str, ...]) -> None:
+    assert fixed_path(expression) == expected
+
+
+@pytest.mark.parametrize(
+    "expression", [".a[0]", ".a[*]", "..a", ".a[?(@.b)]", "text", "1", "", ".a}{.b", ".a[", ".*"]
+)
+def test_what_is_no_fixed_path(expression: str) -> None:
+    with pytest.raises(JSONPathError):
+        fixed_path(expression)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param({"a": 1}, ".a is not an object", id="parent"),
+        pytest.param({"a": {"b": {}}}, ".a.b is not a list", id="no list"),
+        pytest.param({"a": {"b": ["x"]}}, "not an object", id="item"),
+    ],
+)
+def test_lists_that_cannot_be_had(body: JSON, message: str) -> None:
+    with pytest.raises(ProjectionError, match=message):
+        ensure_list(body, ("a", "b"))
+
+
+def test_missing_parents_are_made() -> None:
+    body: JSON = {"a": None}
+    ensure_list(body, ("a", "b")).append({})
+    write(body, ("c", "d"), "x")
+    assert body == {"a": {"b": [{}]}, "c": {"d": "x"}}
+    assert read(body, ("a", "b", "c")) is None
+
+
+@pytest.mark.parametrize(
+    ("versions", "expected"),
+    [
+        pytest.param([], ".spec.template.spec.volumes", id="default"),
+        pytest.param([("*", ".any")], ".any", id="any version"),
+        pytest.param([("v2", ".two")], ".spec.template.spec.volumes", id="another version"),
+        pytest.param([("*", ".any"), ("v1", ".one")], ".one", id="its own version"),
+    ],
+)
+def test_the_mapping_of_a_version(versions: list[tuple[str, str]], expected: str) -> None:
+    spec = MappingSpec([MappingTemplate(version=v, volumes=path) for v, path in versions])
+    template = build_template(spec, "v1")
+    assert template.volumes == tuple(expected[1:].split("."))
+    assert [item.name for item in template.containers] == [("name",), ("name",)]
+
+
+def test_a_containers_path_is_added() -> None:
+    template = build_template(MappingSpec(), "v1", containers_path="spec.my.list")
+    assert [item.expression for item in template.containers][2:] == [".spec.my.list[*]"]
+    alone = MappingSpec(
+        [MappingTemplate(version="*", containers=[MappingContainer(path=".spec.my.list[*]")])]
+    )
+    assert len(build_template(alone, "v1", containers_path="spec.my.list").containers) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"spec": {"versions": "x"}},
+        {"spec": {"versions": [{"version": "*", "volumes": ".a[0]"}]}},
+        {"spec": {"versions": [{"version": "*", "containers": [{"path": ".a["}]}]}},
+    ],
+    ids=["type", "volumes", "containers"],
+)
+def test_mappings_that_cannot_be_used(body: JSON) -> None:
+    with pytest.raises(MappingError):
+        build_template(parse_mapping(body), "v1")
+
+
+@pytest.mark.parametrize(
+    ("volume", "ours"),
+    [
+        ({"name": "sb", "secret": {"secretName": "s1"}}, True),
+        ({"name": "other", "secret": {"secretName": "s1"}}, False),
+        ({"name": "sb", "secret": {"secretName": "s2"}}, False),
+        ({"name": "any", "secret": {"secretName": "sb-0123abcd"}}, True),
+        ({"name": "any", "secret": {"secretName": "sb-0123abcd-x"}}, False),
+        ({"name": "sb", "secret": {"secretName": "s1"}, "more": 1}, False),
+        ({"name": "sb", "emptyDir": {}}, False),
+        ("no object", False),
+    ],
+    ids=[
+        "ours",
+        "another name",
+        "another secret",
+        "generated",
+        "similar",
+        "shape",
+        "kind",
+        "text",
+    ],
+)
+def test_what_an_earlier_pass_put_there(volume: Any, ours: bool) -> None:
+    assert Traces("sb", "sb", frozenset({"s1"})).is_volume(volume) is ours
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("service.binding/x", ""),
+        ("service.bindingfoo", "x"),
+        ("service.binding/x", "optional=true"),
+        ("service.binding/x", "path=.spec"),
+        ("service.binding/x", "path={.spec},objectType=Pod"),
+        ("service.binding/x", "path={.spec},elementType=sliceOfMaps"),
+    ],
+)
+def test_annotations_that_are_no_definitions(key: str, value: str) -> None:
+    with pytest.raises(InvalidDefinition):
+        parse_definition(key, value)
+
+
+def test_other_annotations_mean_something_else() -> None:
+    assert parse_definition("kubectl.kubernetes.io/x", "path={.a}") is None
+    assert parse_definition("servicebinding.io/provisioned-service", "true") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a {{- .x -}} b", "a1b"),
+        ("{{/* no */}}{{ .x }}", "1"),
+        ('{{ print "a\\n" .y }}', "a\nz"),
+        ("{{ .m.k }}{{ index .m `k` }}", "vv"),
+        ("{{ .y | html }}{{ len .y }}", "z1"),
+        ("{{ .m.none.deeper }}", "<no value>"),
+        ("{{ 1.5 }}{{ true }}", "1.5true"),
+    ],
+)
+def test_templates(text: str, expected: str) -> None:
+    data = {"x": 1, "y": "z", "m": {"k": "v"}}
+    assert Template(text, name="t").render(data) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{ .x", "unclosed action"),
+        ("{{}}", "missing value"),
+        ("{{ nope .x }}", 'function "nope" not defined'),
+        ("{{ if .x }}", "if is not supported yet"),
+        ("{{ printf .x }}", "printf is not supported yet"),
+        ("{{ $x := 1 }}", "not supported yet"),
+        ("{{ .x .y }}", "no function"),
+        ("{{ .x.deeper }}", "can't evaluate field"),
+        ("{{ index .x 1 }}", "error calling index"),
+    ],
+)
+def test_templates_that_are_refused(text: str, message: str) -> None:
+    with pytest.raises(TemplateError, match=message):
+        Template(text, name="t").render({"x": 1, "y": 2})
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "known"),
+    [
+        ("psmdb.percona.com/v1", "PerconaServerMongoDB", True),
+        ("postgresql.k8s.enterprisedb.io/v1", "Cluster", True),
+        ("x.io/v1", "Cluster", False),
+    ],
+)
+def test_the_registry(api_version: str, kind: str, known: bool) -> None:
+    found = registered(api_version, kind)
+    assert bool(found) is known
+    for key, value in found.items():
+        assert parse_definition(key, value) is not None
+
+
+def test_the_manifests_give_no_right_too_many() -> None:
+    bodies = manifests(namespace="here", image="fairlead")
+    rules = [rule for body in bodies for rule in body.get("rules", [])]
+    assert rules
+    for rule in rules:
+        words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+        assert not words & {"*", "escalate", "bind", "impersonate"}
+    secrets = [rule for rule in rules if "secrets" in rule["resources"]]
+    assert [rule["verbs"] for rule in secrets] == [["get", "list", "watch", "create", "patch"]]
+    labelled = [
+        body["metadata"]["name"]
+        for body in bodies
+        if body["metadata"]["labels"].get("servicebinding.io/controller") == "true"
+    ]
+    assert labelled == ["fairlead-binding-controllers", "fairlead-binding-workloads"]
+    (account,) = [body for body in bodies if body["kind"] == "ServiceAccount"]
+    assert account["metadata"]["namespace"] == "here"
