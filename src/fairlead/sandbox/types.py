@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox import metadata
+from fairlead.sandbox import metadata, shapes
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.store import Record
@@ -43,11 +43,17 @@ class Strategy:
     """Field selectors beyond metadata.name and metadata.namespace."""
     graceful = True
     """Whether a delete that has to wait notes a grace period."""
+    shape: type[shapes.Shape] | None = None
+    """The types of the members that the control plane reads; None when a schema says."""
     members: frozenset[str] | None = None
     """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
     openapi: JSON | None = None
     """The schema that OpenAPI shows; None where the members say enough."""
     name_rule: metadata.NameRule = staticmethod(metadata.subdomain_name)
+
+    def misfit(self, body: JSON) -> str:
+        """Where a member of the body has a wrong type, "" when none has."""
+        return shapes.misfit(self.shape, body) if self.shape else ""
 
     def prune(self, body: JSON) -> None:
         """Drop what the kind does not have."""
@@ -167,12 +173,13 @@ class ResourceType:
         return msgspec.json.decode(self.served(record), type=JSON)
 
     def known(self, body: JSON) -> JSON:
-        """The body without members at its root that the kind does not have."""
+        """The body without members at its root that are null or that the kind does not have."""
         members = self.strategy.members
-        if members is None:
-            return body
         return {
-            name: value for name, value in body.items() if name in members or name in _ENVELOPE
+            name: value
+            for name, value in body.items()
+            if (value is not None or self.custom)
+            and (members is None or name in members or name in _ENVELOPE)
         }
 
     def unknown_fields(self, body: JSON) -> list[str]:

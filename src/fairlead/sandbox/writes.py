@@ -140,10 +140,15 @@ def check_kind(type_: ResourceType, body: JSON) -> None:
     """Compare apiVersion and kind with the resource's and fill in what a built-in may omit.
 
     Raises:
-        StatusError: the body is of another kind or version.
+        StatusError: the body is of another kind or version, or its members of other types.
     """
     resource = type_.resource
     version, kind = body.get("apiVersion"), body.get("kind")
+    if not isinstance(version, str | None) or not isinstance(kind, str | None):
+        raise errors.bad_request(
+            f"the object provided is unrecognized (must be of type {resource.kind}): apiVersion "
+            "and kind must be strings"
+        )
     if type_.custom:
         _check_custom_kind(type_, body)
     elif kind not in {None, "", resource.kind}:
@@ -160,6 +165,12 @@ def check_kind(type_: ResourceType, body: JSON) -> None:
         )
     body["apiVersion"] = resource.api_version
     body["kind"] = resource.kind
+    misfit = type_.strategy.misfit(body)
+    if misfit:
+        raise errors.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+            f"{resource.kind}: {misfit}"
+        )
 
 
 def _check_custom_kind(type_: ResourceType, body: JSON) -> None:

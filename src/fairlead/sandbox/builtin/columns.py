@@ -31,7 +31,7 @@ def _number(name: str, *path: str) -> Column:
 
 def _age_of(*path: str) -> Callable[[JSON], str]:
     find = _at(*path)
-    return lambda body: since(find(body) or None)
+    return lambda body: since(find(body)) if find(body) else "<none>"
 
 
 def _created(body: JSON) -> str:

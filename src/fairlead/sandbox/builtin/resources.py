@@ -9,6 +9,7 @@ from fairlead.api.resource import Resource
 from fairlead.sandbox.auth.validation import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin import columns, events
 from fairlead.sandbox.builtin.strategies import (
+    AccountStrategy,
     ConfigMapStrategy,
     NamespaceStrategy,
     Plain,
@@ -72,7 +73,7 @@ def _core() -> list[ResourceType]:
         _type(names.CONFIGMAPS, ConfigMapStrategy(), short=["cm"], columns=columns.CONFIGMAP),
         _type(
             names.SERVICEACCOUNTS,
-            Plain("secrets", "imagePullSecrets", "automountServiceAccountToken"),
+            AccountStrategy(),
             short=["sa"],
             columns=columns.SERVICEACCOUNT,
             subresources=("token",),

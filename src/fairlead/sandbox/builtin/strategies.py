@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import errors, metadata
+from fairlead.sandbox import errors, metadata, shapes
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 from fairlead.sandbox.types import Strategy
 
@@ -20,17 +20,43 @@ class Plain(Strategy):
         self.members = frozenset(members)
 
 
-class WithSpec(Strategy):
-    """Kinds with a spec that is counted and a status of its own."""
+class AccountStrategy(Strategy):
+    """ServiceAccounts."""
 
-    generation = True
+    shape = shapes.Account
+    members = frozenset({"secrets", "imagePullSecrets", "automountServiceAccountToken"})
+
+
+class Completed(Strategy):
+    """Kinds with a spec and a status, whose defaults are the same in every write."""
+
+    shape: type[shapes.Shape] | None = shapes.WithSpec
     members = frozenset({"spec", "status"})
     status = True
+
+    def complete(self, body: JSON) -> None:
+        """Write defaults into the spec."""
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the spec and start with an empty status."""
+        self.complete(body)
+        body["status"] = {}
+
+    def prepare_update(self, body: JSON, old: JSON) -> None:
+        """Complete the spec."""
+        self.complete(body)
+
+
+class WithSpec(Completed):
+    """Kinds whose changes of the spec are counted."""
+
+    generation = True
 
 
 class NamespaceStrategy(Strategy):
     """Namespaces: phase, and the finalizer that waits for their content."""
 
+    shape = shapes.Namespace
     status = True
     graceful = False
     members = frozenset({"spec", "status"})
@@ -46,7 +72,7 @@ class NamespaceStrategy(Strategy):
         spec["finalizers"] = finalizers
         body["status"] = {"phase": "Active"}
         labels = body["metadata"].setdefault("labels", {})
-        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+        labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
         """The finalizers change through the finalize subresource alone."""
@@ -66,6 +92,7 @@ class NamespaceStrategy(Strategy):
 class ConfigMapStrategy(Strategy):
     """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
 
+    shape = shapes.ConfigMap
     members = frozenset({"data", "binaryData", "immutable"})
 
     def prepare_create(self, body: JSON) -> None:
@@ -103,6 +130,7 @@ _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 class SecretStrategy(Strategy):
     """Secrets: stringData is merged into data, the type says which keys must be there."""
 
+    shape = shapes.Secret
     members = frozenset({"data", "stringData", "type", "immutable"})
     selectable_fields = ("type",)
 

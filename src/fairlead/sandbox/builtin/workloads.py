@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import metadata
-from fairlead.sandbox.builtin.strategies import WithSpec
+from fairlead.sandbox import metadata, shapes
+from fairlead.sandbox.builtin.strategies import Completed, WithSpec
 from fairlead.sandbox.schema.errors import FieldError, invalid, required
-from fairlead.sandbox.types import Strategy
 
 
 class DeploymentStrategy(WithSpec):
     """Kinds with replicas, a selector and a pod template."""
 
-    def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
-        body.setdefault("spec", {})
-        body["spec"].setdefault("replicas", 1)
-        body["status"] = {}
+    shape = shapes.Workload
+
+    def complete(self, body: JSON) -> None:
+        """One replica, if nothing else is said."""
+        body.setdefault("spec", {}).setdefault("replicas", 1)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """The selector is required, matches the template's labels, and cannot change."""
@@ -49,55 +48,61 @@ def _containers(spec: JSON, path: str) -> list[FieldError]:
     ]
 
 
-class PodStrategy(Strategy):
+class PodStrategy(Completed):
     """Pods; nothing runs them, so they stay Pending."""
 
-    status = True
-    members = frozenset({"spec", "status"})
+    shape = shapes.Pod
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Nothing has started it yet."""
+        super().prepare_create(body)
+        body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
+
+    def complete(self, body: JSON) -> None:
+        """What runs it and as whom."""
         spec = body.setdefault("spec", {})
         spec.setdefault("restartPolicy", "Always")
         spec.setdefault("serviceAccountName", "default")
-        body["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""
         return _containers(body.get("spec") or {}, "spec")
 
 
-class ServiceStrategy(Strategy):
+class ServiceStrategy(Completed):
     """Services; no addresses are allocated, so each is headless unless it says otherwise."""
 
-    status = True
-    members = frozenset({"spec", "status"})
+    shape = shapes.Service
     name_rule = staticmethod(metadata.service_name)
 
     def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+        """Nothing balances its load yet."""
+        super().prepare_create(body)
+        body["status"] = {"loadBalancer": {}}
+
+    def complete(self, body: JSON) -> None:
+        """Its type and its ports."""
         spec = body.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
         for port in spec.get("ports") or []:
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
-        body["status"] = {"loadBalancer": {}}
 
 
 class JobStrategy(WithSpec):
     """Jobs."""
 
+    shape = shapes.Workload
     selectable_fields = ("status.successful",)
 
-    def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+    def complete(self, body: JSON) -> None:
+        """One Pod, tried seven times."""
         spec = body.setdefault("spec", {})
         spec.setdefault("parallelism", 1)
         spec.setdefault("completions", 1)
         spec.setdefault("backoffLimit", 6)
-        body["status"] = {}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""
@@ -108,12 +113,11 @@ class JobStrategy(WithSpec):
 class CronJobStrategy(WithSpec):
     """CronJobs."""
 
-    def prepare_create(self, body: JSON) -> None:
-        """Write defaults into a new object."""
+    def complete(self, body: JSON) -> None:
+        """Active, and overlapping with itself."""
         spec = body.setdefault("spec", {})
         spec.setdefault("suspend", False)
         spec.setdefault("concurrencyPolicy", "Allow")
-        body["status"] = {}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""
