@@ -37,16 +37,9 @@ def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
     """The embedded control plane, shared like the real one."""
     from fairlead.sandbox import Sandbox
 
-    secure = True
     sandbox = Sandbox(name="contract")
-    try:
-        plane_thread.run(sandbox.start())
-    except RuntimeError:
-        # TLS and RBAC come to the sandbox after its core.
-        secure = False
-        sandbox = Sandbox(name="contract", tls=False, rbac=False)
-        plane_thread.run(sandbox.start())
-    yield SandboxControlPlane(sandbox, plane_thread, secure=secure)
+    plane_thread.run(sandbox.start())
+    yield SandboxControlPlane(sandbox, plane_thread)
     plane_thread.run(sandbox.stop())
 
 

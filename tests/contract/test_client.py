@@ -49,12 +49,6 @@ def config(control_plane: ControlPlane) -> ClusterConfig:
 
 
 @pytest.fixture
-def secured(control_plane: ControlPlane) -> None:
-    if not control_plane.secure:
-        pytest.skip("this control plane runs without TLS and RBAC")
-
-
-@pytest.fixture
 async def client(config: ClusterConfig) -> AsyncIterator[Client]:
     async with Client(config) as made:
         yield made
@@ -268,13 +262,13 @@ class TestErrors:
             await client.list(nothing, namespace)
         assert caught.value.code == 404
 
-    async def test_a_wrong_token(self, config: ClusterConfig, secured: None) -> None:
+    async def test_a_wrong_token(self, config: ClusterConfig) -> None:
         nobody = replace(config, token="wrong", client_certificate=b"", client_key=b"")
         async with Client(nobody) as client:
             with pytest.raises(Unauthorized):
                 await client.list(NAMESPACES)
 
-    async def test_impersonation_is_authorized(self, config: ClusterConfig, secured: None) -> None:
+    async def test_impersonation_is_authorized(self, config: ClusterConfig) -> None:
         nobody = replace(config, impersonation=Impersonation("client-nobody", ("devs",)))
         async with Client(nobody) as client:
             with pytest.raises(Forbidden, match='User "client-nobody" cannot list'):
@@ -285,7 +279,7 @@ class TestTokens:
     """A ServiceAccount's token is somebody."""
 
     async def test_token_request(
-        self, client: Client, config: ClusterConfig, namespace: str, secured: None
+        self, client: Client, config: ClusterConfig, namespace: str
     ) -> None:
         account = {
             "apiVersion": "v1",

@@ -24,9 +24,6 @@ class ControlPlane(Protocol):
     @property
     def is_real(self) -> bool: ...
 
-    @property
-    def secure(self) -> bool: ...
-
     def kubeconfig(self, namespace: str = "default") -> bytes: ...
 
     async def compact(self) -> None: ...
@@ -63,7 +60,6 @@ class RealControlPlane:
 
     name = "real"
     is_real = True
-    secure = True
 
     def __init__(self, plane: RealPlane) -> None:
         self.plane = plane
@@ -81,9 +77,8 @@ class SandboxControlPlane:
     name = "sandbox"
     is_real = False
 
-    def __init__(self, sandbox: Sandbox, thread: LoopThread, *, secure: bool = True) -> None:
+    def __init__(self, sandbox: Sandbox, thread: LoopThread) -> None:
         self.sandbox = sandbox
-        self.secure = secure
         self._thread = thread
 
     def kubeconfig(self, namespace: str = "default") -> bytes:
