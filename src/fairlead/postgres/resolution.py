@@ -202,6 +202,11 @@ def missing_secret(name: str, namespace: str, what: str) -> AccessError:
 def _endpoint(
     *, host: str, port: int, username: str, password: str, ssl_mode: str, database: str
 ) -> Endpoint:
+    """A tenant's endpoint; sockets of the operator's own machine are out of reach for tenants."""
+    if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
+        raise invalid(
+            "ConnectionInvalid", "the host of spec.connection is a local socket; name a host"
+        )
     return Endpoint(
         host=host,
         port=port,

@@ -185,6 +185,12 @@ def test_a_connection_written_out() -> None:
         direct_endpoint(connection(host="db"), "u", "")
 
 
+@pytest.mark.parametrize("host", ["/var/run", "@abstract", "db,/var/run"])
+def test_tenants_reach_no_local_socket(host: str) -> None:
+    with pytest.raises(AccessError, match="local socket"):
+        direct_endpoint(connection(host=host), "u", "p")
+
+
 @pytest.mark.parametrize(
     ("profile", "asked", "message"),
     [

@@ -331,11 +331,14 @@ async def test_every_kind_of_table_converges(
         "CREATE VIEW view AS SELECT 1 AS one",
         "CREATE MATERIALIZED VIEW matview AS SELECT 1 AS one",
         "CREATE TABLE with_sequence (id serial, other int GENERATED ALWAYS AS IDENTITY)",
+        "CREATE FOREIGN DATA WRAPPER nothing",
+        "CREATE SERVER nowhere FOREIGN DATA WRAPPER nothing",
+        'CREATE FOREIGN TABLE "foreign" (id int) SERVER nowhere',
     )
     access = wanted("app", grant(database, "SELECT", "TRUNCATE"))
     assert (await sync(endpoint, access)).problems == ()
     held = await privileges(postgres, database, "app")
-    names = {"parted", "part", "view", "matview", "with_sequence"}
+    names = {"parted", "part", "view", "matview", "with_sequence", "foreign"}
     assert {name for name, privilege in held if privilege == "SELECT"} == names
     assert not (await sync(endpoint, access)).changed
 
