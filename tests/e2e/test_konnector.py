@@ -14,6 +14,7 @@ from tests.support.konnector import (
     event,
     gone,
     invited,
+    offer,
     quiet,
     secret,
     when,
@@ -279,6 +280,65 @@ async def test_an_orphan_of_a_stopped_konnector_goes_when_it_starts(world: World
     await one.start()
     await gone(world.provider, WIDGETS, "blue", namespace)
     assert not (await world.provider.get(WIDGETS, "native", namespace)).meta.deleting
+
+
+async def test_a_copy_that_is_deleted_on_the_provider_comes_back(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    first = await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.provider.delete(WIDGETS, "blue", namespace)
+    uid = first["metadata"]["uid"]
+    again = await when(
+        world.provider,
+        WIDGETS,
+        "blue",
+        namespace,
+        until=lambda body: body and body["metadata"]["uid"] != uid,
+    )
+    await when(
+        world.consumer,
+        WIDGETS,
+        "blue",
+        "default",
+        until=lambda body: (
+            body["metadata"]["annotations"].get("kube-bind.io/provider-uid")
+            == again["metadata"]["uid"]
+        ),
+    )
+
+
+async def test_two_bindings_of_one_provider_do_not_take_each_others_copies(
+    world: World,
+) -> None:
+    await world.konnector()
+    await offer(world.provider, "other.org")
+    one = await invited(world.consumer, world.provider, identity="shop")
+    two = await invited(
+        world.consumer, world.provider, name="gadgets", template="other.org", identity="shop"
+    )
+    await one.bind()
+    await two.bind()
+    requests = Requests(world.provider_plane)
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await one.provider_namespace()
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    labels = {"example.org/for-the-factory": "true"}
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "p", "labels": labels}}
+    await world.consumer.create(CONFIGMAPS, plan, "default")
+    copy = await when(world.provider, CONFIGMAPS, "p", namespace, until=bool)
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    await quiet(requests)
+    await world.consumer.delete(APISERVICEBINDINGS, "gadgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "gadgets")
+    await quiet(requests)
+    kept = await world.provider.get(CONFIGMAPS, "p", namespace)
+    assert kept.meta.uid == copy["metadata"]["uid"]
+    assert not (await world.consumer.get(SECRETS, "blue-origin", "default")).meta.deleting
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.provider, CONFIGMAPS, "p", namespace)
 
 
 async def test_a_deleted_namespace_takes_the_providers_with_it(world: World) -> None:

@@ -28,6 +28,7 @@ from fairlead.konnector.bind import bind
 from fairlead.konnector.manifests import NAME, manifests
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
 from fairlead.provider.invite import invite
+from fairlead.provider.manifests import export_roles
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 from fairlead.sandbox import Sandbox
@@ -109,14 +110,20 @@ async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
 
 @contextlib.asynccontextmanager
 async def providing(admin: Client, *, group: str = "example.org") -> AsyncIterator[None]:
-    """A provider of widgets; those of another group than the example's have its template."""
+    """A provider of widgets."""
     await prepare(admin, exports=[f"widgets.{group}"])
     if group != "example.org":
-        await install(admin, [_regrouped(example("crd"), group)])
-        template = _regrouped(example("template"), group)
-        await create_all(admin, [{**template, "metadata": {"name": group}}])
+        await offer(admin, group)
     async with running(admin):
         yield
+
+
+async def offer(admin: Client, group: str) -> None:
+    """Offer widgets of another group by a template of the group's name."""
+    await create_all(admin, export_roles([f"widgets.{group}"], claims=["secrets", "configmaps"]))
+    await install(admin, [_regrouped(example("crd"), group)])
+    template = _regrouped(example("template"), group)
+    await create_all(admin, [{**template, "metadata": {"name": group}}])
 
 
 def _regrouped(body: JSON, group: str) -> JSON:
@@ -169,10 +176,15 @@ def condition(body: JSON, type_: str) -> JSON:
 
 
 async def invited(
-    consumer: Client, provider: Client, *, name: str = "widgets", template: str = "widgets"
+    consumer: Client,
+    provider: Client,
+    *,
+    name: str = "widgets",
+    template: str = "widgets",
+    identity: str = "",
 ) -> Link:
-    """A consumer with an invitation."""
-    identity = str(uuid.uuid4())
+    """A consumer with an invitation; one of the same identity uses the same connection."""
+    identity = identity or str(uuid.uuid4())
     answer = await invite(
         provider, name="team", template=template, identity=identity, binding_name=name
     )

@@ -61,6 +61,7 @@ async def request_export(
         )
     except WaitTimeout as error:
         raise BindError(f"on the provider: {error}") from None
+    await _exported(provider, request, namespace)
 
 
 async def _exported(provider: Client, request: ExportRequestResponse, namespace: str) -> bool:
@@ -71,6 +72,11 @@ async def _exported(provider: Client, request: ExportRequestResponse, namespace:
         return False
     spec = found.decode(APIServiceExport).spec
     _compare(name, "APIServiceExport", spec.resources, request)
+    if spec.permission_claims != request.spec.permission_claims:
+        raise BindError(
+            f"the provider's APIServiceExport {name} claims other objects than the invitation "
+            "says: ask for a new invitation and read what it claims"
+        )
     return True
 
 

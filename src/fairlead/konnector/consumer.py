@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -13,7 +14,7 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
     APIServiceBinding,
 )
-from fairlead.api.meta import OwnerReference
+from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.konnector.connections.reconcile import Wanted
 from fairlead.konnector.options import Options
@@ -27,6 +28,18 @@ from fairlead.runtime import Cluster, Informer
 
 COMPONENT = "konnector"
 """The source that events name."""
+
+
+class Claim(Protocol):
+    """A permission claim at work."""
+
+    def remaining(self) -> list[str]:
+        """Copies that are still there while the binding goes."""
+        ...
+
+    def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
+        """Whether it is about an object, given the consumer's namespace for it."""
+        ...
 
 
 class Consumer:
@@ -70,8 +83,8 @@ class Provider:
             namespace,
         )
         self.syncers = Supervisor("syncers")
-        self.claims: dict[tuple[str, str], Callable[[], list[str]]] = {}
-        """By binding and claim: who tells which copies are still there while unbinding."""
+        self.claims: dict[tuple[str, str], Claim] = {}
+        """The claims at work, by binding and claim."""
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
 
@@ -101,9 +114,25 @@ class Provider:
             return []
         result: list[str] = []
         for claim in binding.status.permission_claims:
-            report = self.claims.get((name, claim.name))
-            result += report() if report else [f"claimed {claim.resource}"]
+            at_work = self.claims.get((name, claim.name))
+            result += at_work.remaining() if at_work else [f"claimed {claim.resource}"]
         return result
+
+    def claims_pending(self, resource: str) -> bool:
+        """Whether any binding has a claim on a resource that is not at work yet."""
+        return any(
+            claim.resource == resource and (found.meta.name, claim.name) not in self.claims
+            for found in self._bindings()
+            for claim in found.decode(APIServiceBinding).status.permission_claims
+        )
+
+    def binding_uids(self) -> frozenset[str]:
+        """The uids of the bindings that use this connection."""
+        return frozenset(found.meta.uid for found in self._bindings())
+
+    def _bindings(self) -> list[Object]:
+        known = (self.consumer.bindings.get("", name) for name in self.bindings)
+        return [found for found in known if found is not None]
 
     def join(self, wanted: Wanted) -> None:
         """Others use this connection now."""

@@ -20,6 +20,7 @@ from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
 from fairlead.konnector.apiservicebinding.reconcile import (
     Plan,
     State,
+    changed_claims,
     failure,
     reconcile,
     status,
@@ -123,6 +124,42 @@ def test_a_missing_schema_ends_it() -> None:
     assert plan.writes == []
     assert plan.connected.reason == "BoundSchemaFetchFailed"
     assert "things.example.org" in plan.connected.message
+
+
+@pytest.mark.parametrize(
+    ("resource", "group", "plural"),
+    [
+        pytest.param({"group": "example.org", "resource": "things"}, "", "secrets", id="swapped"),
+        pytest.param({"group": "core", "resource": "secrets"}, "", "secrets", id="core-is-core"),
+    ],
+)
+def test_a_schema_that_describes_another_resource_is_refused(
+    resource: JSON, group: str, plural: str
+) -> None:
+    names = msgspec.structs.replace(SCHEMA.names, plural=plural)
+    swapped = msgspec.structs.replace(SCHEMA, group=group, names=names)
+    export = {"spec": {**EXPORT["spec"], "resources": [resource]}}
+    name = f"{resource['resource']}.{resource['group']}"
+    plan = reconcile(
+        state(export=msgspec.convert(export, APIServiceExport), schemas={name: swapped}, crds={})
+    )
+    assert plan.writes == []
+    assert plan.connected.reason == "BoundSchemaFetchFailed"
+
+
+def test_claims_that_were_widened_later_are_not_followed() -> None:
+    first = state()
+    accepted = status(first, reconcile(first), [], now=NOW)
+    binding = msgspec.convert(
+        {**BINDING, "status": msgspec.to_builtins(accepted)}, APIServiceBinding
+    )
+    wider = [{"resource": "secrets", "selector": {"labelSelector": {}}}]
+    export = {"spec": {**EXPORT["spec"], "permissionClaims": wider}}
+    later = state(binding=binding, export=msgspec.convert(export, APIServiceExport))
+    result = status(later, reconcile(later), [], now=NOW)
+    assert result.permission_claims == accepted.permission_claims
+    assert "bind again" in changed_claims(later)
+    assert changed_claims(first) == ""
 
 
 def test_an_absent_crd_is_created_for_the_binding() -> None:

@@ -53,7 +53,9 @@ def binding(*, in_sync: str | None = "True", deleting: bool = False) -> APIServi
     return msgspec.convert(body, APIServiceBinding)
 
 
-def schema(*, served: tuple[bool, bool] = (False, True), status: bool = True) -> BoundSchema:
+def schema(
+    *, served: tuple[bool, bool] = (False, True), status: bool = True, plural: str = "things"
+) -> BoundSchema:
     subresources: JSON = {"status": {}} if status else {}
     versions = [
         {
@@ -68,7 +70,7 @@ def schema(*, served: tuple[bool, bool] = (False, True), status: bool = True) ->
     spec: JSON = {
         "informerScope": "Namespaced",
         "group": "example.org",
-        "names": {"kind": "Thing", "plural": "things"},
+        "names": {"kind": "Thing", "plural": plural},
         "scope": "Namespaced",
         "versions": versions,
     }
@@ -137,6 +139,7 @@ def test_a_syncer_runs_in_the_first_served_version() -> None:
         pytest.param({"crds": {NAME: crd(established="False")}}, id="crd-not-served"),
         pytest.param({"crds": {NAME: crd(uid="other")}}, id="crd-of-another-binding"),
         pytest.param({"schemas": {NAME: schema(served=(False, False))}}, id="no-version-served"),
+        pytest.param({"schemas": {NAME: schema(plural="secrets")}}, id="schema-of-another-kind"),
     ],
 )
 def test_no_syncer_and_no_claim_runs(given: dict[str, Any]) -> None:

@@ -103,6 +103,7 @@ def sides(**given: Any) -> Sides:
         "cluster_namespace": OURS,
         "binding_name": "db",
         "binding_uid": "binding-1",
+        "bindings": frozenset({"binding-1", "binding-3"}),
         "consumer_claimed": True,
         "provider_claimed": True,
         "converged": True,
@@ -261,12 +262,12 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
         ),
         pytest.param(
             {"consumer": consumer(type="kubernetes.io/service-account-token")},
-            "ServiceAccountToken",
+            "ClusterToken",
             id="token-of-the-consumer",
         ),
         pytest.param(
-            {"provider": provider(type="kubernetes.io/service-account-token")},
-            "ServiceAccountToken",
+            {"provider": provider(type="bootstrap.kubernetes.io/token")},
+            "ClusterToken",
             id="token-of-the-provider",
         ),
     ],
@@ -283,6 +284,15 @@ def test_one_providers_secret_never_goes_to_another() -> None:
     other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
     assert next_step(sides(consumer=other)) == Done()
     assert next_step(sides(consumer=other, target=None, service_namespace=False)) == Done()
+
+
+def test_two_bindings_of_one_provider_share_a_copy() -> None:
+    """It stays as long as one of them claims it, and goes with the last."""
+    sibling = copy(owners=({**BINDING, "uid": "binding-3"},))
+    step = next_step(sides(provider=provider("provider"), consumer=sibling))
+    assert isinstance(step, Replace)
+    owners = [owner["uid"] for owner in step.body["metadata"]["ownerReferences"]]
+    assert owners == ["binding-3", "binding-1"]
 
 
 def test_a_copy_of_another_konnector_is_adopted() -> None:

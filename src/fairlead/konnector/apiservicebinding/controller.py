@@ -27,6 +27,7 @@ from fairlead.client import ApiError, Conflict, Forbidden, Invalid
 from fairlead.konnector.apiservicebinding.reconcile import (
     CRDWrite,
     State,
+    changed_claims,
     failure,
     reconcile,
     status,
@@ -109,6 +110,7 @@ class APIServiceBindingController:
             return status(fresh, plan, failures, now=now())
 
         await self._consumer.statuses.update(request.name, change)
+        self._consumer.refusals.report(request.name, "claims", changed_claims(state))
         if retry is not None:
             raise retry
 

@@ -15,6 +15,7 @@ from fairlead.api.kubebind import (
     BoundSchemaSpec,
     ExportResource,
     GroupResource,
+    PermissionClaim,
     crd_from_bound_schema,
     crd_name,
 )
@@ -77,11 +78,37 @@ def reconcile(state: State) -> Plan:
     if state.export is None:
         return Plan(_without_export(state))
     resources = state.export.spec.resources
-    missing = [resource.name for resource in resources if resource.name not in state.schemas]
+    missing = [item.name for item in resources if item.name not in state.schemas]
     if missing:
         message = f"the provider has no BoundSchema {', '.join(missing)} (yet)"
         return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+    wrong = [item.name for item in resources if not describes(state.schemas[item.name], item)]
+    if wrong:
+        message = f"BoundSchema {', '.join(wrong)} describes another resource than its name says"
+        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
     return _with_schemas(state, resources)
+
+
+def accepted_claims(state: State) -> list[PermissionClaim]:
+    """The claims of the export as it was when it was first bound.
+
+    Whoever bound it agreed to these; a provider that makes its export anew with wider ones gets
+    no more by that.
+    """
+    old = state.binding.status
+    if state.export is None or old.bound_schemas:
+        return old.permission_claims
+    return state.export.spec.permission_claims
+
+
+def changed_claims(state: State) -> str:
+    """What to say about claims that differ from the accepted ones, "" when they do not."""
+    if state.export is None or state.export.spec.permission_claims == accepted_claims(state):
+        return ""
+    return (
+        f"the provider has changed what APIServiceExport {state.owner.name} claims; what was "
+        "agreed to when it was bound stays: delete the binding and bind again to agree"
+    )
 
 
 def failure(*, created: bool, name: str, message: str) -> Condition:
@@ -98,12 +125,11 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
-    claims = state.export.spec.permission_claims if state.export else old.permission_claims
     return msgspec.structs.replace(
         old,
         conditions=set_conditions(old.conditions, *found, now=now, summary=True),
         bound_schemas=bound,
-        permission_claims=claims,
+        permission_claims=accepted_claims(state),
         provider_pretty_name=state.provider_name or old.provider_pretty_name,
     )
 
@@ -114,6 +140,14 @@ def established(crd: Object) -> bool:
         condition.get("type") == "Established" and condition.get("status") == "True"
         for condition in (crd.to_dict().get("status") or {}).get("conditions") or []
     )
+
+
+def describes(schema: BoundSchemaSpec, item: GroupResource) -> bool:
+    """Whether a schema is about the exported resource; a provider must not swap it for another.
+
+    Names are not enough: ``secrets.core`` is both the core group's and that of a group "core".
+    """
+    return (schema.group, schema.names.plural) == item.group_resource
 
 
 def owned(crd: Object, owner: OwnerReference) -> bool:

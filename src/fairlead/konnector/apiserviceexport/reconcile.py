@@ -37,7 +37,7 @@ from fairlead.api.kubebind_conditions import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
-from fairlead.konnector.apiservicebinding.reconcile import established
+from fairlead.konnector.apiservicebinding.reconcile import describes, established
 
 
 BINDING_NOT_FOUND = "APIServiceBindingNotFound"
@@ -125,6 +125,8 @@ def _syncers(state: State, export: APIServiceExport) -> dict[str, SyncerSpec]:
         schema = state.schemas.get(item.name)
         crd = state.crds.get(crd_name(item.resource, item.group))
         if schema is None or crd is None or not _bound(state, crd):
+            continue
+        if not describes(schema.spec, item):
             continue
         version = schema.spec.sync_version()
         resource = schema.spec.resource()

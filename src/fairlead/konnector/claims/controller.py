@@ -132,7 +132,7 @@ class ClaimRun:
             namespaces.listen(self._namespace_changed)
             stack.callback(namespaces.unlisten, self._namespace_changed)
             report = (self._binding.name, self._wanted.claim.name)
-            self._provider.claims[report] = self.remaining
+            self._provider.claims[report] = self
             stack.callback(self._provider.claims.pop, report)
             stack.callback(self._consumer.refusals.clear, self._binding.name, self._source)
             async with asyncio.TaskGroup() as group:
@@ -146,18 +146,39 @@ class ClaimRun:
             self._consumers.settled() and self._providers.settled()
         ):
             return [f"claimed {self._wanted.claim.resource}"]
-        mine = [obj for obj in self._consumers.objects() if self._is_copy(obj)]
-        theirs = [
-            obj for obj in self._providers.objects() if is_ours(obj.meta, self._provider.namespace)
+        found = [
+            (obj, obj.meta.namespace)
+            for obj in self._consumers.objects()
+            if is_consumer_copy(obj, None, bindings=frozenset({self._binding.uid}))
         ]
-        return [f"{obj.kind} {obj.key}" for obj in mine + theirs]
+        found += [
+            (obj, self._provider.service_namespaces.consumer(obj.meta.namespace))
+            for obj in self._providers.objects()
+            if is_ours(obj.meta, self._provider.namespace)
+        ]
+        return [
+            f"{obj.kind} {obj.key}"
+            for obj, namespace in found
+            if not self._others_claim(obj, namespace)
+        ]
+
+    def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
+        """Whether this claim is about an object, given the consumer's namespace for it."""
+        return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
 
     def problem(self, message: str) -> None:
         """Have the binding say what keeps claimed objects from being synchronised."""
         self._consumer.problems.report(self._binding.name, self._source, message)
 
-    def _is_copy(self, obj: Object) -> bool:
-        return is_consumer_copy(obj, None, binding_uid=self._binding.uid)
+    def _others_claim(self, obj: Object | None, namespace: str) -> bool:
+        """Whether another binding of this connection claims the object, or might."""
+        if obj is None:
+            return False
+        resource = self._wanted.claim.resource
+        others = [one for one in self._provider.claims.values() if one is not self]
+        if any(one.verdict(resource, obj, namespace) for one in others):
+            return True
+        return not self._wanted.unbinding and self._provider.claims_pending(resource)
 
     def _select(self, referrers: list[Referrers]) -> Selection:
         return Selection(
@@ -236,6 +257,12 @@ class ClaimRun:
         sides = self._look(key)
         if sides is None:
             return None
+        claimed = sides.consumer_claimed or sides.provider_claimed
+        if not claimed and (
+            self._others_claim(sides.consumer, key.namespace)
+            or self._others_claim(sides.provider, key.namespace)
+        ):
+            return None
         try:
             await self._walk(key, sides)
         except Conflict:
@@ -271,6 +298,7 @@ class ClaimRun:
             cluster_namespace=self._provider.namespace,
             binding_name=self._binding.name,
             binding_uid=self._binding.uid,
+            bindings=self._provider.binding_uids() | {self._binding.uid},
             consumer_claimed=self._claimed(consumer, key.namespace),
             provider_claimed=self._claimed(provider, key.namespace),
             consumer_namespace=self._namespace_usable(key.namespace),

@@ -27,7 +27,8 @@ from fairlead.konnector.syncer.copies import (
 )
 
 
-TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  a type, no token
+TOKEN_TYPES = frozenset({"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"})
+"""Types of Secrets that open the cluster which they are in."""
 
 _KCP_LABEL = "claimed.internal.apis.kcp.io"
 _KCP_ANNOTATION = "kcp.io/cluster"
@@ -103,14 +104,17 @@ def replaced_body(target: Object, content: JSON, *, owner: OwnerReference | None
     return {**kept, "metadata": metadata, **_fields(content)}
 
 
-def is_consumer_copy(consumer: Object, provider: Object | None, *, binding_uid: str) -> bool:
-    """Whether an object of the consumer is this binding's copy of a provider's object.
+def is_consumer_copy(
+    consumer: Object, provider: Object | None, *, bindings: frozenset[str]
+) -> bool:
+    """Whether an object of the consumer is this provider's copy, made for one of its bindings.
 
-    A copy that another konnector made has no owner; it is known by the original's uid.
+    ``bindings`` are their uids. A copy that another konnector made has no owner; it is known by
+    the original's uid.
     """
     if owner_of(consumer) != OWNER_PROVIDER:
         return False
-    if consumer.meta.owned_by(binding_uid):
+    if any(consumer.meta.owned_by(uid) for uid in bindings):
         return True
     if any(owner.kind == APISERVICEBINDINGS.kind for owner in consumer.meta.owner_references):
         return False
@@ -134,8 +138,8 @@ def must_recreate(target: Object, content: JSON) -> bool:
 
 
 def is_token(obj: Object) -> bool:
-    """Whether this is a ServiceAccount's token, which never leaves its cluster."""
-    return obj.kind == "Secret" and obj.to_dict().get("type") == TOKEN_TYPE
+    """Whether this is a Secret that opens its cluster: it neither leaves it nor comes in."""
+    return obj.kind == "Secret" and obj.to_dict().get("type") in TOKEN_TYPES
 
 
 def _copied(source: Object, owner: str, annotations: dict[str, str]) -> JSON:

@@ -77,7 +77,7 @@ def _without_provider(sides: Sides, consumer: Object) -> Step:
 
 def _stale_copy(sides: Sides, consumer: Object) -> Step:
     """A copy whose original is gone; another provider's copy is none of our business."""
-    if not is_consumer_copy(consumer, None, binding_uid=sides.binding_uid):
+    if not is_consumer_copy(consumer, None, bindings=sides.bindings):
         return Done()
     if sides.target is None and sides.service_namespace:
         return Wait("provider namespace")
@@ -114,9 +114,7 @@ def _consumer_owned(sides: Sides, provider: Object) -> Step:
 
 def _provider_owned(sides: Sides, provider: Object) -> Step:
     consumer = sides.consumer
-    ours = consumer is not None and is_consumer_copy(
-        consumer, provider, binding_uid=sides.binding_uid
-    )
+    ours = consumer is not None and is_consumer_copy(consumer, provider, bindings=sides.bindings)
     if not sides.provider_claimed or provider.meta.deleting:
         return _unclaim(consumer if ours else None, provider)
     if consumer is not None and not ours:
@@ -196,7 +194,7 @@ def _refuse_taken(consumer: Object, provider: Object) -> Step:
 
 def _refuse_token(obj: Object) -> Step:
     return Refuse(
-        "ServiceAccountToken",
-        f"Secret {obj.key} is a ServiceAccount's token, which never leaves its cluster: "
+        "ClusterToken",
+        f"Secret {obj.key} is a token for the cluster that it is in and is never copied: "
         "claim another Secret",
     )

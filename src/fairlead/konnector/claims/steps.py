@@ -17,6 +17,7 @@ class Sides(msgspec.Struct, frozen=True):
 
     ``consumer_claimed`` and ``provider_claimed`` say whether the claim's selector matches the
     object of that side. ``converged`` says whether the copy is what came of writing it last.
+    ``bindings`` are the uids of all bindings that use this provider connection.
     ``target`` is None as long as the provider has assigned no namespace. ``confirmed_gone`` is
     the sides of which the server itself, not a cache, has said that the object is not there.
     ``consumer_namespace`` says whether objects can be created in the consumer's namespace.
@@ -30,6 +31,7 @@ class Sides(msgspec.Struct, frozen=True):
     cluster_namespace: str
     binding_name: str
     binding_uid: str
+    bindings: frozenset[str]
     consumer_claimed: bool
     provider_claimed: bool
     consumer_namespace: bool = True

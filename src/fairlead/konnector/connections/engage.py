@@ -15,7 +15,7 @@ from fairlead.konnector.connections.registry import Registry
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
-from fairlead.runtime import Cluster, Engagement, Manager
+from fairlead.runtime import Cluster, Engagement, Manager, strip_managed_fields
 
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.connections")
@@ -63,9 +63,14 @@ class ProviderConnector:
             ConfigError: the kubeconfig cannot be used.
         """
         config = provider_config(wanted.kubeconfig)
-        client = Client(config, user_agent="fairlead-konnector", field_manager=FIELD_MANAGER)
+        client = Client(
+            config,
+            user_agent="fairlead-konnector",
+            field_manager=FIELD_MANAGER,
+            metrics=self._manager.metrics.requests,
+        )
         await client.__aenter__()
-        cluster = Cluster(f"provider-{identity[:12]}", client)
+        cluster = Cluster(f"provider-{identity[:12]}", client, transform=strip_managed_fields)
         provider = Provider(identity, cluster, config.namespace, self._consumer, wanted)
         engagement = await self._manager.engage(
             cluster,
