@@ -35,7 +35,7 @@ from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import Quarrels, Retries
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
-from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
+from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
 from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result
@@ -196,11 +196,11 @@ class BindingController:
             self._watches.note(request, read)
             snapshot.put(read, self._mappings.answer(request, read))
             return True
-        if isinstance(read, Lookup):
-            self._watches.note(request, read)
-            watched = True
-        else:
+        watched = True
+        if isinstance(read, Get | ListAll):
             watched = await self._watches.join(request, read)
+        else:
+            self._watches.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
 

@@ -57,10 +57,8 @@ class Watches:
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
 
-    async def join(self, request: Request, read: Read) -> bool:
+    async def join(self, request: Request, read: Get | ListAll) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
-        if not isinstance(read, Get | ListAll):
-            return False
         watch = self._watch(_place(read))
         watch.readers.setdefault(request, set()).add(read)
         synced = await _synced(watch.informer)
@@ -81,6 +79,7 @@ class Watches:
         noted = self._noted.pop(request, set()) & wanted
         if noted:
             self._noted[request] = noted
+        unused: list[Informer] = []
         for place, watch in list(self._watches.items()):
             kept = watch.readers.get(request, set()) & wanted
             if kept:
@@ -89,7 +88,10 @@ class Watches:
                 watch.readers.pop(request, None)
             if not watch.readers:
                 del self._watches[place]
-                await watch.informer.close()
+                unused.append(watch.informer)
+        # Only now: while one is closed, other workers join and settle.
+        for informer in unused:
+            await informer.close()
 
     async def close(self) -> None:
         """Leave every watch."""

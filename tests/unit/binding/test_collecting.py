@@ -145,6 +145,32 @@ def test_provisioned_services(
     assert (found["Ready"][0] == "True") is (available == ("True", "ResolvedBindingSecret"))
 
 
+@pytest.mark.parametrize(
+    ("service", "objects", "text"),
+    [
+        pytest.param(
+            None, [database(binding=None)], "Database ns/db has no Secret in", id="service"
+        ),
+        pytest.param(
+            SECRET_SERVICE,
+            [{**secret(), "data": None}],
+            "Secret ns/s1 has no data yet",
+            id="empty Secret",
+        ),
+    ],
+)
+def test_a_service_without_data_is_waited_for_whatever_the_binding_adds(
+    service: JSON | None, objects: list[JSON], text: str
+) -> None:
+    cluster = FakeCluster(objects=[deployment(), *objects])
+    binding = spec_binding(service=service, type="mysql")
+    cluster.reconcile(binding)
+    assert conditions(binding)["InjectionReady"] == ("False", "NoBindingData")
+    for type_ in ("Ready", "ServiceAvailable"):
+        assert text in message(binding, type_)
+    assert cluster.get("deployments", "web") == deployment()
+
+
 def test_a_secret_that_has_not_arrived_is_named_and_nothing_is_projected() -> None:
     cluster = FakeCluster(objects=[deployment(), database()])
     binding = spec_binding()

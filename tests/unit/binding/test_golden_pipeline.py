@@ -115,6 +115,10 @@ WANTED: dict[str, tuple[str, ...]] = {
         "files-old-mapping-annotation-bad-json",
         "env-old-mapping-annotation-bad-json",
     ),
+    "spec.type alone is no binding: a service that is not ready is waited for": (
+        "spec-type-override-secret-no-data",
+        "spec-provisioned-no-status-with-type",
+    ),
     "spec.type overrides annotations too": (
         "spec-annotation-with-type-type-and-host",
         "spec-annotation-with-type-type-overridden-by-annotation",

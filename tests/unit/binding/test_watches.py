@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
 from fairlead.binding import watches as module
-from fairlead.binding.reads import Get, ListAll, Lookup, Review
+from fairlead.binding.reads import Get, ListAll, Lookup
 from fairlead.binding.watches import Watches
 from fairlead.runtime import Cluster, Delta, Request
 
@@ -160,12 +160,6 @@ async def test_watches_are_left_when_nobody_needs_them() -> None:
     assert closed == {SECRETS: True, DEPLOYMENTS: False}
     await bench.watches.close()
     assert bench.cluster.informers[DEPLOYMENTS, "ns"].closed
-
-
-async def test_nobody_tells_of_changed_rights() -> None:
-    bench = Bench()
-    assert not await bench.watches.join(ONE, Review("bob", (), "get", SECRETS, "ns", "s1"))
-    assert not bench.cluster.informers
 
 
 async def test_reads_that_are_announced_elsewhere_are_remembered() -> None:

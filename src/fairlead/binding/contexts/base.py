@@ -184,9 +184,9 @@ class BaseContext:
         self._added.append(item)
 
     def items(self) -> list[Item]:
-        """Entries of Secrets, then added ones, then what overrides them all."""
-        of_secrets = [item for source in self._sources for item in source.items]
-        return [*of_secrets, *self._added, *self.overrides]
+        """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
+        collected = [item for source in self._sources for item in source.items] + self._added
+        return [*collected, *self.overrides] if collected else []
 
     def template_data(self) -> Mapping[str, Any]:
         """Services by id, then items by the names they have so far."""

@@ -25,12 +25,13 @@ from fairlead.binding.service import ServiceReference, WorkloadReference
 
 
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
-_UNAVAILABLE: dict[FailureCode, str] = {
+_UNAVAILABLE: dict[FailureCode | None, str] = {
     "NotFound": SERVICE_NOT_FOUND,
     "NoMatch": SERVICE_NOT_FOUND,
     "Forbidden": SERVICE_FORBIDDEN,
     "Denied": SERVICE_FORBIDDEN,
 }
+_FALSE = {ERROR_READING_SECRET, ERROR_READING_SERVICES, *_UNAVAILABLE.values()}
 
 
 class SpecContext(BaseContext):
@@ -79,22 +80,32 @@ class SpecContext(BaseContext):
 
     def close(self) -> None:
         """Settle ServiceAvailable too (specification 1.1: it must be there)."""
+        missing = self._missing()
+        if missing and self.flow.error:
+            self.flow.error += f": {missing}"
         super().close()
-        if self.unbind_requested:
-            return
+        if not self.unbind_requested:
+            self._settle_service(missing)
+
+    def _missing(self) -> str:
+        """What the service lacks, "" unless it was read and gave nothing."""
         collected = self.get_condition(COLLECTION_READY)
-        if collected and collected.status == "False":
-            reason = collected.reason
-            if self.service_failure:
-                reason = _UNAVAILABLE.get(self.service_failure, reason)
-            if reason in {ERROR_READING_SECRET, ERROR_READING_SERVICES, *_UNAVAILABLE.values()}:
-                self._available("False", reason, collected.message)
-        elif collected and not self.has_sources:
-            service = self.services()[0]
-            text = f"{service} has no Secret in .status.binding.name yet"
-            self._available("Unknown", SERVICE_MISSING_BINDING, text)
-        elif collected:
+        if collected is None or collected.status == "False" or self.has_sources:
+            return ""
+        (service,) = self.services()
+        lack = "data" if service.is_secret else "Secret in .status.binding.name"
+        return f"{service} has no {lack} yet"
+
+    def _settle_service(self, missing: str) -> None:
+        collected = self.get_condition(COLLECTION_READY)
+        if missing:
+            self._available("Unknown", SERVICE_MISSING_BINDING, missing)
+        elif collected and collected.status == "True":
             self._available("True", RESOLVED_BINDING_SECRET)
+        elif collected:
+            reason = _UNAVAILABLE.get(self.service_failure, collected.reason)
+            if reason in _FALSE:
+                self._available("False", reason, collected.message)
 
     def _available(self, status: ConditionStatus, reason: str, message: str = "") -> None:
         self.set_condition(SERVICE_AVAILABLE, status, reason, message)

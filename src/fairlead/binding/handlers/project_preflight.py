@@ -68,7 +68,10 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
         return
     for name in mandatory:
         if name not in names:
-            text = f"Mandatory binding '{name}' not found"
+            text = (
+                f"Mandatory binding '{name}' not found: add the entry to the service's Secret, or "
+                f"set it in the binding's spec"
+            )
             context.flow.fail(text)
             context.flow.stop_processing()
             context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
