@@ -178,7 +178,6 @@ def _role(row: Sequence[Any]) -> RoleFacts:
         login=login,
         powers=frozenset(power for power, has in zip(_POWERS, powers, strict=True) if has),
         claim=parse_claim(comment),
-        commented=comment is not None,
         verifier=verifier,
     )
 

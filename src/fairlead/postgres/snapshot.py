@@ -33,7 +33,6 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     login: bool
     powers: frozenset[str] = frozenset()
     claim: Claim | None = None
-    commented: bool = False
     verifier: str | None = None
 
 
