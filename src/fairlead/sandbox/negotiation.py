@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import errors
+from fairlead.sandbox import errors, protobuf
 
 
 Form = Literal["object", "table", "metadata"]
@@ -20,11 +20,8 @@ _FORMS: dict[str, Form] = {
     "PartialObjectMetadataList": "metadata",
 }
 _JSON = {"application/json", "application/*", "*/*"}
-_ACCEPTED = (
-    "application/json",
-    "application/yaml",
-    "application/vnd.kubernetes.protobuf",
-)
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
 
 
 class Accept(NamedTuple):
@@ -77,7 +74,7 @@ def negotiate(header: str) -> Accept:
 
 
 def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
-    """The object in a request's body, JSON or YAML.
+    """The object in a request's body: JSON, YAML, or for some kinds protobuf.
 
     Raises:
         StatusError: 415 for another format, 400 when the body cannot be read or is no object.
@@ -87,6 +84,8 @@ def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
         value = _decode_json(body, kind)
     elif media_type in {"application/yaml", "text/yaml", "application/x-yaml"}:
         value = _decode_yaml(body, kind)
+    elif media_type == _PROTOBUF:
+        value = _decode_protobuf(body, kind)
     else:
         raise errors.unsupported_media_type(_ACCEPTED)
     if not isinstance(value, dict):
@@ -106,6 +105,15 @@ def _decode_yaml(body: bytes, kind: str) -> Any:
         return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     except yaml.YAMLError as error:
         raise _unrecognized(kind, f"yaml parse error: {error}") from None
+
+
+def _decode_protobuf(body: bytes, kind: str) -> JSON:
+    try:
+        return protobuf.decode(body)
+    except protobuf.UnknownKindError:
+        raise errors.unsupported_media_type(_ACCEPTED[:2]) from None
+    except protobuf.ProtobufError as error:
+        raise _unrecognized(kind, f"protobuf parse error: {error}") from None
 
 
 def _unrecognized(kind: str, reason: str) -> errors.StatusError:
