@@ -51,10 +51,11 @@ async def _fill(client: Client) -> tuple[float, float, float]:
     lease.subscribe(handler)
     await everything.wait()
     followed = resident() - before
-    bodies = sum(len(object_.raw) for object_ in lease.list()) / len(lease)
+    kept = lease.list()
+    bodies = sum(len(object_.raw) for object_ in kept) / len(kept)
     running.cancel()
     await asyncio.wait([running])
-    return listed / OBJECTS, followed / len(lease), bodies
+    return listed / OBJECTS, followed / len(kept), bodies
 
 
 async def main(stop: asyncio.Event) -> None:

@@ -13,8 +13,15 @@ from urllib.parse import urlsplit
 from tests.support.planes import ControlPlane
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
-from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.api.resource import (
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    Resource,
+)
+from fairlead.client import Client, Impersonation, NotFound, parse_kubeconfig
 from fairlead.runtime import BackoffPolicy, Cluster, Delta, Informer, install_crds
 
 
@@ -269,6 +276,42 @@ async def test_a_selector_makes_members_come_and_go(control_plane: ControlPlane)
             await here.direct.merge_patch(CONFIGMAPS, "a", here.namespace, patch)
         await until(lambda: len(told) == 2)
         assert told == [("ADDED", "a"), ("DELETED", "a")]
+
+
+async def test_what_is_forbidden_says_so_until_it_is_granted(control_plane: ControlPlane) -> None:
+    user = f"reader-{uuid.uuid4().hex[:8]}"
+    config = parse_kubeconfig(control_plane.kubeconfig())
+    config = dataclasses.replace(config, impersonation=Impersonation(user=user))
+    async with watched(control_plane) as here, Client(config) as reader:
+        await here.create("a")
+        cluster = Cluster("reader", reader, backoff=QUICK)
+        task = asyncio.create_task(cluster.run())
+        informer = cluster.informer(CONFIGMAPS, namespace=here.namespace)
+        await until(lambda: informer.error)
+        assert not informer.has_synced
+        assert f'"{user}" cannot list resource "configmaps"' in informer.error
+        await grant(here.direct, user, here.namespace)
+        await informer.synced()
+        assert informer.error == ""
+        assert informer.get(here.namespace, "a") is not None
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def grant(client: Client, user: str, namespace: str) -> None:
+    """Let a user read the namespace's ConfigMaps."""
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]}
+    api_version = ROLES.api_version
+    role = {"apiVersion": api_version, "kind": "Role", "metadata": {"name": "r"}, "rules": [rule]}
+    binding = {
+        "apiVersion": api_version,
+        "kind": "RoleBinding",
+        "metadata": {"name": "r"},
+        "roleRef": {"apiGroup": ROLES.group, "kind": "Role", "name": "r"},
+        "subjects": [{"apiGroup": ROLES.group, "kind": "User", "name": user}],
+    }
+    await client.create(ROLES, role, namespace)
+    await client.create(ROLEBINDINGS, binding, namespace)
 
 
 async def test_metadata_is_enough_where_it_is_asked_for(control_plane: ControlPlane) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.backoff import Backoff, BackoffPolicy
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.commit import commit
 from fairlead.runtime.controller import Controller
@@ -23,14 +23,17 @@ from fairlead.runtime.request import (
     object_mapper,
     owner_mapper,
 )
+from fairlead.runtime.stats import ControllerStats
 from fairlead.runtime.transform import strip_managed_fields
 
 
 __all__ = [
+    "Backoff",
     "BackoffPolicy",
     "CRDError",
     "Cluster",
     "Controller",
+    "ControllerStats",
     "Delta",
     "Engagement",
     "EventRecorder",

@@ -37,7 +37,10 @@ EventType = Literal["Normal", "Warning"]
 
 
 class EventRecorder:
-    """Records events of one component. Messages must not contain secrets."""
+    """Records events of one component. Messages must not contain secrets.
+
+    Needs create and patch on events, in ``default`` for objects of the cluster's scope.
+    """
 
     def __init__(self, writer: EventWriter, component: str) -> None:
         self._writer = writer

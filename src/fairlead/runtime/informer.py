@@ -201,9 +201,6 @@ class Informer:
         """Whether the lease was given back."""
         return self._closed.is_set()
 
-    def __len__(self) -> int:
-        return len(self._shared.store)
-
     def get(self, namespace: str, name: str) -> Object | None:
         """The object as last seen; cluster-scoped objects have namespace ""."""
         return self._shared.store.get(namespace, name)

@@ -56,7 +56,7 @@ def default_identity() -> str:
 
 
 class LeaderElection:
-    """One candidate for a Lease. Durations are in seconds.
+    """One candidate for a Lease. Durations are in seconds. Needs get, create and update on leases.
 
     Leadership ends ``renew_deadline`` after the last renewal, well before others may take the
     lease after ``lease_duration``.

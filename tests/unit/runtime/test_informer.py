@@ -94,7 +94,7 @@ def test_a_cluster_runs_once_at_a_time_and_again_later(virtual: Run) -> None:
             await asyncio.sleep(1)
             task.cancel()
             await asyncio.wait([task])
-        assert len(informer) == 2
+        assert len(informer.list()) == 2
 
     virtual(story())
 
@@ -270,7 +270,7 @@ def test_a_list_of_thousands_lets_others_run(virtual: Run) -> None:
             while not informer.has_synced:
                 turns += 1
                 await asyncio.sleep(0)
-            assert len(informer) == 2500
+            assert len(informer.list()) == 2500
             assert turns >= 4
 
     virtual(story())

@@ -191,6 +191,36 @@ async def test_only_leaders_run_what_is_for_leaders() -> None:
         assert log.index("-first") < log.index("+second")
 
 
+async def test_a_candidate_that_waits_can_be_stopped() -> None:
+    leases = FakeLeases()
+    holder = LeaderElection(cast("Client", leases.client()), "ns", "lead", "holder")
+    holding = asyncio.create_task(holder.run(Part("holder", []).run))
+    await until(lambda: holder.is_leader)
+    log: list[str] = []
+    waiting = LeaderElection(cast("Client", leases.client()), "ns", "lead", "waiting")
+    manager = Manager(leader_election=waiting)
+    manager.add(Part("never", log))
+    async with Managed(manager):
+        await until(lambda: waiting.error)
+        assert await get(f"{manager.health_url}/readyz") == (200, "ok")
+    assert log == []
+    holding.cancel()
+    await asyncio.wait([holding])
+
+
+async def test_cancelling_the_manager_ends_everything_too() -> None:
+    log: list[str] = []
+    manager = Manager(health_address="")
+    part = Part("a", log)
+    manager.add(part)
+    task = asyncio.create_task(manager.run())
+    await part.began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert log == ["+a", "-a"]
+
+
 async def test_health_tells_the_truth() -> None:
     server = FakeServer()
     server.fault["list"] = lambda: refusal("Forbidden", "widgets is forbidden")
