@@ -207,6 +207,7 @@ class RealPlane:
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster=default=http://127.0.0.1:{peer}",
             "--log-level=error",
+            "--unsafe-no-fsync",
         )
         await self._wait("etcd", f"{self._etcd}/health", None)
 
