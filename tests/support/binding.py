@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from fairlead.api.meta import JSON, Object
@@ -16,7 +17,7 @@ from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
 from fairlead.client import Client
 from fairlead.client.waiting import wait_for
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Request, Result
 from fairlead.runtime import install_crds as install
 
 
@@ -74,6 +75,8 @@ async def running(
     async with Client(config) as client:
         cluster = Cluster("binding", client)
         found = controllers(cluster, options)
+        for controller in found:
+            _count(controller)
         async with asyncio.TaskGroup() as group:
             started = [
                 group.create_task(task) for task in (cluster.run(), *(c.run() for c in found))
@@ -83,6 +86,20 @@ async def running(
             finally:
                 for task in started:
                     task.cancel()
+
+
+PASSES: Counter[tuple[str, str]] = Counter()
+"""How often a binding was reconciled, by its namespace and name."""
+
+
+def _count(controller: BindingController) -> None:
+    reconcile = controller.reconcile
+
+    async def counted(request: Request) -> Result | None:
+        PASSES[request.namespace, request.name] += 1
+        return await reconcile(request)
+
+    controller.controller._reconcile = counted
 
 
 class Team:
