@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from math import isinf
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -22,6 +23,18 @@ _FORMS: dict[str, Form] = {
 _JSON = {"application/json", "application/*", "*/*"}
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
+
+
+def _number(text: str) -> float:
+    """Whole numbers become integers, as the real server stores them: 3.0 is 3."""
+    value = float(text)
+    if isinf(value):
+        raise ValueError(f"number {text} is out of range")
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+decode_json = msgspec.json.Decoder(float_hook=_number).decode
+"""JSON with its numbers as the server keeps them; raises ``msgspec.DecodeError``."""
 
 
 class Accept(NamedTuple):
@@ -95,7 +108,7 @@ def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
 
 def _decode_json(body: bytes, kind: str) -> Any:
     try:
-        return msgspec.json.decode(body)
+        return decode_json(body)
     except msgspec.DecodeError as error:
         raise _unrecognized(kind, f"json parse error: {error}") from None
 

@@ -62,3 +62,21 @@ def test_unreadable_bodies_are_refused(kind: str, body: bytes, code: int) -> Non
     with pytest.raises(StatusError) as found:
         decode_body(kind, body, "ConfigMap")
     assert found.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(b'{"a":3.0}', "3", id="whole"),
+        pytest.param(b'{"a":1e3}', "1000", id="exponent"),
+        pytest.param(b'{"a":-2.5}', "-2.5", id="fraction"),
+        pytest.param(b'{"a":1e22}', "1e+22", id="large"),
+    ],
+)
+def test_whole_numbers_are_integers(text: bytes, expected: str) -> None:
+    assert str(decode_body("application/json", text, "X")["a"]) == expected
+
+
+def test_numbers_out_of_range_are_refused() -> None:
+    with pytest.raises(StatusError, match="out of range"):
+        decode_body("application/json", b'{"a":1e400}', "X")

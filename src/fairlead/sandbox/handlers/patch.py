@@ -12,6 +12,7 @@ from fairlead.sandbox import errors, writes
 from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.handlers.write import answer, check_request, with_warnings
+from fairlead.sandbox.negotiation import decode_json
 from fairlead.sandbox.patches import PatchError, json_patch, strategic_merge_patch
 
 
@@ -19,6 +20,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+_REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
 
 
 async def patch(call: Call) -> Answer:
@@ -66,7 +68,7 @@ def apply(call: Call, media_type: str, current: JSON) -> JSON:
             result = apply_merge_patch(current, change)
     except PatchError as error:
         details: JSON = {"causes": [{"message": error.detail}]} if error.detail else {}
-        reason = "Invalid" if error.code == 422 else "BadRequest"
+        reason = _REASONS.get(error.code, "")
         raise errors.StatusError(error.code, reason, error.message, details=details) from None
     if not isinstance(result, dict):
         raise errors.bad_request("the patched document is not a JSON object")
@@ -86,6 +88,6 @@ def _check_type(call: Call, media_type: str) -> None:
 
 def _decode(body: bytes) -> Any:
     try:
-        return msgspec.json.decode(body)
+        return decode_json(body)
     except msgspec.DecodeError as error:
         raise errors.bad_request(f"error decoding patch: {error}") from None

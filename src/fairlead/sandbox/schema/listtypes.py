@@ -82,6 +82,7 @@ def _map_check(schema: JSON) -> Check:
             if type(item) is not dict:
                 detail = "must be an object for an array of list-type map"
                 errors.append(invalid(f"{path}[{index}]", item, detail))
+                return
             key = _key_of(item, fallbacks)
             shown.append(key)
             identities.append(_encoder.encode(key) if key else None)
@@ -90,8 +91,6 @@ def _map_check(schema: JSON) -> Check:
     return check
 
 
-def _key_of(item: Any, fallbacks: JSON) -> JSON:
-    if type(item) is not dict:
-        return {}
+def _key_of(item: JSON, fallbacks: JSON) -> JSON:
     values = {key: item.get(key, fallback) for key, fallback in fallbacks.items()}
     return {key: value for key, value in values.items() if value is not None}

@@ -34,7 +34,7 @@ def type_name(value: Any) -> str:
     if isinstance(value, int):
         return "integer"
     if isinstance(value, float):
-        return "integer" if value.is_integer() else "number"
+        return "number"
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
@@ -51,10 +51,11 @@ def type_check(schema: JSON) -> Check | None:
         return None
     if schema.get("nullable"):
         allowed = allowed | {"null"}
+    whole = "integer" in allowed
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         name = type_name(value)
-        if name not in allowed:
+        if name not in allowed and not (whole and name == "number" and value.is_integer()):
             detail = f'{path} in body must be of type {wanted}: "{name}"'
             errors.append(type_invalid(path, name, detail))
 
