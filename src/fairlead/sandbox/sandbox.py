@@ -28,7 +28,7 @@ from fairlead.sandbox.reactor import Reactor
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.router import Router
 from fairlead.sandbox.security import Open, Security
-from fairlead.sandbox.server import HttpServer, make_request
+from fairlead.sandbox.server import HttpServer, Listener, make_request
 from fairlead.sandbox.store import Store
 
 
@@ -148,7 +148,7 @@ class Sandbox:
 
     async def _listen(self, server: HttpServer) -> None:
         self._runner = web.ServerRunner(
-            web.Server(
+            Listener(
                 server.handle,
                 request_factory=make_request,
                 handler_cancellation=True,

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+import socket
+import ssl
 from pathlib import Path
 
 import pytest
@@ -67,3 +70,24 @@ async def test_a_new_default_is_still_shown_after_a_restart(tmp_path: Path) -> N
 def test_a_stopped_sandbox_has_no_core() -> None:
     with pytest.raises(RuntimeError, match="sandbox idle is not running"):
         _ = Sandbox(name="idle", tls=False, rbac=False).core
+
+
+async def test_a_handshake_that_ends_after_the_stop_is_cut() -> None:
+    """Nobody would close such a connection, and what answers on it has stopped."""
+    async with Sandbox() as sandbox:
+        host, _, port = sandbox.url.removeprefix("https://").partition(":")
+        context = ssl.create_default_context(cadata=sandbox.ca_pem.decode())
+        late = socket.create_connection((host, int(port)))
+        late.settimeout(10)
+        _, next_in_line = await asyncio.open_connection(host, int(port), ssl=context)
+        next_in_line.transport.abort()
+
+    def ask() -> bytes:
+        try:
+            with context.wrap_socket(late, server_hostname=host) as secure:
+                secure.sendall(b"GET /version HTTP/1.1\r\nHost: sandbox\r\n\r\n")
+                return secure.recv(1)
+        except OSError:
+            return b""
+
+    assert await asyncio.to_thread(ask) == b""
