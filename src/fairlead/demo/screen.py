@@ -49,39 +49,47 @@ class PlainScreen:
 
 
 class LiveScreen:
-    """A spinner with the running step; finished steps stay above it."""
+    """A spinner with the running step and its latest evidence; finished steps stay above it."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, spin: bool = True) -> None:
         self._console = console
+        self._spin = spin
+        self._lines: list[str] = []
         self._status: Status | None = None
 
     def started(self, step: Step) -> None:
         """Spin."""
-        self._status = self._console.status(Text(step.name, style="bold"), spinner="dots")
-        self._status.start()
+        self._lines = []
+        if self._spin:
+            self._status = self._console.status(Text(step.name, style="bold"))
+            self._status.start()
 
     def saw(self, step: Step, line: str) -> None:
-        """Show the evidence above the spinner."""
-        self._console.print(Text(f"     {line}", style="dim"), soft_wrap=True)
+        """Show the evidence beside the spinner, and keep it for below the step."""
+        self._lines.append(line)
+        if self._status is not None:
+            self._status.update(Text(step.name, style="bold") + Text(f"  {line}", style="dim"))
 
     def finished(self, step: Step) -> None:
-        """Replace the spinner by the step's end."""
+        """Replace the spinner by the step, how long it took and what was seen."""
         if self._status is not None:
             self._status.stop()
             self._status = None
-        mark = Text(" ✔ ", style="green") if step.ok else Text(" ✘ ", style="red")
-        self._console.print(
-            mark + Text(step.name, style="bold") + Text(f"  {step.seconds:.2f} s", style="cyan")
+        mark = Text("✔ ", style="green") if step.ok else Text("✘ ", style="red")
+        name, seconds = (
+            Text(step.name, style="bold"),
+            Text(f"  {step.seconds:.2f} s", style="cyan"),
         )
+        self._console.print(Text.assemble(mark, name, seconds))
+        for line in self._lines:
+            self._console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
         if not step.ok:
-            self._console.print(Text(f"     {step.detail}", style="red"), soft_wrap=True)
+            self._console.print(Text(f"    {step.detail}", style="red"), soft_wrap=True)
 
 
 def summary(report: Report) -> Table:
     """The table of steps and times that ends the story."""
-    table = Table(
-        title="Fairlead: a database in one cluster, an app in another", title_justify="left"
-    )
+    table = Table(title="A database in one cluster, an app in another", title_justify="left")
     table.add_column("", width=1)
     table.add_column("step")
     table.add_column("seconds", justify="right")

@@ -260,12 +260,19 @@ async def run_app(world: World, saw: Saw, privileges: tuple[str, ...]) -> None:
     )
     who = f"current_user {objects.USERNAME} in database {objects.DATABASE}"
     expect(who in lines, f"the app said {lines[:1]} instead of '{who}'")
-    may = {line.removeprefix("may ") for line in lines if line.startswith("may ")}
-    may = {what for what in may if not what.startswith("not ")}
+    may, may_not = _said(lines, "may "), _said(lines, "may not ")
     expect(may == allowed(privileges), f"the app may {sorted(may)}")
     expect("wrong password refused" in lines, "a wrong password was not refused")
-    for line in lines:
-        saw(line)
+    saw(who)
+    saw(f"may {', '.join(sorted(may))}")
+    saw(f"may not {', '.join(sorted(may_not))}")
+    saw("wrong password refused")
+
+
+def _said(lines: list[str], start: str) -> set[str]:
+    """What the app said of itself in the lines that start so, and not with more."""
+    rest = {line.removeprefix(start) for line in lines if line.startswith(start)}
+    return {what for what in rest if not what.startswith("not ")}
 
 
 async def change(world: World, saw: Saw) -> None:
