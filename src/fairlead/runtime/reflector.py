@@ -217,7 +217,7 @@ class Reflector:
                 put(object_)
             elif type_ == "DELETED":
                 self._sink.remove(object_)
-            self._version = object_.meta.resource_version
+            self._version = object_.meta.resource_version or self._version
             if first:
                 first = False
                 self._settle()
@@ -246,14 +246,10 @@ class Reflector:
             delay = min(delay, self._backoff.policy.initial)
         if self._phase is Phase.LIST or outcome not in _ORDINARY or self._backoff.failures > 1:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
-        if outcome is Outcome.ABSENT:
-            self._missing()
-        return max(delay, getattr(error, "retry_after", None) or 0.0)
-
-    def _missing(self) -> None:
-        self._absent += 1
+        self._absent = self._absent + 1 if outcome is Outcome.ABSENT else 0
         if self._absent == ABSENT_ANSWERS:
             self._sink.clear()
+        return max(delay, getattr(error, "retry_after", None) or 0.0)
 
     def _report(self, outcome: Outcome, error: Exception) -> None:
         if outcome is Outcome.ABSENT:

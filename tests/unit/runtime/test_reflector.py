@@ -301,6 +301,23 @@ def test_one_404_empties_nothing_three_do(virtual: Run) -> None:
     virtual(story())
 
 
+def test_404_between_other_faults_empties_nothing(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        await server.put("a")
+        async with reflected(server) as (_, told):
+            await asyncio.sleep(10)
+            for _ in range(6):
+                server.fail_once("list", refusal("NotFound"), ConnectionFailed("starting"))
+            server.fail_once("watch", refusal("NotFound"))
+            await server.end_watches()
+            await asyncio.sleep(600)
+            assert told == ["ADDED a@1"]
+            assert server.count("list") == 14
+
+    virtual(story())
+
+
 def test_a_resource_that_was_never_there_does_not_count_as_synced(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()
