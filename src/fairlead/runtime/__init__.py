@@ -8,10 +8,11 @@ from fairlead.runtime.commit import commit
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.crds import CRDError, install_crds
 from fairlead.runtime.delta import Delta, Handler
+from fairlead.runtime.engagement import Engagement, Runnable
 from fairlead.runtime.events import EventRecorder
 from fairlead.runtime.informer import Informer, InformerClosed
 from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
+from fairlead.runtime.manager import Manager, ManagerError
 from fairlead.runtime.metrics import Metrics
 from fairlead.runtime.request import (
     Mapper,
