@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import sys
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -32,6 +33,7 @@ from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.controller import BindingController
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all
+from fairlead.demo.podrunner import RunResult, run_workload
 from fairlead.runtime import install_crds
 
 
@@ -109,6 +111,29 @@ async def test_a_provisioned_service_is_waited_for_bound_and_unbound(
     unbound = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
     assert not mounted(unbound.to_dict())
     assert not pod(unbound.to_dict())["containers"][0].get("volumeMounts")
+
+
+async def test_a_bound_workload_runs_here_with_its_binding(
+    team: Team, binding: list[BindingController]
+) -> None:
+    await team.deployment("web")
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    env = [{"name": "DB_HOST", "key": "host"}]
+    await team.create(SERVICEBINDINGS, "web-db", spec=spec(service=SECRET_SERVICE, env=env))
+    await team.says("web-db", "Ready", "True", "ApplicationsBound")
+    code = (
+        "import os, pathlib; root = pathlib.Path(os.environ['SERVICE_BINDING_ROOT']);"
+        "print((root / 'web-db' / 'password').read_text(), os.environ['DB_HOST'])"
+    )
+    result = await run_workload(
+        team.admin,
+        DEPLOYMENTS,
+        team.namespace,
+        "web",
+        command=[sys.executable, "-c", code],
+        capture=True,
+    )
+    assert result == RunResult(0, "s3cret db\n")
 
 
 async def test_changed_content_is_a_new_secret_and_a_rollout(

@@ -237,6 +237,28 @@ async def test_a_changed_mapping_unbinds_by_the_old_one_then_binds_by_the_new() 
     assert len(workload["two"]) == 1
 
 
+async def test_a_mapping_that_changes_in_the_middle_of_a_pass_is_not_used_in_it() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+    before, after = mapping(".spec.one", "1"), mapping(".spec.two", "2")
+    mappings.objects["deployments.apps"] = before
+    await bench.controller._mappings.start()
+    await bench.reconcile()
+    get = bench.client.get
+
+    async def changing(resource: Resource, name: str, namespace: str = "") -> Object:
+        if name == "s1" and mappings.objects["deployments.apps"] is before:
+            mappings.objects["deployments.apps"] = after
+            mappings.handler(Delta("MODIFIED", before, after))
+        return await get(resource, name, namespace)
+
+    bench.client.get = changing  # type: ignore[method-assign, assignment]
+    assert await bench.reconcile() is None
+    workload = bench.client.object("Deployment", "web")["spec"]
+    assert len(workload["one"]) == 1
+    assert "two" not in workload
+
+
 READ = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", "deployments.apps")
 
 
