@@ -78,12 +78,16 @@ class Router:
             raise errors.no_such_resource()
         return type_
 
+    @property
+    def healthy(self) -> bool:
+        """Whether changes can be stored."""
+        return not self._core.store.broken
+
     def is_built_in(self, info: RequestInfo) -> bool:
-        """Whether the API version has resources that no CRD defines."""
+        """Whether the group has resources that no CRD defines."""
         return any(
-            not type_.custom
+            not type_.custom and type_.resource.group == info.group
             for type_ in self._core.registry.all()
-            if (type_.resource.group, type_.resource.version) == (info.group, info.version)
         )
 
     def call(
@@ -140,19 +144,18 @@ class Router:
         return {**_COLLECTION, **special} if special else _COLLECTION
 
 
-def non_resource(path: str, query: Mapping[str, str]) -> Answer | None:
+def non_resource(path: str, query: Mapping[str, str], *, healthy: bool) -> Answer | None:
     """Health and version; None for other paths."""
     name = path.strip("/")
     if name == "version":
         return Answer(msgspec.json.encode(VERSION))
-    if name in {"healthz", "livez", "readyz"}:
-        if "verbose" not in query:
-            return Answer(b"ok", content_type="text/plain")
-        text = f"[+]ping ok\n[+]log ok\n{name} check passed\n"
-        return Answer(text.encode(), content_type="text/plain")
-    if name.split("/")[0] in {"healthz", "livez", "readyz"}:
+    if name.split("/")[0] not in {"healthz", "livez", "readyz"}:
+        return None
+    if healthy and "verbose" not in query:
         return Answer(b"ok", content_type="text/plain")
-    return None
+    checks = f"[+]ping ok\n[{'+' if healthy else '-'}]log {'ok' if healthy else 'failed'}\n"
+    text = f"{checks}{name} check {'passed' if healthy else 'failed'}\n"
+    return Answer(text.encode(), 200 if healthy else 500, content_type="text/plain")
 
 
 def page_not_found() -> Answer:

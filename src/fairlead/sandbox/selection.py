@@ -66,7 +66,7 @@ def _check_field(type_: ResourceType, field: str) -> None:
         return
     if field in type_.strategy.selectable_fields:
         return
-    if type_.custom:
+    if type_.custom or type_.strategy.selectable_fields:
         raise errors.bad_request(f"field label not supported: {field}")
     known = '"metadata.name", "metadata.namespace"'
     raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')

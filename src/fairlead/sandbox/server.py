@@ -21,6 +21,7 @@ from fairlead.sandbox.handlers.write import with_warnings
 from fairlead.sandbox.request_info import RequestInfo, parse_request
 from fairlead.sandbox.router import Router, non_resource, page_not_found
 from fairlead.sandbox.security import Security
+from fairlead.sandbox.store import StorageError
 from fairlead.sandbox.stream import WatchStream, warning
 
 
@@ -61,6 +62,8 @@ class HttpServer:
             return respond(await self._answer(request, info, user))
         except StatusError as error:
             return respond(error_answer(error))
+        except StorageError as error:
+            return respond(error_answer(errors.internal(str(error))))
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
@@ -104,7 +107,7 @@ class HttpServer:
             if found is not None:
                 return found
         path = request.path
-        answer = non_resource(path, request.query)
+        answer = non_resource(path, request.query, healthy=self._router.healthy)
         answer = answer or self._discovery.answer(path, request.headers.get("Accept", "*/*"))
         if answer is not None:
             return answer

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import logging
+import sqlite3
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,10 @@ import msgspec
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.log import ChangeType, Log, Row
+
+
+class StorageError(Exception):
+    """A change could not be written to the disk; nothing is stored until a new start."""
 
 
 class Owner(msgspec.Struct, rename="camel", frozen=True):
@@ -40,6 +46,7 @@ class _Envelope(msgspec.Struct):
     metadata: _Meta
 
 
+_log = logging.getLogger(__name__)
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 _decode_dict = msgspec.json.Decoder(JSON).decode
 _NOTHING: dict[str, str] = {}
@@ -166,7 +173,8 @@ class Store:
         self._pending: list[Change] = []
         self._flush: asyncio.Task[None] | None = None
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._broken = False
+        self.broken = False
+        """Whether a change was lost; every later write is refused."""
         self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
         for row in log.state(self.rv):
             key = Key(row.namespace, row.name)
@@ -188,7 +196,12 @@ class Store:
         self._observers.append(observer)
 
     def put(self, collection: str, key: Key, body: JSON) -> Record:
-        """Store an object; its resourceVersion is set in ``body``."""
+        """Store an object; its resourceVersion is set in ``body``.
+
+        Raises:
+            StorageError: an earlier change could not be stored.
+        """
+        self._check()
         self.rv += 1
         body["metadata"]["resourceVersion"] = str(self.rv)
         record = Record(key, self.rv, msgspec.json.encode(body))
@@ -200,6 +213,7 @@ class Store:
 
     def remove(self, collection: str, key: Key, body: JSON | None = None) -> Record:
         """Delete an object; ``body`` is its last state when that differs from what is stored."""
+        self._check()
         held = self.collection(collection)
         old = held.objects[key]
         last = body or old.to_dict()
@@ -209,6 +223,10 @@ class Store:
         held.remove(key)
         self._append(Change(collection, "DELETED", record, old))
         return record
+
+    def _check(self) -> None:
+        if self.broken:
+            raise StorageError("an earlier change could not be stored")
 
     def _append(self, change: Change) -> None:
         if self._thread is None:
@@ -229,9 +247,8 @@ class Store:
                 for change in batch:
                     self._publish(change)
                 self._wake()
-        except BaseException as error:
+        except (OSError, sqlite3.Error) as error:
             self._fail(error)
-            raise
         finally:
             self._flush = None
 
@@ -241,13 +258,14 @@ class Store:
             if not future.done():
                 future.set_result(None)
 
-    def _fail(self, error: BaseException) -> None:
+    def _fail(self, error: Exception) -> None:
         """A write was lost: nothing that came after it may be taken for stored."""
-        self._broken = True
+        _log.error("the log cannot be written: %s", error)
+        self.broken = True
         while self._waiters:
             future = self._waiters.popleft()[1]
             if not future.done():
-                future.set_exception(OSError(f"the change could not be stored: {error}"))
+                future.set_exception(StorageError(f"the change could not be stored: {error}"))
 
     def _publish(self, change: Change) -> None:
         self.published = change.rv
@@ -260,13 +278,13 @@ class Store:
         """Return once every change up to ``rv`` (or made until now) is stored and published.
 
         Raises:
-            OSError: a change could not be stored.
+            StorageError: a change could not be stored.
         """
         wanted = self.rv if rv is None else min(rv, self.rv)
         if self.published >= wanted:
             return
-        if self._broken:
-            raise OSError("an earlier change could not be stored")
+        if self.broken:
+            raise StorageError("an earlier change could not be stored")
         future = asyncio.get_running_loop().create_future()
         self._waiters.append((self.rv, future))
         await future
@@ -291,7 +309,8 @@ class Store:
     async def close(self) -> None:
         """Store what is pending and release the file; a log in memory stays usable."""
         try:
-            await self.settle()
+            if not self.broken:
+                await self.settle()
         finally:
             if self._thread is not None:
                 self._thread.shutdown()

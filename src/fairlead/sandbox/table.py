@@ -66,7 +66,9 @@ AGE = Column("Age", age, description="How long ago the object was created.")
 
 
 def columns(type_: ResourceType) -> list[Column]:
-    """The columns of a resource; those with only a name and an age need no definition."""
+    """The columns of a resource; the name comes first unless they have it elsewhere."""
+    if any(column.name == NAME.name for column in type_.columns):
+        return list(type_.columns)
     return [NAME, *(type_.columns or [AGE])]
 
 

@@ -45,6 +45,8 @@ class Strategy:
     """Whether a delete that has to wait notes a grace period."""
     shape: type[shapes.Shape] | None = None
     """The types of the members that the control plane reads; None when a schema says."""
+    returns_deleted = False
+    """Whether a delete is answered with the object instead of a Status."""
     members: frozenset[str] | None = None
     """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
     openapi: JSON | None = None

@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.log import Log, Row
-from fairlead.sandbox.store import Change, Store
+from fairlead.sandbox.store import Change, StorageError, Store
 
 
 def _body(name: str, **labels: str) -> JSON:
@@ -80,14 +80,16 @@ class _FullDisk(Log):
         raise OSError("disk is full")
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_change_that_cannot_be_stored_is_no_success(tmp_path: Path) -> None:
     store = Store(_FullDisk(tmp_path / "log"))
     seen: list[Change] = []
     store.observe(seen.append)
     record = store.put("things", Key("n", "a"), _body("a"))
-    with pytest.raises(OSError, match="the change could not be stored: disk is full"):
+    with pytest.raises(StorageError, match="the change could not be stored: disk is full"):
         await store.settle(record.rv)
-    with pytest.raises(OSError, match="could not be stored"):
+    with pytest.raises(StorageError, match="an earlier change could not be stored"):
         await store.settle(record.rv)
+    with pytest.raises(StorageError, match="an earlier change could not be stored"):
+        store.put("things", Key("n", "b"), _body("b"))
     assert not seen
+    await store.close()

@@ -142,7 +142,11 @@ async def test_deployments_count_generations_and_scale(api: Api) -> None:
     changed = (await api.patch(f"{path}/a", patch, kind)).body
     assert changed["metadata"]["generation"] == 2
     reply = await api.post(path, {"metadata": {"name": "b"}, "spec": {"template": {}}})
-    assert reply.message == 'Deployment.apps "b" is invalid: spec.selector: Required value'
+    assert reply.message == (
+        'Deployment.apps "b" is invalid: [spec.selector: Required value, '
+        "spec.template.metadata.labels: Invalid value: map[string]string{}: `selector` does not "
+        "match template `labels`, spec.template.spec.containers: Required value]"
+    )
 
 
 async def test_events_are_one_thing_in_two_groups(api: Api) -> None:

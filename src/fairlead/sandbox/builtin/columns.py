@@ -104,9 +104,12 @@ def _event_seen(body: JSON) -> str:
         or body.get("lastTimestamp")
         or body.get("deprecatedLastTimestamp")
         or body.get("eventTime")
-        or _created(body)
     )
     return since(seen)
+
+
+def _wide(name: str, cell: Callable[[JSON], Any], type_: str = "string") -> Column:
+    return Column(name, cell, type=type_, priority=1)
 
 
 EVENT = [
@@ -114,7 +117,12 @@ EVENT = [
     Column("Type", _at("type")),
     Column("Reason", _at("reason")),
     Column("Object", _event_object),
+    _wide("Subobject", _at("involvedObject", "fieldPath")),
+    _wide("Source", _at("source", "component")),
     Column("Message", lambda body: str(body.get("message") or body.get("note") or "").strip()),
+    _wide("First Seen", _age_of("firstTimestamp")),
+    _wide("Count", _at("count", default=1)),
+    _wide("Name", _at("metadata", "name")),
 ]
 
 
@@ -123,18 +131,44 @@ def _of(ready: str, wanted: tuple[str, ...] = ("spec", "replicas")) -> Callable[
     return lambda body: f"{have(body)}/{want(body)}"
 
 
+def _pod_containers(body: JSON) -> list[JSON]:
+    template = (body.get("spec") or {}).get("template") or {}
+    return (template.get("spec") or {}).get("containers") or []
+
+
+def _selector(body: JSON) -> str:
+    selector = (body.get("spec") or {}).get("selector") or {}
+    labels = selector.get("matchLabels") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
+def _node_selector(body: JSON) -> str:
+    template = (body.get("spec") or {}).get("template") or {}
+    labels = (template.get("spec") or {}).get("nodeSelector") or {}
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+
+
+_PODS = [
+    _wide(
+        "Containers", lambda body: ",".join(one.get("name", "") for one in _pod_containers(body))
+    ),
+    _wide("Images", lambda body: ",".join(one.get("image", "") for one in _pod_containers(body))),
+    _wide("Selector", _selector),
+]
 DEPLOYMENT = [
     Column("Ready", _of("readyReplicas")),
     _number("Up-to-date", "status", "updatedReplicas"),
     _number("Available", "status", "availableReplicas"),
     AGE,
+    *_PODS,
 ]
-STATEFULSET = [Column("Ready", _of("readyReplicas")), AGE]
+STATEFULSET = [Column("Ready", _of("readyReplicas")), AGE, *_PODS[:2]]
 REPLICASET = [
     _number("Desired", "spec", "replicas"),
     _number("Current", "status", "replicas"),
     _number("Ready", "status", "readyReplicas"),
     AGE,
+    *_PODS,
 ]
 DAEMONSET = [
     _number("Desired", "status", "desiredNumberScheduled"),
@@ -142,9 +176,16 @@ DAEMONSET = [
     _number("Ready", "status", "numberReady"),
     _number("Up-to-date", "status", "updatedNumberScheduled"),
     _number("Available", "status", "numberAvailable"),
+    Column("Node Selector", _node_selector),
     AGE,
+    *_PODS,
 ]
-JOB = [Column("Completions", _of("succeeded", ("spec", "completions"))), AGE]
+JOB = [
+    Column("Completions", _of("succeeded", ("spec", "completions"))),
+    Column("Duration", _age_of("status", "startTime")),
+    AGE,
+    *_PODS,
+]
 CRONJOB = [
     Column("Schedule", _at("spec", "schedule")),
     Column("Suspend", _at("spec", "suspend", default=False), type="boolean"),
@@ -153,9 +194,9 @@ CRONJOB = [
     AGE,
 ]
 LEASE = [Column("Holder", _at("spec", "holderIdentity")), AGE]
-ROLE = [Column("Created At", _created)]
+ROLE = [Column("Created At", _created, type="date")]
 ROLEBINDING = [
     Column("Role", lambda body: f"{body['roleRef'].get('kind')}/{body['roleRef'].get('name')}"),
     AGE,
 ]
-CRD = [Column("Created At", _created)]
+CRD = [Column("Created At", _created, type="date")]

@@ -23,7 +23,7 @@ from fairlead.sandbox.builtin.workloads import (
     PodStrategy,
     ServiceStrategy,
 )
-from fairlead.sandbox.types import Column, ResourceType, Scale, Strategy
+from fairlead.sandbox.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
 
 
 _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
@@ -39,6 +39,7 @@ def _type(
     categories: Sequence[str] = (),
     subresources: Sequence[str] | None = None,
     scale: Scale | None = None,
+    verbs: Sequence[str] = ALL_VERBS,
 ) -> ResourceType:
     if subresources is None:
         subresources = ("status",) if strategy.status else ()
@@ -55,6 +56,7 @@ def _type(
         subresources=subresources,
         columns=columns,
         scale=scale,
+        verbs=verbs,
     )
 
 
@@ -67,6 +69,7 @@ def _core() -> list[ResourceType]:
             short=["ns"],
             columns=columns.NAMESPACE,
             subresources=("status", "finalize"),
+            verbs=[verb for verb in ALL_VERBS if verb != "deletecollection"],
         ),
         _type(names.NODES, WithSpec(), short=["no"]),
         _type(names.SECRETS, SecretStrategy(), columns=columns.SECRET),

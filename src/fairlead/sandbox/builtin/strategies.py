@@ -25,6 +25,7 @@ class AccountStrategy(Strategy):
 
     shape = shapes.Account
     members = frozenset({"secrets", "imagePullSecrets", "automountServiceAccountToken"})
+    returns_deleted = True
 
 
 class Completed(Strategy):
@@ -109,6 +110,11 @@ class ConfigMapStrategy(Strategy):
             error
             for member in ("data", "binaryData")
             for error in _check_keys(member, body.get(member) or {})
+        ]
+        twice = (body.get("data") or {}).keys() & (body.get("binaryData") or {}).keys()
+        found += [
+            invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            for key in sorted(twice)
         ]
         return found + _check_immutable(body, old, ("data", "binaryData"))
 

@@ -21,15 +21,15 @@ class DeploymentStrategy(WithSpec):
         """The selector is required, matches the template's labels, and cannot change."""
         spec = body.get("spec") or {}
         selector = spec.get("selector")
-        if not selector:
-            return [required("spec.selector")]
+        found = [] if selector else [required("spec.selector")]
         template = spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
-        wanted = selector.get("matchLabels") or {}
-        found = []
-        if any(labels.get(key) != value for key, value in wanted.items()):
-            text = "`selector` does not match template `labels`"
-            found.append(invalid("spec.template.metadata.labels", labels, text))
+        wanted = (selector or {}).get("matchLabels") or {}
+        if not selector or any(labels.get(key) != value for key, value in wanted.items()):
+            shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted(labels.items()))
+            text = f"map[string]string{{{shown}}}: `selector` does not match template `labels`"
+            field = "spec.template.metadata.labels"
+            found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", field))
         found += _containers(template.get("spec") or {}, "spec.template.spec")
         if old is not None and old["spec"].get("selector") != selector:
             found.append(invalid("spec.selector", selector, "field is immutable"))
@@ -52,6 +52,7 @@ class PodStrategy(Completed):
     """Pods; nothing runs them, so they stay Pending."""
 
     shape = shapes.Pod
+    returns_deleted = True
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
     def prepare_create(self, body: JSON) -> None:

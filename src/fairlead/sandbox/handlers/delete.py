@@ -21,6 +21,8 @@ async def delete(call: Call) -> Answer:
     if left is not None:
         return await answer(call, left)
     await call.core.store.settle()
+    if call.type.strategy.returns_deleted:
+        return answers.one(call, old)
     resource = call.type.group_resource
     details: JSON = {"name": old.key.name}
     if resource.group:
