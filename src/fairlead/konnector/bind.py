@@ -7,17 +7,13 @@ thereby gives the konnector its rights on exactly what is bound and claimed.
 from __future__ import annotations
 
 import asyncio
-import base64
 from collections.abc import Callable
-from hashlib import sha256
 
 import msgspec
 
 from fairlead.api.kubebind import (
     API_VERSION,
     APISERVICEBINDINGS,
-    CLUSTER_BINDING_NAME,
-    CLUSTERBINDINGS,
     KUBECONFIG_NAME,
     APIServiceBinding,
     BindingResponse,
@@ -40,9 +36,6 @@ from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
-    NAMESPACES,
-    SECRETS,
-    Resource,
 )
 from fairlead.api.timestamps import now
 from fairlead.client import (
@@ -52,23 +45,23 @@ from fairlead.client import (
     ClusterConfig,
     ConfigError,
     Conflict,
-    Forbidden,
     NotFound,
-    Unauthorized,
 )
 from fairlead.client.waiting import WaitTimeout, wait_for
 from fairlead.konnector.apiservicebinding.reconcile import established
 from fairlead.konnector.app import install_crds
 from fairlead.konnector.bind_request import BindError, request_export
+from fairlead.konnector.bind_secret import (
+    Progress,
+    ensure,
+    ensure_namespace,
+    ensure_secret,
+)
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.roles import binding_roles
-from fairlead.konnector.secrets import content
 from fairlead.konnector.statuses import with_status
 
-
-Progress = Callable[[str], None]
-"""Told what has been done or is waited for, one line at a time."""
 
 _CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
 
@@ -105,8 +98,8 @@ async def bind(
         return max(deadline - asyncio.get_running_loop().time(), 0.1)
 
     await _ensure_crds(client, progress)
-    await _ensure(client, NAMESPACES, _namespace(namespace), progress)
-    secret = await _ensure_secret(client, response.kubeconfig, config, namespace, progress)
+    await ensure_namespace(client, namespace, progress)
+    secret = await ensure_secret(client, response.kubeconfig, config, namespace, progress)
     names = []
     async with Client(config, user_agent="fairlead-bind") as provider:
         for request in response.requests:
@@ -143,64 +136,6 @@ async def _ensure_crds(client: Client, progress: Progress) -> None:
         await install_crds(client)
 
 
-def _namespace(name: str) -> JSON:
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-
-
-async def _ensure(client: Client, resource: Resource, body: JSON, progress: Progress) -> None:
-    """Create an object that is not there."""
-    metadata = body["metadata"]
-    name, namespace = metadata["name"], metadata.get("namespace", "")
-    try:
-        await client.get(resource, name, namespace)
-    except NotFound:
-        try:
-            await client.create(resource, body, namespace)
-        except AlreadyExists:
-            return
-        progress(f"created {resource.kind} {Key(namespace, name)}")
-
-
-async def _ensure_secret(
-    client: Client,
-    kubeconfig: bytes,
-    config: ClusterConfig,
-    namespace: str,
-    progress: Progress,
-) -> Key:
-    """One Secret per server and cluster namespace; newer credentials in it are kept."""
-    place = sha256(f"{config.server} {config.namespace}".encode()).hexdigest()[:10]
-    key = Key(namespace, f"kubeconfig-{place}")
-    body: JSON = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": key.name, "namespace": namespace},
-        "type": "Opaque",
-        "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
-    }
-    try:
-        found = await client.get(SECRETS, key.name, namespace)
-    except NotFound:
-        await _ensure(client, SECRETS, body, progress)
-        return key
-    stored = content(found, KUBECONFIG_NAME)
-    if stored != kubeconfig and not await _works(stored):
-        await client.update(SECRETS, {**found.to_dict(), "data": body["data"]})
-        progress(f"replaced the kubeconfig in Secret {key}")
-    return key
-
-
-async def _works(kubeconfig: bytes) -> bool:
-    """Whether the provider takes these credentials."""
-    try:
-        config = provider_config(kubeconfig)
-        async with Client(config, user_agent="fairlead-bind") as provider:
-            await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
-    except (ConfigError, Unauthorized, Forbidden, NotFound):
-        return False
-    return True
-
-
 async def _ensure_roles(
     client: Client, request: ExportRequestResponse, progress: Progress
 ) -> None:
@@ -211,7 +146,7 @@ async def _ensure_roles(
         try:
             found = await client.get(CLUSTERROLES, name)
         except NotFound:
-            await _ensure(client, CLUSTERROLES, role, progress)
+            await ensure(client, CLUSTERROLES, role, progress)
             continue
         old = found.to_dict()
         labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import metadata
+
 import msgspec
 
 
@@ -16,7 +18,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     namespace: str = DEFAULT_NAMESPACE
-    version: str = "v0.1.0"
+    version: str = msgspec.field(default_factory=lambda: metadata.version("fairlead"))
     install_crds: bool = True
     health_interval: float = 1.0
     """How often the state of the watches is looked at; it costs no request."""

@@ -21,12 +21,10 @@ class Problems:
             known.pop(source, None)
 
     def message(self, binding: str) -> str:
-        """All that is wrong for a binding, "" when nothing is."""
-        return "; ".join(message for _, message in sorted(self._messages.get(binding, {}).items()))
-
-    def count(self, binding: str) -> int:
-        """How many have something to say about a binding."""
-        return len(self._messages.get(binding, {}))
+        """What is wrong for a binding, "" when nothing is; of many, the first few."""
+        found = [message for _, message in sorted(self._messages.get(binding, {}).items())]
+        more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
+        return "; ".join(found[:_SHOWN] + more)
 
     def clear(self, binding: str, prefix: str) -> None:
         """All whose source begins so have nothing to say any more."""

@@ -30,7 +30,7 @@ from fairlead.konnector.apiserviceexport.reconcile import (
     SyncerSpec,
     reconcile,
 )
-from fairlead.konnector.claims.controller import ClaimSyncer
+from fairlead.konnector.claims.syncer import ClaimSyncer
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.kubebind_claims import Targets, reference_allowed, reference_versions
+from fairlead.api.kubebind_claims import Targets
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import ApiError, Conflict
@@ -21,55 +21,12 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.copies import is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
-from fairlead.runtime import Controller, Delta, Informer, Request, Result
+from fairlead.runtime import Controller, Delta, Request, Result
 
 
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
 _MOST_STEPS = 12
 """More than any object needs in one pass."""
-
-
-class ClaimSyncer:
-    """One claim of one binding: referrers are known first, then objects are looked at."""
-
-    def __init__(
-        self,
-        provider: Provider,
-        binding: OwnerReference,
-        export: OwnerReference,
-        wanted: ClaimSpec,
-    ) -> None:
-        self._provider = provider
-        self._binding = binding
-        self._export = export
-        self._wanted = wanted
-
-    async def run(self) -> None:
-        """Synchronise until cancelled."""
-        run = ClaimRun(self._provider, self._binding, self._export, self._wanted)
-        async with AsyncExitStack() as stack:
-            stack.callback(run.problem, "")
-            referrers = [] if self._wanted.unbinding else await self._referrers(stack)
-            await run.run(referrers)
-
-    async def _referrers(self, stack: AsyncExitStack) -> list[Referrers]:
-        result = []
-        for reference in self._wanted.claim.selector.references:
-            if not reference_allowed(
-                reference, self._wanted.resources, isolation=self._wanted.isolation
-            ):
-                continue
-            informers: list[Informer] = []
-            for version in reference_versions(reference, self._wanted.resources):
-                consumer = self._provider.consumer.cluster
-                resource = await consumer.client.discovery.resource_by_plural(
-                    reference.group, reference.resource, version
-                )
-                informer = consumer.informer(resource)
-                stack.push_async_callback(informer.close)
-                informers.append(informer)
-            result.append(Referrers(reference, informers))
-        return result
 
 
 class ClaimRun:

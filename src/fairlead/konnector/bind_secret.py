@@ -1,0 +1,86 @@
+"""Where the consumer keeps the way to a provider."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from hashlib import sha256
+
+from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, KUBECONFIG_NAME
+from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClusterConfig,
+    ConfigError,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
+from fairlead.konnector.kubeconfigs import provider_config
+from fairlead.konnector.secrets import content
+
+
+Progress = Callable[[str], None]
+"""Told what has been done or is waited for, one line at a time."""
+
+
+async def ensure_namespace(client: Client, name: str, progress: Progress) -> None:
+    """Create the konnector's namespace where it is missing."""
+    body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    await ensure(client, NAMESPACES, body, progress)
+
+
+async def ensure(client: Client, resource: Resource, body: JSON, progress: Progress) -> None:
+    """Create an object that is not there."""
+    metadata = body["metadata"]
+    name, namespace = metadata["name"], metadata.get("namespace", "")
+    try:
+        await client.get(resource, name, namespace)
+    except NotFound:
+        try:
+            await client.create(resource, body, namespace)
+        except AlreadyExists:
+            return
+        progress(f"created {resource.kind} {Key(namespace, name)}")
+
+
+async def ensure_secret(
+    client: Client,
+    kubeconfig: bytes,
+    config: ClusterConfig,
+    namespace: str,
+    progress: Progress,
+) -> Key:
+    """One Secret per server and cluster namespace; newer credentials in it are kept."""
+    place = sha256(f"{config.server} {config.namespace}".encode()).hexdigest()[:10]
+    key = Key(namespace, f"kubeconfig-{place}")
+    body: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": key.name, "namespace": namespace},
+        "type": "Opaque",
+        "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
+    }
+    try:
+        found = await client.get(SECRETS, key.name, namespace)
+    except NotFound:
+        await ensure(client, SECRETS, body, progress)
+        return key
+    stored = content(found, KUBECONFIG_NAME)
+    if stored != kubeconfig and not await _works(stored):
+        await client.update(SECRETS, {**found.to_dict(), "data": body["data"]})
+        progress(f"replaced the kubeconfig in Secret {key}")
+    return key
+
+
+async def _works(kubeconfig: bytes) -> bool:
+    """Whether the provider takes these credentials."""
+    try:
+        config = provider_config(kubeconfig)
+        async with Client(config, user_agent="fairlead-bind") as provider:
+            await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
+    except (ConfigError, Unauthorized, Forbidden, NotFound):
+        return False
+    return True

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import pytest
+from tests.unit.konnector.conftest import bound, until
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
+from fairlead.api.kubebind_conditions import CONNECTED, SECRET_VALID, false, true
+from fairlead.api.meta import object_from_dict
+from fairlead.client import Client, Forbidden
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.problems import Problems
+from fairlead.konnector.statuses import with_status
+from fairlead.sandbox import Sandbox
+
+
+async def conditions(client: Client, name: str = "db") -> dict[str, str]:
+    found = await client.get(APISERVICEBINDINGS, name)
+    status = found.decode(APIServiceBinding).status
+    return {item.type: item.status for item in status.conditions}
+
+
+async def test_two_writers_do_not_conflict(client: Client, consumer: Consumer) -> None:
+    await bound(client)
+    await until(lambda: consumer.bindings.get("", "db"))
+    await consumer.statuses.set("db", true(SECRET_VALID))
+    await consumer.statuses.set("db", false(CONNECTED, "Because", "no"))
+    assert await conditions(client) == {
+        "Ready": "False",
+        "Connected": "False",
+        "SecretValid": "True",
+    }
+
+
+async def test_what_another_wrote_meanwhile_is_kept(client: Client, consumer: Consumer) -> None:
+    old = await bound(client)
+    await until(lambda: consumer.bindings.get("", "db"))
+    await consumer.statuses.set("db", true(SECRET_VALID))
+    theirs = [{"type": "Theirs", "status": "True"}]
+    body = {**old.to_dict(), "status": {"conditions": theirs}}
+    body["metadata"].pop("resourceVersion")
+    await client.merge_patch(
+        APISERVICEBINDINGS, "db", "", {"status": {"conditions": theirs}}, subresource="status"
+    )
+    await consumer.statuses.set("db", true(CONNECTED))
+    assert await conditions(client) == {"Ready": "True", "Connected": "True", "Theirs": "True"}
+
+
+async def test_what_is_said_already_is_not_written(
+    client: Client, consumer: Consumer, plane: Sandbox
+) -> None:
+    await bound(client)
+    await until(lambda: consumer.bindings.get("", "db"))
+    await consumer.statuses.set("db", true(SECRET_VALID))
+    plane.faults.fail("*", "apiservicebindings", 403, times=-1)
+    await consumer.statuses.set("db", true(SECRET_VALID))
+    with pytest.raises(Forbidden):
+        await consumer.statuses.set("db", true(CONNECTED))
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["deleted-meanwhile", "never-seen"])
+async def test_a_binding_that_is_gone_is_left_alone(
+    client: Client, consumer: Consumer, seen: bool
+) -> None:
+    if seen:
+        await bound(client)
+        await until(lambda: consumer.bindings.get("", "db"))
+        await client.delete(APISERVICEBINDINGS, "db")
+    await consumer.statuses.set("db", true(SECRET_VALID))
+
+
+async def test_unknown_fields_of_a_status_stay(client: Client) -> None:
+    old = await bound(client)
+    body = {**old.to_dict(), "status": {"later": 1}}
+    status = old.decode(APIServiceBinding).status
+    assert with_status(object_from_dict(body), status)["status"] == {"later": 1}
+
+
+def test_problems_are_told_by_binding_until_they_are_solved() -> None:
+    problems = Problems()
+    problems.report("db", "b", "second")
+    problems.report("db", "a", "first")
+    problems.report("other", "a", "elsewhere")
+    assert problems.message("db") == "first; second"
+    problems.report("db", "a", "")
+    assert problems.message("db") == "second"
+    problems.clear("db", "b")
+    assert problems.message("db") == ""
+    assert problems.message("other") == "elsewhere"
+
+
+def test_of_many_problems_the_first_few_are_told() -> None:
+    problems = Problems()
+    for number in range(5):
+        problems.report("db", str(number), f"no {number}")
+    assert problems.message("db") == "no 0; no 1; no 2; and 2 more"
