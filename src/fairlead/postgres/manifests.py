@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from fairlead.api.access import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, crds
+from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
@@ -12,14 +11,6 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE
 NAME = "fairlead-postgres"
 AGGREGATE_TO_PROVIDER_LABEL = "rbac.kube-bind.io/aggregate-to-provider"
 SERVICE_BINDING_LABEL = "servicebinding.io/controller"
-HEALTH_PORT = 8081
-METRICS_PORT = 8080
-
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "fairlead"}
-_RBAC_GROUP = "rbac.authorization.k8s.io"
-_RBAC_VERSION = f"{_RBAC_GROUP}/v1"
-_READ = ("get", "list", "watch")
-_ALL = (*_READ, "create", "update", "patch", "delete")
 
 
 def manifests(
@@ -33,136 +24,50 @@ def manifests(
         exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
         replicas: of the Deployment; one of them works at a time.
     """
-    parts = [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(namespace)},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(NAME, namespace)},
-        _role("ClusterRole", NAME, "", _cluster_rules()),
-        _role("Role", NAME, namespace, _own_rules()),
-        _binding("ClusterRoleBinding", "", namespace),
-        _binding("RoleBinding", namespace, namespace),
-        service_binding_role(),
-    ]
+    program = Program(
+        name=NAME,
+        namespace=namespace,
+        image=image,
+        command=("postgres", "run"),
+        lease=NAME,
+        replicas=replicas,
+        flags=("--exported",) if exported else (),
+    )
+    role = program.cluster_role(NAME, _cluster_rules())
+    own = program.role(NAME, program.lease_rules())
+    parts = [role, own, program.bound(role), program.bound(own), _service_binding_role(program)]
     if exported:
-        parts.append(export_role())
-    return [*parts, _deployment(namespace, image, replicas, exported=exported)]
+        parts.append(_export_role(program))
+    return [*program.account(), *parts, program.deployment()]
 
 
-def export_role() -> JSON:
+def _export_role(program: Program) -> JSON:
     """The rights that the provider hands out with PostgresAccess, its to have by aggregation."""
-    rules = [_rule(GROUP, [POSTGRESACCESSES.plural], _ALL)]
-    role = _role("ClusterRole", f"{NAME}-export", "", rules)
-    role["metadata"]["labels"][AGGREGATE_TO_PROVIDER_LABEL] = "true"
-    return role
+    rules = [rule(GROUP, [POSTGRESACCESSES.plural], ALL_VERBS)]
+    labels = {AGGREGATE_TO_PROVIDER_LABEL: "true"}
+    return program.cluster_role(f"{NAME}-export", rules, labels=labels)
 
 
-def service_binding_role() -> JSON:
+def _service_binding_role(program: Program) -> JSON:
     """The rights of service-binding controllers on PostgresAccess as a Provisioned Service."""
-    rules = [_rule(GROUP, [POSTGRESACCESSES.plural], _READ)]
-    role = _role("ClusterRole", f"{NAME}-servicebinding", "", rules)
-    role["metadata"]["labels"][SERVICE_BINDING_LABEL] = "true"
-    return role
+    rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
+    labels = {SERVICE_BINDING_LABEL: "true"}
+    return program.cluster_role(f"{NAME}-servicebinding", rules, labels=labels)
 
 
 def _cluster_rules() -> list[JSON]:
+    """The operator's rights; Secrets of tenants it must make, read and watch wherever they are."""
     own_crds = [crd["metadata"]["name"] for crd in crds()]
     accesses, servers = POSTGRESACCESSES.plural, POSTGRESSERVERS.plural
-    definitions = _rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",))
+    definitions = ("apiextensions.k8s.io", ["customresourcedefinitions"])
     return [
-        _rule(GROUP, [accesses], (*_READ, "patch")),
-        _rule(GROUP, [servers], _READ),
-        _rule(GROUP, [f"{accesses}/status", f"{servers}/status"], ("patch",)),
-        _rule(GROUP, [f"{accesses}/finalizers"], ("update",)),
-        _rule("", ["secrets"], (*_READ, "create", "patch", "delete")),
-        _rule("", ["namespaces"], ("get",)),
-        _rule("", ["events"], ("create", "patch")),
-        _rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*_READ, "create")),
-        {**definitions, "resourceNames": own_crds},
+        rule(GROUP, [accesses], (*READ_VERBS, "patch")),
+        rule(GROUP, [servers], READ_VERBS),
+        rule(GROUP, [f"{accesses}/status", f"{servers}/status"], ["patch"]),
+        rule(GROUP, [f"{accesses}/finalizers"], ["update"]),
+        rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
+        rule("", ["namespaces"], ["get"]),
+        rule("", ["events"], ["create", "patch"]),
+        rule(*definitions, (*READ_VERBS, "create")),
+        rule(*definitions, ["update"], names=own_crds),
     ]
-
-
-def _own_rules() -> list[JSON]:
-    leases = _rule("coordination.k8s.io", ["leases"], ("create",))
-    own = _rule("coordination.k8s.io", ["leases"], ("get", "update", "patch"))
-    return [leases, {**own, "resourceNames": [NAME]}]
-
-
-def _rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> JSON:
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
-
-
-def _meta(name: str, namespace: str = "") -> JSON:
-    metadata: JSON = {"name": name, "labels": dict(_LABELS)}
-    return metadata | ({"namespace": namespace} if namespace else {})
-
-
-def _role(kind: str, name: str, namespace: str, rules: list[JSON]) -> JSON:
-    return {
-        "apiVersion": _RBAC_VERSION,
-        "kind": kind,
-        "metadata": _meta(name, namespace),
-        "rules": rules,
-    }
-
-
-def _binding(kind: str, namespace: str, account_namespace: str) -> JSON:
-    role = "ClusterRole" if kind == "ClusterRoleBinding" else "Role"
-    return {
-        "apiVersion": _RBAC_VERSION,
-        "kind": kind,
-        "metadata": _meta(NAME, namespace),
-        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": role, "name": NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": account_namespace}],
-    }
-
-
-def _deployment(namespace: str, image: str, replicas: int, *, exported: bool) -> JSON:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _meta(NAME, namespace),
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": {
-                "metadata": {"labels": dict(_LABELS)},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
-                    "containers": [_container(namespace, image, exported=exported)],
-                    "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory"}}],
-                },
-            },
-        },
-    }
-
-
-def _container(namespace: str, image: str, *, exported: bool) -> JSON:
-    return {
-        "name": "postgres",
-        "image": image,
-        "args": [
-            *("postgres", "run", "--leader-elect=true", f"--namespace={namespace}"),
-            f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
-            f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
-            *(["--exported"] if exported else []),
-        ],
-        "ports": [
-            {"name": "health", "containerPort": HEALTH_PORT},
-            {"name": "metrics", "containerPort": METRICS_PORT},
-        ],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "256Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
-    }

@@ -7,11 +7,11 @@ takes one statement alone.
 
 from __future__ import annotations
 
+import os
 import tempfile
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -151,7 +151,7 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
 
 
 async def _open(endpoint: Endpoint, database: str) -> psycopg.AsyncConnection[Row]:
-    with tempfile.TemporaryDirectory(prefix="fairlead-ca-") as folder:
+    with _root_certificate(endpoint) as root_certificate:
         try:
             connection: psycopg.AsyncConnection[Row] = await psycopg.AsyncConnection.connect(
                 host=endpoint.host,
@@ -160,7 +160,7 @@ async def _open(endpoint: Endpoint, database: str) -> psycopg.AsyncConnection[Ro
                 user=endpoint.username,
                 password=endpoint.password,
                 sslmode=endpoint.ssl_mode,
-                sslrootcert=_root_certificate(endpoint, Path(folder)),
+                sslrootcert=root_certificate,
                 sslcert="",
                 sslkey="",
                 passfile="/dev/null",
@@ -179,9 +179,21 @@ async def _open(endpoint: Endpoint, database: str) -> psycopg.AsyncConnection[Ro
         return connection
 
 
-def _root_certificate(endpoint: Endpoint, folder: Path) -> str | None:
-    if endpoint.ca:
-        path = folder / "ca.crt"
-        path.write_text(endpoint.ca)
-        return str(path)
-    return "system" if endpoint.ssl_mode == "verify-full" else None
+@contextmanager
+def _root_certificate(endpoint: Endpoint) -> Iterator[str | None]:
+    """A path for libpq, which reads certificates from files alone.
+
+    The file is in memory where there is such a thing: a container's disk may be read-only.
+    """
+    if not endpoint.ca:
+        yield "system" if endpoint.ssl_mode == "verify-full" else None
+    elif hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("ca.crt"), "w") as file:
+            file.write(endpoint.ca)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w", suffix=".crt") as file_:
+            file_.write(endpoint.ca)
+            file_.flush()
+            yield file_.name
