@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
+import msgspec
 import pytest
 from tests.support.konnector import (
     WIDGETS,
@@ -21,7 +22,7 @@ from tests.support.konnector import (
     widget,
 )
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
+from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS, Isolation
 from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
@@ -30,6 +31,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import NotFound
 from fairlead.konnector.bind import BindError
+from fairlead.provider.options import ProviderOptions
 
 
 WRITES = ("create", "update", "patch", "delete")
@@ -84,6 +86,55 @@ async def test_the_whole_way_there_and_back(any_world: World) -> None:
     await gone(world.consumer, SECRETS, "blue-origin", "default")
     await world.consumer.delete(APISERVICEBINDINGS, world.name)
     await gone(world.consumer, APISERVICEBINDINGS, world.name)
+
+
+@pytest.mark.parametrize(
+    ("isolation", "scope"),
+    [("Prefixed", "Cluster"), ("None", "Cluster"), ("Namespaced", "Namespaced")],
+)
+async def test_cluster_scoped_objects_are_kept_apart(
+    stack: AsyncExitStack, isolation: Isolation, scope: str
+) -> None:
+    world = World(stack, scope=scope, options=ProviderOptions(isolation=isolation))
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    here = msgspec.structs.replace(world.widgets, namespaced=False)
+    there = msgspec.structs.replace(world.widgets, namespaced=scope == "Namespaced")
+    name, namespace = {
+        "Prefixed": (f"{link.cluster_namespace}-blue", ""),
+        "None": ("blue", ""),
+        "Namespaced": ("blue", link.cluster_namespace),
+    }[isolation]
+    body = world.widget()
+    del body["metadata"]["namespace"]
+    native = {**body, "metadata": {"name": "native", "namespace": namespace}}
+    await world.provider.create(there, native, namespace)
+    await world.consumer.create(here, body)
+    copy = await when(world.provider, there, name, namespace, until=bool)
+    assert copy["metadata"]["annotations"]["kube-bind.io/consumer-namespace"] == ""
+    owners = [one["name"] for one in copy["metadata"].get("ownerReferences", [])]
+    assert owners == ([] if namespace else [link.cluster_namespace])
+    await world.provider.merge_patch(
+        there, name, namespace, {"status": {"made": 3}}, subresource="status"
+    )
+    await when(world.consumer, here, "blue", until=lambda body: body.get("status"))
+    await world.consumer.delete(APISERVICEBINDINGS, world.name)
+    await gone(world.consumer, APISERVICEBINDINGS, world.name)
+    await gone(world.provider, there, name, namespace)
+    assert not (await world.provider.get(there, "native", namespace)).meta.deleting
+
+
+async def test_a_provider_whose_objects_are_watched_cluster_wide(stack: AsyncExitStack) -> None:
+    world = World(stack, options=ProviderOptions(consumer_scope="Cluster"))
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
 
 
 async def test_the_object_goes_only_after_its_copy(world: World) -> None:

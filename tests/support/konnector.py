@@ -29,6 +29,7 @@ from fairlead.konnector.manifests import NAME, manifests
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
 from fairlead.provider.invite import invite
 from fairlead.provider.manifests import export_roles
+from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 from fairlead.sandbox import Sandbox
@@ -109,19 +110,26 @@ async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
 
 
 @contextlib.asynccontextmanager
-async def providing(admin: Client, *, group: str = "example.org") -> AsyncIterator[None]:
+async def providing(
+    admin: Client,
+    *,
+    group: str = "example.org",
+    scope: str = "Namespaced",
+    options: ProviderOptions | None = None,
+) -> AsyncIterator[None]:
     """A provider of widgets."""
     await prepare(admin, exports=[f"widgets.{group}"])
     if group != "example.org":
-        await offer(admin, group)
-    async with running(admin):
+        await offer(admin, group, scope=scope)
+    async with running(admin, options):
         yield
 
 
-async def offer(admin: Client, group: str) -> None:
+async def offer(admin: Client, group: str, *, scope: str = "Namespaced") -> None:
     """Offer widgets of another group by a template of the group's name."""
     await create_all(admin, export_roles([f"widgets.{group}"], claims=["secrets", "configmaps"]))
-    await install(admin, [_regrouped(example("crd"), group)])
+    crd = _regrouped(example("crd"), group)
+    await install(admin, [{**crd, "spec": {**crd["spec"], "scope": scope}}])
     template = _regrouped(example("template"), group)
     await create_all(admin, [{**template, "metadata": {"name": group}}])
 
@@ -249,19 +257,30 @@ class World:
     """A consumer and a provider: sandboxes of their own, or one of them the real server."""
 
     def __init__(
-        self, stack: contextlib.AsyncExitStack, *, real: str = "", plane: RealPlane | None = None
+        self,
+        stack: contextlib.AsyncExitStack,
+        *,
+        real: str = "",
+        plane: RealPlane | None = None,
+        scope: str = "Namespaced",
+        options: ProviderOptions | None = None,
     ) -> None:
         self._stack = stack
         self._real = plane
         self._side = real
-        self.group = f"g{uuid.uuid4().hex[:8]}.org" if real else "example.org"
+        self._scope = scope
+        self._options = options
+        self._named = bool(real or options)
+        self.group = f"g{uuid.uuid4().hex[:8]}.org" if self._named else "example.org"
         self.widgets = msgspec.structs.replace(WIDGETS, group=self.group)
-        self.name = self.group.replace(".", "-") if real else "widgets"
+        self.name = self.group.replace(".", "-") if self._named else "widgets"
 
     async def start(self) -> None:
         self.provider = await self._admin("provider")
         self.consumer = await self._admin("consumer")
-        await self._stack.enter_async_context(providing(self.provider, group=self.group))
+        await self._stack.enter_async_context(
+            providing(self.provider, group=self.group, scope=self._scope, options=self._options)
+        )
 
     async def plane(self, name: str) -> tuple[Sandbox, Client]:
         plane = await self._stack.enter_async_context(Sandbox(name=name))
@@ -271,7 +290,7 @@ class World:
         return await self._stack.enter_async_context(konnector(self.consumer))
 
     async def bound(self) -> Link:
-        template = self.group if self._side else "widgets"
+        template = self.group if self._named else "widgets"
         link = await invited(self.consumer, self.provider, name=self.name, template=template)
         await link.bind()
         return link
