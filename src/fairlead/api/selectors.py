@@ -6,70 +6,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
+from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
 
 
 Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _TOKEN = re.compile(r"\s*(?:(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+))")
 _FIELD_PART = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
-_NAME_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
-    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value', "
-    " or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 
 
 class SelectorError(ValueError):
     """A selector that cannot be read; the text is Kubernetes' own."""
-
-
-def qualified_name_errors(value: str) -> list[str]:
-    """What is wrong with a label key or any other qualified name; [] when nothing is."""
-    prefix, slash, name = value.rpartition("/")
-    errors: list[str] = []
-    if slash:
-        if "/" in prefix:
-            return [
-                "a qualified name "
-                + _NAME_TEXT.removeprefix("name part ")[:-1]
-                + ") with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-            ]
-        if not prefix:
-            errors.append("prefix part must be non-empty")
-        elif len(prefix) > 253:
-            errors.append("prefix part must be no more than 253 characters")
-        if prefix and not _SUBDOMAIN.fullmatch(prefix):
-            errors.append("prefix part " + _SUBDOMAIN_TEXT)
-    if not name:
-        errors.append("name part must be non-empty")
-    elif len(name) > 63:
-        errors.append("name part must be no more than 63 characters")
-    if not _NAME.fullmatch(name):
-        errors.append(_NAME_TEXT)
-    return errors
-
-
-def label_value_errors(value: str) -> list[str]:
-    """What is wrong with a label's value; [] when nothing is."""
-    errors: list[str] = []
-    if len(value) > 63:
-        errors.append("must be no more than 63 characters")
-    if value and not _NAME.fullmatch(value):
-        errors.append(_VALUE_TEXT)
-    return errors
 
 
 class Requirement(NamedTuple):

@@ -10,7 +10,7 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox import table
 from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.negotiation import Accept
-from fairlead.sandbox.store import Record
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.types import ResourceType
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.negotiation import Accept
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.store import Record, Store
+from fairlead.sandbox.store import Store
 from fairlead.sandbox.types import ResourceType
 
 

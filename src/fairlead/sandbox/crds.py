@@ -12,9 +12,9 @@ from fairlead.sandbox.conditions import get_condition, set_condition
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.custom import custom_types
 from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.records import Change, Record
 from fairlead.sandbox.schema.crd import validate_crd
 from fairlead.sandbox.schema.errors import FieldError
-from fairlead.sandbox.store import Change, Record
 from fairlead.sandbox.types import ResourceType, Strategy
 
 

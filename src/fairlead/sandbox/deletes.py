@@ -10,8 +10,8 @@ from fairlead.api.timestamps import now
 from fairlead.sandbox import errors, writes
 from fairlead.sandbox.core import Core, Operation, User
 from fairlead.sandbox.errors import GroupResource
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError
-from fairlead.sandbox.store import Record
 from fairlead.sandbox.types import ResourceType
 
 

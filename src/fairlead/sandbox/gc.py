@@ -13,7 +13,7 @@ from fairlead.api.meta import Key
 from fairlead.sandbox import deletes, writes
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.store import Change, Owner, Record
+from fairlead.sandbox.records import Change, Owner, Record
 from fairlead.sandbox.types import ResourceType
 
 

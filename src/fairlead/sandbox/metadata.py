@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
-from fairlead.api.selectors import label_value_errors, qualified_name_errors
 from fairlead.api.timestamps import now
 from fairlead.sandbox import errors
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
@@ -19,14 +19,8 @@ from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, requi
 
 NameRule = Callable[[str], list[str]]
 
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
-    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
@@ -39,12 +33,6 @@ _LABEL_1035_TEXT = (
 )
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
-
-
-def subdomain_name(name: str) -> list[str]:
-    """Names of most kinds."""
-    found = ["must be no more than 253 characters"] if len(name) > 253 else []
-    return found if _SUBDOMAIN.fullmatch(name) else [*found, _SUBDOMAIN_TEXT]
 
 
 def label_name(name: str) -> list[str]:

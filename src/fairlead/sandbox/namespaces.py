@@ -11,7 +11,7 @@ from fairlead.sandbox.core import Admission, Answer, Call, Core, Operation
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.negotiation import decode_body
-from fairlead.sandbox.store import Change, Record
+from fairlead.sandbox.records import Change, Record
 from fairlead.sandbox.types import ResourceType
 
 

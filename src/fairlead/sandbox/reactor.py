@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from fairlead.sandbox.store import Change
+from fairlead.sandbox.records import Change
 
 
 _log = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairlead.api.selectors import FieldSelector, LabelSelector, SelectorError
 from fairlead.sandbox import errors
-from fairlead.sandbox.store import Record
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.types import ResourceType
 
 

@@ -9,7 +9,7 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import parse_time
 from fairlead.sandbox.negotiation import Accept
-from fairlead.sandbox.store import Record
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.types import Column, ResourceType
 
 

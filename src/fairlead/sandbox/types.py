@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
 from fairlead.sandbox import metadata, shapes
 from fairlead.sandbox.errors import GroupResource
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError
-from fairlead.sandbox.store import Record
 
 
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
@@ -51,7 +52,7 @@ class Strategy:
     """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
     openapi: JSON | None = None
     """The schema that OpenAPI shows; None where the members say enough."""
-    name_rule: metadata.NameRule = staticmethod(metadata.subdomain_name)
+    name_rule: metadata.NameRule = staticmethod(subdomain_errors)
 
     def misfit(self, body: JSON) -> str:
         """Where a member of the body has a wrong type, "" when none has."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors, metadata
 from fairlead.sandbox.core import Core, Operation, User
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError, invalid
-from fairlead.sandbox.store import Record
 from fairlead.sandbox.types import ResourceType
 
 

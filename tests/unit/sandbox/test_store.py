@@ -7,7 +7,8 @@ import pytest
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.log import Log, Row
-from fairlead.sandbox.store import Change, StorageError, Store
+from fairlead.sandbox.records import Change
+from fairlead.sandbox.store import StorageError, Store
 
 
 def _body(name: str, **labels: str) -> JSON:

@@ -7,7 +7,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.selectors import LabelSelector
 from fairlead.sandbox import writes
 from fairlead.sandbox.core import Core
-from fairlead.sandbox.store import Change
+from fairlead.sandbox.records import Change
 
 
 _COLLECTION = names.CLUSTERROLES.group_resource

@@ -13,7 +13,7 @@ from fairlead.api.meta import Key
 from fairlead.sandbox import deletes, writes
 from fairlead.sandbox.auth.tokens import Tokens
 from fairlead.sandbox.core import Core
-from fairlead.sandbox.store import Change, Record
+from fairlead.sandbox.records import Change, Record
 
 
 _SECRETS = names.SECRETS.group_resource

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth.jwt import Signer, TokenError
 from fairlead.sandbox.core import User
-from fairlead.sandbox.store import Record, Store
+from fairlead.sandbox.records import Record
+from fairlead.sandbox.store import Store
 
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

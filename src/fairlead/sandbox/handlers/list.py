@@ -12,9 +12,9 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import answers, errors
 from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.selection import Selection, parse_selection
-from fairlead.sandbox.store import Record
 
 
 _EXPIRED = (

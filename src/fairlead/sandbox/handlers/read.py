@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.sandbox import answers, errors
 from fairlead.sandbox.core import Answer, Call
-from fairlead.sandbox.store import Record
+from fairlead.sandbox.records import Record
 
 
 def existing(call: Call) -> Record:

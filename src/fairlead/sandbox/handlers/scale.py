@@ -12,8 +12,8 @@ from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.handlers import patch as patches
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.negotiation import decode_body
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import invalid
-from fairlead.sandbox.store import Record
 from fairlead.sandbox.types import Scale
 
 

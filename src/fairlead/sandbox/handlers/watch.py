@@ -21,8 +21,8 @@ from fairlead.sandbox import answers, errors
 from fairlead.sandbox.core import Call
 from fairlead.sandbox.handlers.list import parse_version
 from fairlead.sandbox.log import ChangeType
+from fairlead.sandbox.records import Change, Record
 from fairlead.sandbox.selection import parse_selection
-from fairlead.sandbox.store import Change, Record
 
 
 class Stream(Protocol):

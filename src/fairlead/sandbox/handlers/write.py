@@ -10,7 +10,7 @@ from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.deletes import check_dry_run
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.negotiation import decode_body
-from fairlead.sandbox.store import Record
+from fairlead.sandbox.records import Record
 
 
 def read_body(call: Call) -> JSON:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
-from fairlead.api.selectors import label_value_errors, qualified_name_errors
 from fairlead.sandbox.schema.errors import FieldError, invalid, required, type_invalid
 from fairlead.sandbox.schema.names import dns1035_label
 from fairlead.sandbox.schema.scalars import Check, type_name

@@ -21,10 +21,11 @@ from fairlead.sandbox.core import Core, User
 from fairlead.sandbox.log import Log
 from fairlead.sandbox.namespaces import NamespaceController
 from fairlead.sandbox.reactor import Reactor
+from fairlead.sandbox.records import Record
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.request_info import RequestInfo
 from fairlead.sandbox.router import Router
-from fairlead.sandbox.store import Record, Store
+from fairlead.sandbox.store import Store
 from fairlead.sandbox.types import ResourceType
 
 
