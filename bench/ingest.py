@@ -82,13 +82,16 @@ async def bare(url: str) -> Cost:
 async def _follow(content: aiohttp.StreamReader) -> None:
     pending = b""
     count = 0
-    async for chunk in content.iter_any():
-        *lines, pending = (pending + chunk).split(b"\n")
+    while count < EVENTS:
+        head, newline, rest = (await content.readany()).rpartition(b"\n")
+        if not newline:
+            pending += rest
+            continue
+        lines = (pending + head).split(b"\n")
+        pending = rest
         for line in lines:
             _decode(_event.decode(line).object)
         count += len(lines)
-        if count >= EVENTS:
-            return
 
 
 async def informer(url: str) -> Cost:
