@@ -23,10 +23,16 @@ from tests.support.binding import (
     role,
     running,
 )
-from tests.support.planes import ControlPlane
+from tests.support.planes import ControlPlane, LoopThread, SandboxControlPlane
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import DEPLOYMENTS, EVENTS, SECRETS, Resource
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    EVENTS,
+    SECRETS,
+    Resource,
+)
 from fairlead.api.servicebinding import SERVICEBINDINGS
 from fairlead.api.servicebinding_coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
@@ -330,3 +336,62 @@ async def test_a_binding_that_contradicts_itself_says_so_and_can_be_deleted(
     assert all(DATA["password"] not in event.raw.decode() for event in events.items)
     await team.delete(SERVICEBINDINGS, "both")
     await team.when(SERVICEBINDINGS, "both", lambda body: not body)
+
+
+async def test_nothing_is_lost_when_watches_break(
+    team: Team,
+    binding: list[BindingController],
+    control_plane: ControlPlane,
+    plane_thread: LoopThread,
+) -> None:
+    await team.deployment("web")
+    await team.create(SERVICEBINDINGS, "web-db", spec=spec(service=SECRET_SERVICE))
+    await team.says("web-db", "Ready", "False", "ProcessingError")
+    if isinstance(control_plane, SandboxControlPlane):
+        await plane_thread.call(control_plane.sandbox.faults.drop_watches)
+    await control_plane.compact()
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    await team.says("web-db", "Ready", "True", "ApplicationsBound")
+
+
+async def test_a_crd_that_goes_and_comes_back_is_followed(
+    team: Team, binding: list[BindingController]
+) -> None:
+    plural = f"stores{uuid.uuid4().hex[:6]}"
+    stores = Resource(GROUP, "v1", plural, plural.capitalize())
+    await install_crds(team.admin, [crd(stores)])
+    await create_all(team.admin, [role(stores)])
+    await team.deployment("web")
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    await team.create(stores, "store", spec={})
+    bound = {"status": {"binding": {"name": "login"}}}
+    await team.patch(stores, "store", bound, subresource="status")
+    service = {"apiVersion": stores.api_version, "kind": stores.kind, "name": "store"}
+    await team.create(SERVICEBINDINGS, "web-store", spec=spec(service=service))
+    await team.says("web-store", "Ready", "True", "ApplicationsBound")
+
+    await team.admin.delete(CUSTOMRESOURCEDEFINITIONS, stores.group_resource)
+    await team.says("web-store", "ServiceAvailable", "False", "ServiceNotFound")
+    still = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
+    assert mounted(still.to_dict()) == "login"
+
+    await install_crds(team.admin, [crd(stores)])
+    await team.create(stores, "store", spec={})
+    await team.patch(stores, "store", bound, subresource="status")
+    await team.says("web-store", "Ready", "True", "ApplicationsBound")
+    await team.delete(SERVICEBINDINGS, "web-store")
+    await team.when(SERVICEBINDINGS, "web-store", lambda body: not body)
+
+
+async def test_another_workload_in_the_spec_moves_the_binding(
+    team: Team, binding: list[BindingController]
+) -> None:
+    for name in ("web", "other"):
+        await team.deployment(name)
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    await team.create(SERVICEBINDINGS, "web-db", spec=spec(service=SECRET_SERVICE))
+    await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) == "login")
+    await team.says("web-db", "Ready", "True", "ApplicationsBound")
+    await team.patch(SERVICEBINDINGS, "web-db", {"spec": {"workload": {"name": "other"}}})
+    await team.when(DEPLOYMENTS, "other", lambda body: mounted(body) == "login")
+    await team.when(DEPLOYMENTS, "web", lambda body: not mounted(body))
