@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
+from fairlead.client import ClientError
 from fairlead.runtime.backoff import Backoff
 
 
@@ -46,15 +48,19 @@ class Supervisor:
             self._group = None
             self._tasks.clear()
 
-    def start(self, name: str, child: Runnable) -> None:
+    def start(
+        self, name: str, child: Runnable, *, failed: Callable[[str], None] = lambda _why: None
+    ) -> None:
         """Run a child under a name that none has.
+
+        ``failed`` is told why a child could not go on, and "" when it is tried again or stopped.
 
         Raises:
             RuntimeError: the supervisor does not run, or the name is taken.
         """
         if self._group is None or name in self._tasks:
             raise RuntimeError(f"{self.name} cannot start {name}")
-        self._tasks[name] = self._group.create_task(self._keep(name, child), name=name)
+        self._tasks[name] = self._group.create_task(self._keep(name, child, failed), name=name)
 
     async def stop(self, name: str) -> None:
         """End a child and wait until it has; no child of that name is fine."""
@@ -63,12 +69,24 @@ class Supervisor:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _keep(self, name: str, child: Runnable) -> None:
+    async def _keep(self, name: str, child: Runnable, failed: Callable[[str], None]) -> None:
         backoff = Backoff()
-        while True:
-            backoff.good(asyncio.get_running_loop().time())
-            try:
-                await child.run()
-            except Exception:  # noqa: BLE001  a bad child must not end the others
-                _log.exception("child failed and is started again", child=name)
-            await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))
+        try:
+            while True:
+                failed("")
+                await self._attempt(name, child, failed, backoff)
+        finally:
+            failed("")
+
+    async def _attempt(
+        self, name: str, child: Runnable, failed: Callable[[str], None], backoff: Backoff
+    ) -> None:
+        backoff.good(asyncio.get_running_loop().time())
+        try:
+            await child.run()
+        except ClientError as error:
+            failed(str(error))
+            _log.error("child failed and is started again", child=name, error=str(error))
+        except Exception:  # noqa: BLE001  a bad child must not end the others
+            _log.exception("child failed and is started again", child=name)
+        await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))

@@ -10,7 +10,7 @@ from tests.unit.konnector.conftest import bound, kubeconfig, secret_body, until
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.resource import SECRETS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client, ConfigError, parse_kubeconfig
 from fairlead.konnector.bindingsecret.controller import BindingSecretController
 from fairlead.konnector.connections.controller import ConnectionsController
 from fairlead.konnector.connections.health import HealthReporter
@@ -77,6 +77,22 @@ async def test_a_child_that_fails_is_started_again_alone(start: Start) -> None:
     await until(lambda: bad.starts == 2)
     assert good.starts == 1
     assert not good.ended
+
+
+class Refused:
+    async def run(self) -> None:
+        raise ConfigError("no way in")
+
+
+async def test_why_a_child_cannot_go_on_is_told_until_it_is_stopped(start: Start) -> None:
+    supervisor = Supervisor("test")
+    start(supervisor)
+    await asyncio.sleep(0)
+    told: list[str] = []
+    supervisor.start("one", Refused(), failed=told.append)
+    await until(lambda: told[-1:] == ["no way in"])
+    await supervisor.stop("one")
+    assert told[-1] == ""
 
 
 async def test_a_name_is_taken_once_and_only_while_it_runs(start: Start) -> None:

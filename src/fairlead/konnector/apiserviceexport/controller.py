@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -148,7 +149,8 @@ class APIServiceExportController:
                 await self._provider.syncers.stop(key)
         for key, one in wanted.items():
             if key not in self._running:
-                self._provider.syncers.start(key, self._make(name, one))
+                report = partial(self._consumer.problems.report, name, key)
+                self._provider.syncers.start(key, self._make(name, one), failed=report)
                 self._running[key] = one
 
     def _make(self, name: str, wanted: _Wanted) -> Runnable:

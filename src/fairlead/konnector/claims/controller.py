@@ -21,7 +21,7 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.copies import is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
-from fairlead.runtime import Controller, Delta, Request, Result
+from fairlead.runtime import Controller, Delta, Informer, Request, Result
 
 
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
@@ -45,6 +45,7 @@ class ClaimRun:
         self._wanted = wanted
         self._source = f"claim {wanted.claim.name}"
         self._refused = ""
+        self._referring: list[Informer] = []
         resource = CLAIMABLE[wanted.claim.resource]
         self._consumers = View(
             self._consumer.cluster,
@@ -78,12 +79,12 @@ class ClaimRun:
         """Synchronise until cancelled."""
         namespaces = self._provider.service_namespaces
         async with AsyncExitStack() as stack:
+            self._referring = [informer for one in referrers for informer in one.informers]
             watcher = asyncio.create_task(self._look_after())
             stack.callback(watcher.cancel)
             await namespaces.synced()
-            for one in referrers:
-                for informer in one.informers:
-                    await informer.synced()
+            for informer in self._referring:
+                await informer.synced()
             self._selection = self._select(referrers)
             self._selection.start()
             namespaces.listen(self._namespace_changed)
@@ -159,7 +160,8 @@ class ClaimRun:
     async def _look_after(self) -> None:
         """Watches that fail are nobody's event."""
         while True:
-            faults = [self._advised(error) for error in self._consumers.errors()]
+            errors = [informer.error for informer in self._referring] + self._consumers.errors()
+            faults = [self._advised(error) for error in errors]
             faults += [self._advised(self._refused)]
             faults += [f"on the provider: {error}" for error in self._providers.errors()]
             self.problem("; ".join(fault for fault in faults if fault))
