@@ -17,6 +17,10 @@ Check = Callable[[], str]
 """Returns "" or what is wrong."""
 
 
+class AddressError(ValueError):
+    """An address to listen on that is none; the text says what one looks like."""
+
+
 class Checks:
     """What health is asked about: ``alive`` by name, and ``ready`` by name."""
 
@@ -29,11 +33,11 @@ def split_address(address: str) -> tuple[str, int]:
     """Host and port of ``host:port``; an empty host means every interface.
 
     Raises:
-        ValueError: the address has no port, or it is no number from 0 to 65535.
+        AddressError: the address has no port, or it is no number from 0 to 65535.
     """
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ValueError(f"{address!r} is no address to listen on; write host:port")
+        raise AddressError(f"{address!r} is no address to listen on; write host:port")
     return host.strip("[]"), int(port)
 
 
@@ -58,7 +62,7 @@ class HealthServer:
     """An HTTP server for probes, for metrics, or for both; an async context manager.
 
     Raises:
-        ValueError: the address is not ``host:port``.
+        AddressError: the address is not ``host:port``.
     """
 
     def __init__(
