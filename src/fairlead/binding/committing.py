@@ -47,7 +47,7 @@ class Committer:
         if workloads and context.secret and not context.former_secret:
             binding = await self._announce(binding, context.status(now()))
         await self._workloads(context, workloads)
-        if context.dropped_annotation:
+        if context.dropped_annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()))
 

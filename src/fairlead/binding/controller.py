@@ -166,8 +166,7 @@ class BindingController:
             return None
         pause = self._pause_for_quarrel(request, context)
         if context.meta.deleting and not context.flow.error:
-            await self._release(request, context)
-            return None
+            return await self._release(request, context)
         await self._committer.write(context)
         await self._watches.settle(request, snapshot.asked)
         condition = context.get_condition(READY)
@@ -204,24 +203,24 @@ class BindingController:
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
 
-    async def _release(self, request: Request, context: BaseContext) -> None:
+    async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
         await self._committer.workloads(context)
         if context.flow.error:
             await self._committer.status(context.binding, context.status(now()))
-            self.controller.enqueue(request, after=self._retries.next(request))
-            return
+            return Result(requeue_after=self._retries.next(request))
         await self._committer.finalizer(context.binding, self._api.finalizer, present=False)
         await self._forget(request)
+        return None
 
     def _pause_for_quarrel(self, request: Request, context: BaseContext) -> float:
         """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
         changed = context.changed_workloads()
         if not changed or context.meta.deleting:
             return 0.0
-        content = (context.meta.generation, context.secret)
         names = ", ".join(str(workload) for workload in changed)
-        pause = self._quarrels.pause((request, names), content)
+        content = (context.meta.generation, context.secret, names)
+        pause = self._quarrels.pause(request, content)
         if pause:
             text = (
                 f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
@@ -237,7 +236,7 @@ class BindingController:
     ) -> Result | None:
         if pause:
             return Result(requeue_after=pause)
-        if context.dropped_annotation:
+        if context.dropped_annotation and not context.flow.error:
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(requeue_after=self._retries.next(request))
@@ -262,6 +261,7 @@ class BindingController:
 
     async def _forget(self, request: Request) -> None:
         self._retries.forget(request)
+        self._quarrels.forget(request)
         self._mappings.forget(request)
         await self._watches.settle(request, ())
 
@@ -269,7 +269,7 @@ class BindingController:
 def _spec_changed(delta: Delta) -> bool:
     """Whether generation or annotations changed: status writes are no reason to look again."""
     if delta.old is None or delta.new is None:
-        return delta.new is not None
+        return True
     old, new = delta.old.meta, delta.new.meta
     return (
         old.generation != new.generation

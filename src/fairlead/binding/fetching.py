@@ -6,7 +6,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.api.servicebinding_common import CONTROLLER_LABEL
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Read, Review
-from fairlead.client import Client, ClientError, Forbidden, NotFound, NotServed
+from fairlead.client import Client, ClientError, ConnectionFailed, Forbidden, NotFound, NotServed
 
 
 _WORKLOAD_VERBS = "get, list, watch and patch"
@@ -14,7 +14,11 @@ _SERVICE_VERBS = "get, list and watch"
 
 
 async def fetch(client: Client, read: Read) -> Answer:
-    """The answer to a read; what goes wrong is an answer too."""
+    """The answer to a read; what the server refuses is an answer too.
+
+    Raises:
+        ConnectionFailed: there is no server to ask, and none to tell.
+    """
     try:
         match read:
             case Get():
@@ -28,6 +32,8 @@ async def fetch(client: Client, read: Read) -> Answer:
                 return await _review(client, read)
     except Forbidden as error:
         return Failure("Forbidden", _remedy(str(error), read))
+    except ConnectionFailed:
+        raise
     except ClientError as error:
         return Failure("Error", str(error))
 

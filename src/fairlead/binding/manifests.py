@@ -7,8 +7,7 @@ The rights on the workloads of ``apps`` come along in such a role, to be left ou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from fairlead.api.manifests import READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding import crds
 from fairlead.api.servicebinding_common import CONTROLLER_LABEL
@@ -16,12 +15,6 @@ from fairlead.binding.options import DEFAULT_NAMESPACE
 
 
 NAME = "fairlead-binding"
-HEALTH_PORT = 8081
-METRICS_PORT = 8080
-
-READ = ("get", "list", "watch")
-_RBAC_GROUP = "rbac.authorization.k8s.io"
-_LABELS = {"app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "fairlead"}
 _BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
 
 
@@ -33,147 +26,60 @@ def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int =
         image: that runs them.
         replicas: of the Deployment; one of them works at a time.
     """
+    program = _program(namespace, image, replicas)
+    own = program.cluster_role(f"{NAME}-controllers", _controller_rules())
+    bound = program.aggregated_role(NAME, CONTROLLER_LABEL)
+    election = program.role(f"{NAME}-leader-election", program.lease_rules())
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": _meta(namespace)},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(NAME, namespace)},
-        _aggregated(),
-        controller_role(f"{NAME}-controllers", _controller_rules()),
+        *program.account(),
+        *(own, program.bound(own)),
+        *(bound, program.bound(bound)),
         controller_role(f"{NAME}-workloads", _workload_rules()),
-        _binding("ClusterRoleBinding", NAME, "ClusterRole", namespace),
-        _leader_election_role(namespace),
-        _binding("RoleBinding", f"{NAME}-leader-election", "Role", namespace),
-        _deployment(namespace, image, replicas),
+        *(election, program.bound(election)),
+        program.deployment(),
     ]
 
 
 def controller_role(name: str, rules: list[JSON]) -> JSON:
     """A ClusterRole whose rights every Service Binding controller gets by aggregation."""
-    metadata = _meta(name)
-    metadata["labels"][CONTROLLER_LABEL] = "true"
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": metadata,
-        "rules": rules,
-    }
+    return _program().cluster_role(name, rules, labels={CONTROLLER_LABEL: "true"})
 
 
-def rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> JSON:
-    """One rule of a role."""
-    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+def _program(namespace: str = DEFAULT_NAMESPACE, image: str = "", replicas: int = 1) -> Program:
+    return Program(
+        name=NAME,
+        namespace=namespace,
+        image=image,
+        command=("binding", "run"),
+        lease=NAME,
+        replicas=replicas,
+    )
 
 
 def _controller_rules() -> list[JSON]:
     own_crds = sorted(crd["metadata"]["name"] for crd in crds())
-    crd_updates = rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",))
     bindings = [
         part
         for group in _BINDING_GROUPS
         for part in (
-            rule(group, ["servicebindings"], (*READ, "patch")),
+            rule(group, ["servicebindings"], (*READ_VERBS, "patch")),
             rule(group, ["servicebindings/status"], ("patch",)),
             rule(group, ["servicebindings/finalizers"], ("update",)),
         )
     ]
     return [
         *bindings,
-        rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ),
-        rule("", ["secrets"], (*READ, "create", "patch")),
-        rule("", ["configmaps", "services"], READ),
+        rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
+        rule("", ["secrets"], (*READ_VERBS, "create", "patch")),
+        rule("", ["configmaps", "services"], READ_VERBS),
         rule("", ["events"], ("create", "patch")),
         rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
-        rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ, "create")),
-        {**crd_updates, "resourceNames": own_crds},
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",), names=own_crds),
     ]
 
 
 def _workload_rules() -> list[JSON]:
-    verbs = (*READ, "update", "patch")
+    verbs = (*READ_VERBS, "update", "patch")
     apps = ["deployments", "statefulsets", "daemonsets", "replicasets"]
     return [rule("apps", apps, verbs), rule("batch", ["cronjobs"], verbs)]
-
-
-def _meta(name: str, namespace: str = "") -> JSON:
-    metadata: JSON = {"name": name, "labels": dict(_LABELS)}
-    return metadata | ({"namespace": namespace} if namespace else {})
-
-
-def _aggregated() -> JSON:
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "ClusterRole",
-        "metadata": _meta(NAME),
-        "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {CONTROLLER_LABEL: "true"}}]},
-        "rules": [],
-    }
-
-
-def _binding(kind: str, name: str, role_kind: str, namespace: str) -> JSON:
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": kind,
-        "metadata": _meta(name, namespace if kind == "RoleBinding" else ""),
-        "roleRef": {"apiGroup": _RBAC_GROUP, "kind": role_kind, "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
-    }
-
-
-def _leader_election_role(namespace: str) -> JSON:
-    leases = rule("coordination.k8s.io", ["leases"], ("create",))
-    own = rule("coordination.k8s.io", ["leases"], ("get", "update", "patch"))
-    return {
-        "apiVersion": f"{_RBAC_GROUP}/v1",
-        "kind": "Role",
-        "metadata": _meta(f"{NAME}-leader-election", namespace),
-        "rules": [leases, {**own, "resourceNames": [NAME]}],
-    }
-
-
-def _deployment(namespace: str, image: str, replicas: int) -> JSON:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": _meta(NAME, namespace),
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": {
-                "metadata": {"labels": dict(_LABELS)},
-                "spec": {
-                    "serviceAccountName": NAME,
-                    "securityContext": {
-                        "runAsNonRoot": True,
-                        "seccompProfile": {"type": "RuntimeDefault"},
-                    },
-                    "containers": [_container(image)],
-                },
-            },
-        },
-    }
-
-
-def _container(image: str) -> JSON:
-    return {
-        "name": "binding",
-        "image": image,
-        "args": [
-            *("binding", "run", "--leader-elect=true"),
-            f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
-            f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
-        ],
-        "ports": [
-            {"name": "health", "containerPort": HEALTH_PORT},
-            {"name": "metrics", "containerPort": METRICS_PORT},
-        ],
-        "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-        "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "64Mi"},
-            "limits": {"memory": "256Mi"},
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }

@@ -46,7 +46,7 @@ class FakeCluster:
     """Objects by resource, namespace and name; ``refuse`` says which reads fail, and how."""
 
     def __init__(self, kinds: dict[str, str] | None = None, objects: Iterable[JSON] = ()) -> None:
-        self.resources = [_resource(key, plural) for key, plural in (kinds or KINDS).items()]
+        self.resources = [resource_of(key, plural) for key, plural in (kinds or KINDS).items()]
         self.objects: dict[tuple[str, str, str], JSON] = {}
         self.refuse: Callable[[Read], Failure | None] = lambda read: None
         self.failing: dict[tuple[str, str], str] = {}
@@ -180,7 +180,7 @@ def _for(binding: JSON) -> tuple[Pipeline, Callable[[Snapshot], BaseContext]]:
     return coreos_pipeline(), lambda snapshot: CoreosContext(body, snapshot, cross_namespace=True)
 
 
-def _resource(key: str, plural: str) -> Resource:
+def resource_of(key: str, plural: str) -> Resource:
     api_version, _, kind = key.rpartition("/")
     group, _, version = api_version.rpartition("/")
     return Resource(group, version, plural, kind, namespaced=plural not in CLUSTER_SCOPED)

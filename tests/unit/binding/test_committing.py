@@ -209,9 +209,22 @@ async def test_unbinding_writes_workloads_alone() -> None:
     assert pod(client.object("Deployment", "web"))["volumes"] == []
 
 
-async def test_the_old_mapping_is_dropped_with_the_status() -> None:
+@pytest.mark.parametrize(
+    ("refused", "left"),
+    [
+        pytest.param(False, {"keep": "me"}, id="unbound"),
+        pytest.param(True, {"servicebinding.io/mapping": "{}", "keep": "me"}, id="refused"),
+    ],
+)
+async def test_the_old_mapping_is_dropped_once_it_was_unbound_by(
+    refused: bool, left: dict[str, str]
+) -> None:
     body = binding()
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    cluster.reconcile(body)
     body["metadata"]["annotations"] = {"servicebinding.io/mapping": "{}", "keep": "me"}
-    client = FakeClient(body)
-    after = await commit(client, collected(body))
-    assert after["metadata"]["annotations"] == {"keep": "me"}
+    client = FakeClient(body, cluster.get("deployments", "web"))
+    if refused:
+        client.fail["patch", "deployments"] = FORBIDDEN
+    after = await commit(client, cluster.process(body))
+    assert after["metadata"]["annotations"] == left

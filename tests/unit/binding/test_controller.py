@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 from tests.unit.binding.client import FakeClient
-from tests.unit.binding.cluster import KINDS, _resource
+from tests.unit.binding.cluster import KINDS, resource_of
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
@@ -25,7 +25,12 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
-from fairlead.binding.controller import BindingController, coreos_api, spec_api
+from fairlead.binding.controller import (
+    BindingController,
+    _spec_changed,
+    coreos_api,
+    spec_api,
+)
 from fairlead.binding.mappings import Mappings
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import WRITES
@@ -35,7 +40,7 @@ from fairlead.runtime import Cluster, Delta, Request, Result
 
 
 REQUEST = Request("c", "ns", "sb")
-RESOURCES = tuple(_resource(key, plural) for key, plural in KINDS.items())
+RESOURCES = tuple(resource_of(key, plural) for key, plural in KINDS.items())
 
 
 class Informer:
@@ -204,6 +209,28 @@ async def test_unbinding_that_is_refused_keeps_the_binding() -> None:
     await bench.reconcile()
     assert bench.binding["metadata"]["finalizers"]
     assert conditions(bench.binding)["Ready"] == ("False", "ApplicationUpdateError")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "looked_at"),
+    [
+        pytest.param(None, {}, True, id="added"),
+        pytest.param({}, None, True, id="gone"),
+        pytest.param({"generation": 1}, {"generation": 2}, True, id="spec"),
+        pytest.param({}, {"annotations": {"a": "b"}}, True, id="annotation"),
+        pytest.param({}, {"deletionTimestamp": "now"}, True, id="deletion"),
+        pytest.param({"generation": 1}, {"generation": 1}, False, id="status"),
+        pytest.param({}, {"labels": {"a": "b"}}, False, id="label"),
+    ],
+)
+def test_which_changes_of_a_binding_count(
+    before: JSON | None, after: JSON | None, looked_at: bool
+) -> None:
+    old, new = (
+        None if meta is None else object_from_dict({"metadata": {"name": "sb", **meta}})
+        for meta in (before, after)
+    )
+    assert _spec_changed(Delta("MODIFIED", old, new)) is looked_at
 
 
 def mapping(volumes: str, version: str) -> Object:

@@ -11,7 +11,7 @@ from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.status import Status
 from fairlead.binding.fetching import fetch
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Read, Review
-from fairlead.client import ConnectionFailed, Forbidden
+from fairlead.client import ConnectionFailed, Forbidden, ServerError
 
 
 DATABASES = Resource("x.io", "v1", "databases", "Database")
@@ -89,11 +89,14 @@ async def test_a_missing_right_names_the_role_that_would_give_it(read: Read, ver
     )
 
 
-async def test_a_server_that_is_away_is_an_answer_that_passes() -> None:
+async def test_a_server_that_fails_is_an_answer_and_one_that_is_away_is_none() -> None:
     client = server()
+    read = Get(SECRETS, "ns", "s1")
+    client.fail["get", "secrets"] = ServerError(Status("Failure", "overloaded", "", 503))
+    assert await fetch(client.client, read) == Failure("Error", "overloaded")
     client.fail["get", "secrets"] = ConnectionFailed("down")
-    answer = await fetch(client.client, Get(SECRETS, "ns", "s1"))
-    assert answer == Failure("Error", "down")
+    with pytest.raises(ConnectionFailed):
+        await fetch(client.client, read)
 
 
 @pytest.mark.parametrize("allowed", [True, False])

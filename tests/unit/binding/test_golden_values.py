@@ -9,6 +9,7 @@ import pytest
 from tests.unit.binding.golden import cases, collected
 
 from fairlead.api.meta import JSON
+from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.binding.items import Source
 from fairlead.binding.jsonpath import JSONPath, JSONPathError, print_results
 from fairlead.binding.naming import NamingError, naming
@@ -104,6 +105,18 @@ def test_jsonpath_finds_what_the_original_found(case: JSON) -> None:
         assert rows[0] == rows[1]
     else:
         assert _text(got) == _text(want)
+
+
+@pytest.mark.parametrize("case", cases("selectors"), ids=_id)
+def test_selectors_match_what_the_original_matched(case: JSON) -> None:
+    recorded = case["input"]
+    try:
+        selector = LabelSelector.from_dict(recorded["selector"])
+        matches = selector.matches(recorded["labels"])
+        got: JSON = {"matches": matches, "string": str(selector)}
+    except SelectorError as error:
+        got = {"error": str(error)}
+    assert got == case["expect"]
 
 
 @pytest.mark.parametrize("case", cases("naming"), ids=_id)

@@ -247,6 +247,20 @@ async def test_paths_lead_into_the_volumes_and_nothing_is_left() -> None:
     assert not exists(root.parent)
 
 
+async def test_nobody_else_may_enter_the_folder() -> None:
+    body = deployment(
+        {"name": "v", "secret": {"secretName": "login"}},
+        env=[{"name": "SERVICE_BINDING_ROOT", "value": "/bindings"}],
+        volumeMounts=[{"name": "v", "mountPath": "/bindings/db"}],
+    )
+    code = (
+        "import os; root = os.path.dirname(os.environ['SERVICE_BINDING_ROOT']);"
+        "print(oct(os.stat(root).st_mode & 0o777))"
+    )
+    result = await run(body, secret(user="shop"), command=[sys.executable, "-c", code])
+    assert result.output == "0o700\n"
+
+
 async def test_a_file_by_sub_path_is_where_it_is_mounted() -> None:
     body = deployment(
         {"name": "v", "secret": {"secretName": "login"}},
