@@ -7,12 +7,13 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from fairlead.api.manifests import READ_VERBS, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
 from fairlead.api.servicebinding import SERVICEBINDINGS
 from fairlead.binding.app import controllers, install_crds
 from fairlead.binding.controller import BindingController
-from fairlead.binding.manifests import NAME, READ, controller_role, manifests, rule
+from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
 from fairlead.client import Client
 from fairlead.client.waiting import wait_for
@@ -51,7 +52,7 @@ def crd(resource: Resource) -> JSON:
     }
 
 
-def role(resource: Resource, verbs: Sequence[str] = READ) -> JSON:
+def role(resource: Resource, verbs: Sequence[str] = READ_VERBS) -> JSON:
     """The rights that whoever offers a kind gives to binding controllers."""
     return controller_role(
         f"test-{resource.group_resource}", [rule(resource.group, [resource.plural], verbs)]
@@ -63,7 +64,7 @@ async def prepare(admin: Client) -> None:
     await install_crds(admin)
     await install(admin, [crd(DATABASES), crd(RIGS)])
     await create_all(admin, manifests(image="fairlead"))
-    await create_all(admin, [role(DATABASES), role(RIGS, (*READ, "update", "patch"))])
+    await create_all(admin, [role(DATABASES), role(RIGS, (*READ_VERBS, "update", "patch"))])
 
 
 @contextlib.asynccontextmanager

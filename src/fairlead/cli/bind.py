@@ -46,7 +46,8 @@ def command(
     try:
         response = decode_binding_response(file.read())
     except ValueError as error:
-        raise click.ClickException(f"{file.name}: {error}") from None
+        name = getattr(file, "name", "standard input")
+        raise click.ClickException(f"{name}: {error}") from None
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> list[str]:

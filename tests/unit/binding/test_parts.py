@@ -259,6 +259,6 @@ def test_the_manifests_give_no_right_too_many() -> None:
         for body in bodies
         if body["metadata"]["labels"].get("servicebinding.io/controller") == "true"
     ]
-    assert labelled == ["fairlead-binding-controllers", "fairlead-binding-workloads"]
+    assert labelled == ["fairlead-binding-workloads"]
     (account,) = [body for body in bodies if body["kind"] == "ServiceAccount"]
     assert account["metadata"]["namespace"] == "here"
