@@ -15,7 +15,7 @@ DELETE_FROM = "$deleteFromPrimitiveList/"
 
 
 def merge_objects(
-    current: list[Any],
+    current: list[Any] | None,
     patch: list[Any],
     order: Any,
     key: str,
@@ -23,21 +23,28 @@ def merge_objects(
 ) -> list[Any]:
     """A list of objects told apart by ``key``, with those of the patch merged in.
 
+    A list that is not there yet (None) is taken from the patch, in its order.
+
     Raises:
         PatchError: an item of the patch has no key, or the order contradicts the patch.
     """
     replace, removed, items = _split(patch, key)
+    if current is None:
+        return [merge({}, item) for item in items]
+    _check_order(patch, items, order, key)
     if replace:
         return [merge({}, item) for item in items]
-    _check_order(items, order, key)
     before = [_name(item, key) for item in current]
     result = [
         (name, item) for name, item in zip(before, current, strict=True) if name not in removed
     ]
     for item in items:
         _merge_one(result, item[key], item, merge)
-    wanted = [_name(item, key) for item in order] if isinstance(order, list) else None
-    return in_order(result, wanted or [item[key] for item in items], before)
+    if not isinstance(order, list):
+        return in_order(result, [item[key] for item in items], before)
+    # As on the real server: a new item that takes the place of a removed one counts as old.
+    known = [name for name, _ in result][: len(before)] if removed else before
+    return in_order(result, [_name(item, key) for item in order], known)
 
 
 def _name(item: Any, key: str) -> Any:
@@ -61,28 +68,31 @@ def _split(patch: list[Any], key: str) -> tuple[bool, set[Any], list[JSON]]:
     for item in patch:
         if not isinstance(item, dict):
             raise PatchError(f"invalid patch item {item!r}: an object is expected", 400)
-        if item.get(PATCH) == "replace" and key not in item:
+        directive = item.get(PATCH)
+        if directive == "replace":
             replace = True
             continue
+        if directive == "merge":
+            raise PatchError("merging lists cannot yet be specified in the patch", 500)
         if key not in item:
             raise PatchError(
                 f"map: {go_map(item)} does not contain declared merge key: {key}", 500
             )
-        if item.get(PATCH) == "delete":
+        if directive == "delete":
             removed.add(item[key])
         else:
             items.append(item)
     return replace, removed, items
 
 
-def _check_order(items: list[JSON], order: Any, key: str) -> None:
+def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> None:
+    """Every item stands in the order, and the items follow it."""
     if not isinstance(order, list) or not items:
         return
-    wanted = [item.get(key) for item in order if isinstance(item, dict)]
-    named = [item[key] for item in items]
-    if [name for name in wanted if name in named] != named:
+    wanted = iter([_name(item, key) for item in order])
+    if not all(item[key] in wanted for item in items):
         raise PatchError(
-            f"The order in patch list:\n{go_map(items)}\n"
+            f"The order in patch list:\n{go_map(patch)}\n"
             f" doesn't match $setElementOrder list:\n{go_map(order)}\n",
             500,
         )

@@ -106,14 +106,14 @@ def _merge_field(name: str, current: Any, patch: JSON, field: Field) -> Any:
         return value
     if isinstance(current, dict):
         raise _TypeMismatchError("cannot restore map from slice")
-    return _merge_list(name, current or [], patch, field)
+    return _merge_list(name, current, patch, field)
 
 
-def _merge_list(name: str, current: list[Any], patch: JSON, field: Field) -> list[Any]:
+def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: Field) -> list[Any]:
     order = patch.get(f"{SET_ORDER}{name}")
     items = patch.get(name)
     if not field.merge:
-        return current if items is None else deepcopy(items)
+        return deepcopy(current or [] if items is None else items)
     if field.key:
         return merge_objects(
             current,
@@ -123,7 +123,9 @@ def _merge_list(name: str, current: list[Any], patch: JSON, field: Field) -> lis
             lambda old, new: _merge(old, new, field.fields or NO_FIELDS),
         )
     removed = patch.get(f"{DELETE_FROM}{name}") or []
-    return merge_scalars([item for item in current if item not in removed], items or [], order)
+    return merge_scalars(
+        [item for item in current or [] if item not in removed], items or [], order
+    )
 
 
 def _go_type(value: Any) -> str:

@@ -63,6 +63,14 @@ def patched(patch: dict[str, Any]) -> dict[str, Any]:
             id="order with a new one",
         ),
         pytest.param({"containers": None}, [], id="null removes"),
+        pytest.param(
+            {
+                "$setElementOrder/containers": [{"name": "c0"}],
+                "containers": [{"name": "c1", "$patch": "delete"}, {"name": "c0", "image": "n"}],
+            },
+            ["c2", "c0"],
+            id="new in the place of a removed one",
+        ),
     ],
 )
 def test_containers_merge_by_name(patch: dict[str, Any], names: list[str]) -> None:
@@ -98,6 +106,15 @@ def test_lists_without_a_merge_key_are_replaced() -> None:
 def test_retain_keys_drops_the_others() -> None:
     volume = {"name": "v", "$retainKeys": ["name", "configMap"], "configMap": {"name": "x"}}
     assert patched({"volumes": [volume]})["volumes"] == [{"name": "v", "configMap": {"name": "x"}}]
+
+
+def test_a_new_list_is_taken_in_its_own_order() -> None:
+    env = [{"name": "D", "value": None}, {"name": "A", "value": "3"}]
+    patch = {"name": "c2", "env": env, "$setElementOrder/env": [{"name": "A"}, {"name": "D"}]}
+    assert patched({"containers": [patch]})["containers"][1]["env"] == [
+        {"name": "D"},
+        {"name": "A", "value": "3"},
+    ]
 
 
 def test_a_new_list_carries_no_directives() -> None:
@@ -174,6 +191,12 @@ def test_objects_know_directives(strategy: dict[str, Any], expected: dict[str, A
             "The order in patch list:\n[map[image:n name:c0]]\n"
             " doesn't match $setElementOrder list:\n[map[name:c2]]\n",
             id="order",
+        ),
+        pytest.param(
+            {"containers": [{"name": "c1", "$patch": "merge"}]},
+            500,
+            "merging lists cannot yet be specified in the patch",
+            id="merge a list",
         ),
         pytest.param(
             {"containers": {"a": "b"}},
