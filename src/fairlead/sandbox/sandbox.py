@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 import yaml
-from aiohttp import web
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import writes
@@ -21,6 +20,7 @@ from fairlead.sandbox.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.discovery import Discovery
 from fairlead.sandbox.faults import Faults
 from fairlead.sandbox.gc import GarbageCollector
+from fairlead.sandbox.listening import Listener
 from fairlead.sandbox.log import Log
 from fairlead.sandbox.namespaces import NamespaceController, check_namespace
 from fairlead.sandbox.openapi import OpenApi
@@ -28,7 +28,7 @@ from fairlead.sandbox.reactor import Reactor
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.router import Router
 from fairlead.sandbox.security import Open, Security
-from fairlead.sandbox.server import HttpServer, Listener, make_request
+from fairlead.sandbox.server import HttpServer
 from fairlead.sandbox.store import Store
 
 
@@ -69,7 +69,7 @@ class Sandbox:
         self._log: Log | None = None
         self._core: Core | None = None
         self._compactor: Compactor | None = None
-        self._runner: web.ServerRunner | None = None
+        self._listener: Listener | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -147,27 +147,17 @@ class Sandbox:
         return self._data / "objects.sqlite"
 
     async def _listen(self, server: HttpServer) -> None:
-        self._runner = web.ServerRunner(
-            Listener(
-                server.handle,
-                request_factory=make_request,
-                handler_cancellation=True,
-                access_log=None,
-            ),
-            shutdown_timeout=0.1,
-        )
-        await self._runner.setup()
+        self._listener = Listener(server)
         host, port = self._address
-        site = web.TCPSite(self._runner, host, port, ssl_context=self._security.server_context())
-        await site.start()
-        self._address = (host, self._runner.addresses[0][1])
+        port = await self._listener.open(host, port, self._security.server_context())
+        self._address = (host, port)
 
     async def stop(self) -> None:
         """Stop listening, cut what is still running, and store everything."""
         self.faults.end_watches()
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._listener is not None:
+            await self._listener.close()
+            self._listener = None
         if self._compactor is not None:
             self._compactor.stop()
         if self._core is not None:

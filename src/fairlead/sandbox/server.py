@@ -137,24 +137,6 @@ class HttpServer:
         return stream.response
 
 
-class Listener(web.Server):
-    """The connections of one start; those whose TLS handshake ends after the stop are cut."""
-
-    _closed = False
-
-    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Note a connection."""
-        if self._closed:
-            transport.abort()
-            return
-        super().connection_made(handler, transport)
-
-    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Close all connections, those to come included; ``timeout`` is in seconds."""
-        self._closed = True
-        await super().shutdown(timeout)
-
-
 def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
     """The 403 of a refused request, worded as kube-apiserver words it."""
     if not info.is_resource:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,19 @@ async def test_a_handshake_that_ends_after_the_stop_is_cut() -> None:
             return b""
 
     assert await asyncio.to_thread(ask) == b""
+
+
+async def test_a_connection_that_comes_with_the_stop_is_cut() -> None:
+    sandbox = Sandbox(tls=False, rbac=False)
+    await sandbox.start()
+    loop = asyncio.get_running_loop()
+    host, _, port = sandbox.url.removeprefix("http://").partition(":")
+    stopping: asyncio.Future[asyncio.Task[None]] = loop.create_future()
+    with socket.create_connection((host, int(port))) as late:
+        late.setblocking(False)
+        # In the next turn of the loop the connection is accepted, right after this.
+        loop.call_soon(lambda: stopping.set_result(loop.create_task(sandbox.stop())))
+        await (await stopping)
+        async with asyncio.timeout(10):
+            with suppress(ConnectionError):
+                assert await loop.sock_recv(late, 1) == b""
