@@ -14,7 +14,7 @@ from fairlead.demo import play, story
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.demo.screen import SilentScreen
 from fairlead.demo.steps import Narrator, StoryError
-from fairlead.demo.world import World, open_world
+from fairlead.demo.world import Plane, World, open_world
 
 
 @pytest.mark.parametrize("kind", ["sandbox", "real"])
@@ -59,7 +59,7 @@ async def test_a_program_that_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_everything_stays_up_until_it_is_told_to_go() -> None:
     seen: list[bool] = []
 
-    async def keep(provider: play.Plane, consumer: play.Plane, database: object) -> None:
+    async def keep(provider: Plane, consumer: Plane, database: object) -> None:
         await asyncio.sleep(0)
         seen.append(b"kind: Config" in provider.kubeconfig() + consumer.kubeconfig())
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, summary
-from fairlead.demo.steps import Narrator, Report, Step, StoryError, expect
+from fairlead.demo.steps import Narrator, Report, Screen, Step, StoryError, expect
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 def told(*, fail: bool, screen: str = "plain") -> tuple[Report, str]:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=screen == "live")
-    shown = {"plain": PlainScreen(console), "live": LiveScreen(console)}[screen]
+    shown: Screen = LiveScreen(console) if screen == "live" else PlainScreen(console)
     narrator = Narrator(shown, clock=Clock())
     with narrator.step("one") as saw:
         saw("evidence")
