@@ -42,11 +42,11 @@ def type_name(value: Any) -> str:
 
 def type_check(schema: JSON) -> Check | None:
     """The check of ``type``, ``nullable`` and int-or-string."""
-    if schema.get("x-kubernetes-int-or-string"):
-        allowed, wanted = {"integer", "string"}, "integer,string"
-    elif schema.get("type"):
+    if schema.get("type"):
         wanted = schema["type"]
         allowed = {"number", "integer"} if wanted == "number" else {wanted}
+    elif schema.get("x-kubernetes-int-or-string"):
+        allowed, wanted = {"integer", "string"}, "integer,string"
     else:
         return None
     if schema.get("nullable"):

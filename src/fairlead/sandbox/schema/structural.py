@@ -100,7 +100,8 @@ def _check_keywords(schema: JSON, path: str, errors: list[FieldError]) -> None:
 
 
 def _check_object(schema: JSON, path: str, errors: list[FieldError]) -> None:
-    if schema.get("additionalProperties") and schema.get("properties"):
+    additional = schema.get("additionalProperties")
+    if additional is not None and additional is not True and schema.get("properties"):
         detail = "additionalProperties and properties are mutual exclusive"
         errors.append(forbidden(f"{path}.additionalProperties", detail))
     items = schema.get("items")
@@ -115,8 +116,19 @@ def _check_extensions(schema: JSON, path: str, errors: list[FieldError]) -> None
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         name = f"{path}.x-kubernetes-preserve-unknown-fields"
         errors.append(invalid(name, False, "must be true or undefined"))
-    if not schema.get("x-kubernetes-embedded-resource"):
-        return
+    if schema.get("x-kubernetes-int-or-string"):
+        for name in ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource"):
+            if schema.get(name):
+                detail = "must be false if x-kubernetes-int-or-string is true"
+                errors.append(invalid(f"{path}.{name}", True, detail))
+    if schema.get("x-kubernetes-embedded-resource"):
+        _check_embedded(schema, path, errors)
+
+
+def _check_embedded(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    if schema.get("additionalProperties") is not None:
+        detail = "must not be used if x-kubernetes-embedded-resource is set"
+        errors.append(forbidden(f"{path}.additionalProperties", detail))
     described = schema.get("properties") or schema.get("x-kubernetes-preserve-unknown-fields")
     if not described:
         detail = (

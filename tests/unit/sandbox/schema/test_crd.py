@@ -402,6 +402,37 @@ STRING = {"type": "string"}
             id="embedded",
         ),
         pytest.param(
+            {
+                "type": "object",
+                "x-kubernetes-embedded-resource": True,
+                "x-kubernetes-preserve-unknown-fields": True,
+                "additionalProperties": True,
+            },
+            f"{SPEC}.additionalProperties: Forbidden: "
+            "must not be used if x-kubernetes-embedded-resource is set",
+            id="embedded with any property",
+        ),
+        pytest.param(
+            field(
+                {
+                    "x-kubernetes-int-or-string": True,
+                    "x-kubernetes-preserve-unknown-fields": True,
+                }
+            ),
+            f"{A}.x-kubernetes-preserve-unknown-fields: Invalid value: true: "
+            "must be false if x-kubernetes-int-or-string is true",
+            id="int-or-string that is preserved",
+        ),
+        pytest.param(
+            field(STRING) | {"additionalProperties": True}, "", id="properties and any other"
+        ),
+        pytest.param(
+            field(STRING) | {"additionalProperties": False},
+            f"{SPEC}.additionalProperties: Forbidden: "
+            "additionalProperties and properties are mutual exclusive",
+            id="properties and no other",
+        ),
+        pytest.param(
             field(STRING) | {"anyOf": [{"type": "object", "default": {}, "description": "x"}]},
             f"[{SPEC}.anyOf[0].default: Forbidden: must be undefined to be structural, "
             f"{SPEC}.anyOf[0].description: Forbidden: must be empty to be structural, "
