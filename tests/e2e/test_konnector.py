@@ -84,8 +84,12 @@ async def test_the_whole_way_there_and_back(any_world: World) -> None:
     await gone(world.consumer, widgets, "blue", "default")
     await gone(world.provider, widgets, "blue", namespace)
     await gone(world.consumer, SECRETS, "blue-origin", "default")
+    await world.consumer.create(widgets, world.widget("last"))
+    await when(world.provider, widgets, "last", namespace, until=bool)
     await world.consumer.delete(APISERVICEBINDINGS, world.name)
     await gone(world.consumer, APISERVICEBINDINGS, world.name)
+    await gone(world.provider, widgets, "last", namespace)
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, widgets.group_resource)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,27 @@ async def test_a_provider_that_is_down_at_start(world: World) -> None:
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
 
 
+async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    world.provider_plane.faults.partition()
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    told = await link.condition(
+        "Connected", lambda one: "kubebind.io/unbind" in one.get("message", "")
+    )
+    assert told["reason"] == "Unbinding"
+    assert "CustomResourceDefinition widgets.example.org" in told["message"]
+    assert (await world.consumer.get(WIDGETS, "blue", "default")).meta.deleting
+    world.provider_plane.faults.heal()
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.provider, WIDGETS, "blue", namespace)
+
+
 async def test_history_that_was_compacted_while_the_line_was_cut(world: World) -> None:
     await world.konnector()
     link = await world.bound()

@@ -15,7 +15,7 @@ from fairlead.api.kubebind import (
     ExportResource,
 )
 from fairlead.api.meta import Object
-from fairlead.client import AlreadyExists, Client, ClientError, NotFound
+from fairlead.client import AlreadyExists, Client, ClientError, NotFound, Unauthorized
 from fairlead.client.waiting import WaitTimeout, wait_for
 
 
@@ -38,8 +38,14 @@ async def request_export(
         ClientError: the provider cannot be reached, or does not allow it.
     """
     name = request.metadata.name
-    if await _exported(provider, request, namespace):
-        return
+    try:
+        if await _exported(provider, request, namespace):
+            return
+    except Unauthorized:
+        raise BindError(
+            f"the provider {provider.config.server} does not accept the credentials of the "
+            "invitation: ask for a new one"
+        ) from None
     body = msgspec.to_builtins(request)
     body["metadata"] = {"name": name, "namespace": namespace}
     try:
