@@ -48,7 +48,6 @@ from fairlead.client import (
     NotFound,
 )
 from fairlead.client.waiting import WaitTimeout, wait_for
-from fairlead.konnector.apiservicebinding.reconcile import established
 from fairlead.konnector.app import install_crds
 from fairlead.konnector.bind_request import BindError, request_export
 from fairlead.konnector.bind_secret import (
@@ -57,6 +56,7 @@ from fairlead.konnector.bind_secret import (
     ensure_namespace,
     ensure_secret,
 )
+from fairlead.konnector.crds import established
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.roles import binding_roles

@@ -242,6 +242,25 @@ def test_the_providers_own_conditions_stay_and_count() -> None:
     assert found["Ready"] == ("False", "Lost")
 
 
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param(None, id="no-status"),
+        pytest.param({"conditions": None, "storedVersions": None}, id="nulls"),
+        pytest.param(
+            {"conditions": [], "acceptedNames": {"kind": "", "plural": ""}, "storedVersions": []},
+            id="empty-names",
+        ),
+    ],
+)
+def test_a_fresh_crd_has_nothing_to_say(status: JSON | None) -> None:
+    fresh = object_from_dict({**crd().to_dict(), "status": status})
+    result = planned(crds={NAME: fresh}).schema_status[NAME]
+    assert result.accepted_names is None
+    assert result.stored_versions == []
+    assert result.conditions == []
+
+
 def test_the_crds_conditions_are_copied_to_the_schema() -> None:
     status = planned(crds={NAME: crd(established="False")}).schema_status[NAME]
     assert status.stored_versions == ["v2"]

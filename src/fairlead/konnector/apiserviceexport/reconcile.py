@@ -6,7 +6,7 @@ Source: kube-bind's document on APIServiceExports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,7 +37,7 @@ from fairlead.api.kubebind_conditions import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
-from fairlead.konnector.apiservicebinding.reconcile import describes, established
+from fairlead.konnector.crds import describes, established
 
 
 BINDING_NOT_FOUND = "APIServiceBindingNotFound"
@@ -221,8 +221,10 @@ def _schema_statuses(
 
 
 class _CRDStatus(msgspec.Struct, rename="camel", frozen=True):
-    accepted_names: SchemaNames | None = None
-    stored_versions: list[str] = []
+    """A fresh CRD has nulls, and accepted names that are empty."""
+
+    accepted_names: dict[str, Any] | None = None
+    stored_versions: list[str] | None = None
     conditions: list[CRDCondition] | None = None
 
 
@@ -245,20 +247,21 @@ class _CRDSpec(msgspec.Struct, frozen=True):
 
 class _CRD(msgspec.Struct):
     spec: _CRDSpec = _CRDSpec()
-    status: _CRDStatus = _CRDStatus()
+    status: _CRDStatus | None = None
 
 
 def _schema_status(schema: BoundSchema, crd: Object, *, now: str) -> BoundSchemaStatus:
     """What the consumer's CRD says of itself, in the provider's sight."""
-    found = crd.decode(_CRD).status
+    found = crd.decode(_CRD).status or _CRDStatus()
+    names = found.accepted_names or {}
     copied = [
         _copied(condition) for condition in found.conditions or () if condition.type != READY
     ]
     conditions = set_conditions(schema.status.conditions, *copied, now=now, summary=True)
     return msgspec.structs.replace(
         schema.status,
-        accepted_names=found.accepted_names,
-        stored_versions=found.stored_versions,
+        accepted_names=msgspec.convert(names, SchemaNames) if names.get("plural") else None,
+        stored_versions=found.stored_versions or [],
         conditions=conditions,
     )
 
