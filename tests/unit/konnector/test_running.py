@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 from tests.unit.konnector.conftest import bound, kubeconfig, secret_body, until
@@ -283,6 +284,23 @@ async def test_a_provider_that_cannot_be_reached_is_told(
         assert "the provider cannot be watched" in told(consumer, "InformersSynced")[1]
         task.cancel()
         await asyncio.wait([task])
+
+
+async def test_credentials_that_are_refused_are_told_with_a_remedy(
+    consumer: Consumer, client: Client, start: Start
+) -> None:
+    await bound(client)
+    async with Sandbox() as other:
+        config = parse_kubeconfig(other.kubeconfig())
+        strange = replace(config, token="strange", client_certificate=b"", client_key=b"")
+        async with Client(strange) as theirs:
+            wanted = Wanted(b"", frozenset({"db"}))
+            refused = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, wanted)
+            start(HealthReporter(refused))
+            task = asyncio.create_task(refused.cluster.run())
+            await until(lambda: "`fairlead bind`" in told(consumer, "InformersSynced")[1])
+            task.cancel()
+            await asyncio.wait([task])
 
 
 async def test_what_a_syncer_reports_is_told_with_patience(

@@ -33,7 +33,7 @@ TIME = "2026-01-01T00:00:00Z"
         pytest.param(
             {"fault": "no current context"},
             "KubeconfigSecretInvalid",
-            "no current context",
+            "no current context; `fairlead bind` replaces it",
             id="unusable",
         ),
         pytest.param({}, "", "", id="valid"),

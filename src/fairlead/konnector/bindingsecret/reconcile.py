@@ -38,5 +38,6 @@ def reconcile(
             f"{where} has no key {ref.key!r}: put the provider's kubeconfig there",
         )
     if fault:
-        return false(SECRET_VALID, INVALID, f"{where}, key {ref.key!r}: {fault}")
+        remedy = "`fairlead bind` replaces it with that of an invitation"
+        return false(SECRET_VALID, INVALID, f"{where}, key {ref.key!r}: {fault}; {remedy}")
     return true(SECRET_VALID)

@@ -21,6 +21,10 @@ from fairlead.konnector.consumer import Provider
 
 REFUSED = "ClaimRefused"
 TIMEOUT = "InformerSyncTimeout"
+_RENEW = (
+    "its credentials are valid no more: ask the provider for another invitation and give it to "
+    "`fairlead bind`"
+)
 _log = structlog.get_logger(logger_name="fairlead.konnector.health")
 
 
@@ -87,5 +91,7 @@ class HealthReporter:
     def _fault(self, binding: str) -> str:
         error = self._provider.error()
         own = f"the provider cannot be watched: {error}" if error else ""
+        if "Unauthorized" in error:
+            own += f"; {_RENEW}"
         told = self._provider.consumer.problems.message(binding)
         return "; ".join(part for part in (own, told) if part)
