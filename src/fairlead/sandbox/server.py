@@ -68,6 +68,9 @@ class HttpServer:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
             raise
+        except RecursionError:
+            text = "the request is nested too deeply for this server"
+            return respond(error_answer(errors.bad_request(text)))
         except Exception:  # noqa: BLE001 - the client gets an answer all the same
             _log.exception("%s %s failed", request.method, request.path)
             text = "the server could not answer; its log says why"

@@ -11,11 +11,11 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import Authorizer
+from fairlead.sandbox.auth.bodies import read_spec
 from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.auth.tokens import ISSUER, Tokens
 from fairlead.sandbox.core import Answer, Call, User
-from fairlead.sandbox.handlers.write import read_body
 from fairlead.sandbox.router import Handler, Router
 from fairlead.sandbox.schema.errors import FieldError, invalid
 from fairlead.sandbox.types import ResourceType, Strategy
@@ -72,7 +72,7 @@ class Reviews:
 
     async def subject_access(self, call: Call) -> Answer:
         """Whether the named user may."""
-        spec = _spec(read_body(call))
+        spec = read_spec(call, call.type.resource.kind)
         user, groups = str(spec.get("user") or ""), tuple(spec.get("groups") or ())
         wrong = _check_attributes(spec)
         if not user and not groups:
@@ -86,7 +86,7 @@ class Reviews:
 
     async def self_access(self, call: Call) -> Answer:
         """Whether the one who asks may."""
-        spec = _spec(read_body(call))
+        spec = read_spec(call, call.type.resource.kind)
         wrong = _check_attributes(spec)
         if wrong:
             raise errors.invalid(_AUTHORIZATION, call.type.resource.kind, "", wrong)
@@ -101,7 +101,7 @@ class Reviews:
 
     async def self_rules(self, call: Call) -> Answer:
         """What the one who asks may do in a namespace."""
-        spec = _spec(read_body(call))
+        spec = read_spec(call, call.type.resource.kind)
         if not spec.get("namespace"):
             raise errors.bad_request("no namespace on request")
         held = self._authorizer.held(call.user, spec["namespace"])
@@ -116,7 +116,7 @@ class Reviews:
 
     async def token(self, call: Call) -> Answer:
         """Who a token is."""
-        spec = _spec(read_body(call))
+        spec = read_spec(call, call.type.resource.kind)
         token = spec.get("token")
         if not token:
             text = "token is required for TokenReview in authentication"
@@ -138,13 +138,8 @@ class Reviews:
 
     async def self_subject(self, call: Call) -> Answer:
         """Who asks."""
-        read_body(call)
+        read_spec(call, call.type.resource.kind)
         return _answer(call, None, {"userInfo": _user_info(call.user)})
-
-
-def _spec(body: JSON) -> JSON:
-    spec = body.get("spec")
-    return spec if isinstance(spec, dict) else {}
 
 
 def _answer(call: Call, spec: JSON | None, status: JSON) -> Answer:

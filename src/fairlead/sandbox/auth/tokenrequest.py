@@ -10,11 +10,11 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.api.timestamps import format_time
 from fairlead.sandbox import errors
+from fairlead.sandbox.auth.bodies import read_spec
 from fairlead.sandbox.auth.tokens import ISSUER, Binding, Tokens
 from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.handlers.read import existing
-from fairlead.sandbox.negotiation import decode_body
 from fairlead.sandbox.router import Router
 from fairlead.sandbox.schema.errors import FieldError, invalid
 
@@ -39,12 +39,10 @@ class TokenRequests:
     async def create(self, call: Call) -> Answer:
         """Issue a token for a ServiceAccount."""
         account = existing(call)
-        body = decode_body(call.content_type, call.body, "TokenRequest")
-        given = body.get("spec")
-        spec: JSON = given if isinstance(given, dict) else {}
+        spec = read_spec(call, "TokenRequest")
         seconds = _seconds(spec)
         bound = _bound(call, account.key, spec.get("boundObjectRef"))
-        audiences = [str(one) for one in spec.get("audiences") or (ISSUER,)]
+        audiences = list(spec.get("audiences") or (ISSUER,))
         token, expires = self._tokens.issue(account, audiences, seconds, bound)
         answer = {
             "kind": "TokenRequest",
@@ -73,7 +71,7 @@ def _seconds(spec: JSON) -> int:
         return _DEFAULT
     wrong: list[FieldError] = []
     field = "spec.expirationSeconds"
-    if not isinstance(seconds, int) or seconds < _SHORTEST:
+    if seconds < _SHORTEST:
         wrong.append(invalid(field, seconds, "may not specify a duration less than 10 minutes"))
     elif seconds > _LONGEST:
         detail = "may not specify a duration larger than 2^32 seconds"

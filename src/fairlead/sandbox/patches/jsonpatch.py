@@ -40,7 +40,7 @@ def json_patch(doc: JSON, ops: Any) -> JSON:
 def _apply(doc: Any, op: Any) -> Any:
     if not isinstance(op, dict):
         raise PatchError("json: cannot unmarshal into Go value of type jsonpatch.Operation", 400)
-    handler = _HANDLERS.get(op.get("op", ""))
+    handler = _HANDLERS.get(str(op.get("op")))
     if handler is None:
         raise rejected(f"unexpected operation: {op.get('op')!r}")
     try:

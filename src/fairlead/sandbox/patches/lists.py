@@ -99,7 +99,14 @@ def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> N
 
 
 def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]:
-    """A list of scalars as a set, with those of the patch added."""
+    """A list of scalars as a set, with those of the patch added.
+
+    Raises:
+        PatchError: an item of the patch is no scalar.
+    """
+    for item in patch:
+        if isinstance(item, dict | list):
+            raise PatchError(f"invalid patch item {go_map(item)}: a scalar is expected", 400)
     merged = [(item, item) for item in dict.fromkeys([*current, *patch])]
     return in_order(merged, order if isinstance(order, list) else patch, current)
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import FieldError, invalid, required
+from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 from fairlead.sandbox.schema.jsonpath import compile_path
 from fairlead.sandbox.schema.names import dns1035_label
 from fairlead.sandbox.schema.ruleschemas import check_defaults, check_rules
 from fairlead.sandbox.schema.structural import check_structural
 
+
+MAX_DEPTH = 100
+"""Levels of objects and lists in a schema: compiling takes a few frames of the stack for each."""
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = (
@@ -64,7 +68,25 @@ def _check_version(version: JSON, path: str, errors: list[FieldError]) -> None:
         _check_scale(scale, f"{path}.subresources.scale", errors)
 
 
+def _too_deep(schema: JSON) -> bool:
+    level: list[Any] = [schema]
+    for _ in range(MAX_DEPTH):
+        level = [
+            inner
+            for value in level
+            for inner in (value.values() if isinstance(value, dict) else value)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _check_schema(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    if _too_deep(schema):
+        detail = f"must not nest deeper than {MAX_DEPTH} levels of JSON on this server"
+        errors.append(forbidden(path, detail))
+        return
     found = check_structural(schema, path)
     errors.extend(found)
     if not found:

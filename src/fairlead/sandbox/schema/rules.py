@@ -134,3 +134,5 @@ _REPORTS: Mapping[str, Callable[[str, Any, str], FieldError]] = {
     "FieldValueRequired": lambda field, _value, detail: required(field, detail),
     "FieldValueDuplicate": lambda field, value, _detail: duplicate(field, value),
 }
+REASONS = tuple(_REPORTS)
+"""What a rule's ``reason`` may be."""

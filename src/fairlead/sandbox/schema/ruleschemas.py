@@ -9,9 +9,16 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.cel import CompileError, compile_rule
 from fairlead.sandbox.schema.cel.types import Type, of_schema, root_type
 from fairlead.sandbox.schema.defaults import compile_defaulter
-from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
+from fairlead.sandbox.schema.errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from fairlead.sandbox.schema.listtypes import compile_list_check
 from fairlead.sandbox.schema.prune import compile_pruner
+from fairlead.sandbox.schema.rules import REASONS
 from fairlead.sandbox.schema.values import compile_check
 
 
@@ -67,6 +74,8 @@ def _check_rule(
     if not isinstance(text, str) or not text.strip():
         errors.append(required(f"{path}.rule", "rule is not specified"))
         return
+    if not _check_texts(rule, path, errors):
+        return
     if rule.get("optionalOldSelf"):
         detail = "optionalOldSelf is not supported by this server"
         errors.append(forbidden(f"{path}.optionalOldSelf", detail))
@@ -86,6 +95,19 @@ def _check_rule(
         errors.append(invalid(f"{path}.rule", text, detail))
     if rule.get("messageExpression"):
         _check_message(rule["messageExpression"], type_, path, errors)
+
+
+def _check_texts(rule: JSON, path: str, errors: list[FieldError]) -> bool:
+    """Whether the texts beside a rule are texts, and its reason is one of those allowed."""
+    before = len(errors)
+    for name in ("message", "messageExpression", "reason", "fieldPath"):
+        value = rule.get(name)
+        if value is not None and not isinstance(value, str):
+            errors.append(invalid(f"{path}.{name}", value, "must be a string"))
+    reason = rule.get("reason")
+    if isinstance(reason, str) and reason and reason not in REASONS:
+        errors.append(not_supported(f"{path}.reason", reason, REASONS))
+    return len(errors) == before
 
 
 def _check_message(text: str, type_: Type, path: str, errors: list[FieldError]) -> None:

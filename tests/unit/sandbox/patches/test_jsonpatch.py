@@ -61,6 +61,7 @@ def test_lists(op: dict[str, Any], expected: list[str]) -> None:
         pytest.param({"op": "move", "from": "/q", "path": "/r"}, "missing path", id="move"),
         pytest.param({"op": "move", "from": "/data", "path": "/data/x"}, "itself", id="into"),
         pytest.param({"op": "frob", "path": "/q"}, "unexpected operation", id="op"),
+        pytest.param({"op": {}, "path": "/q"}, "unexpected operation", id="op no text"),
         pytest.param({"op": "add", "value": 1}, "JSON pointer", id="no path"),
         pytest.param({"op": "add", "path": "x", "value": 1}, "JSON pointer", id="no slash"),
         pytest.param({"op": "replace", "path": "", "value": 1}, "no object", id="whole"),

@@ -219,6 +219,12 @@ def test_a_string_for_an_object_is_refused() -> None:
         strategic_merge_patch("ConfigMap", {"data": {"a": "b"}}, {"data": "x"})
 
 
+def test_objects_are_no_finalizers() -> None:
+    with pytest.raises(PatchError, match="a scalar is expected") as caught:
+        strategic_merge_patch("ConfigMap", {}, {"metadata": {"finalizers": [{}]}})
+    assert caught.value.code == 400
+
+
 def test_a_body_that_is_no_object_is_refused() -> None:
     with pytest.raises(PatchError, match="cannot unmarshal array") as caught:
         strategic_merge_patch("ConfigMap", {}, [1])

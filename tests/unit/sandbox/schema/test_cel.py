@@ -158,6 +158,10 @@ def test_rules_that_fail_to_run(rule: str, message: str) -> None:
         pytest.param("(self.b ? 1 : 'a') == 1", r"_\?_:_", id="ternary"),
         pytest.param("'a' in self.set", "found no matching overload", id="in"),
         pytest.param("self.s == null", "found no matching overload", id="null"),
+        pytest.param("(" * 2000, "recursion limit", id="open"),
+        pytest.param("!" * 2000 + "self.b", "recursion limit", id="signs"),
+        pytest.param("true" + " && true" * 2000, "recursion limit", id="chain"),
+        pytest.param("self" + ".o" * 2000, "recursion limit", id="path"),
         pytest.param("size(self.i) == 1", "found no matching overload for 'size'", id="size"),
     ],
 )

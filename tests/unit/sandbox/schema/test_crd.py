@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.sandbox.schema import complete_crd, summarize, validate_crd
+from fairlead.sandbox.schema import compile_schema, complete_crd, summarize, validate_crd
 
 
 ROOT = "spec.versions[0].schema.openAPIV3Schema"
@@ -483,6 +483,18 @@ STRING = {"type": "string"}
             id="rule that can never run",
         ),
         pytest.param(
+            STRING | {"x-kubernetes-validations": [{"rule": "true", "message": 5}]},
+            f"{SPEC}.x-kubernetes-validations[0].message: Invalid value: 5: must be a string",
+            id="message that is no text",
+        ),
+        pytest.param(
+            STRING | {"x-kubernetes-validations": [{"rule": "true", "reason": "Foo"}]},
+            f'{SPEC}.x-kubernetes-validations[0].reason: Unsupported value: "Foo": supported '
+            'values: "FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", '
+            '"FieldValueDuplicate"',
+            id="reason",
+        ),
+        pytest.param(
             STRING | {"x-kubernetes-validations": [{"rule": "true", "messageExpression": "1"}]},
             f"{SPEC}.x-kubernetes-validations[0].messageExpression: ",
             id="messageExpression",
@@ -554,6 +566,25 @@ def test_what_may_not_change(change: Callable[[dict[str, Any]], None], text: str
     complete_crd(old)
     change(new)
     assert check(new, old) == f"{text}: field is immutable"
+
+
+def nested(levels: int) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": "object"}
+    for _ in range(levels):
+        schema = field(schema)
+    return schema
+
+
+def test_a_deep_schema_is_refused() -> None:
+    assert check(crd(nested(48))) == ""
+    text = "must not nest deeper than 100 levels of JSON on this server"
+    assert check(crd(nested(49))) == f"{ROOT}: Forbidden: {text}"
+    assert check(crd(nested(2000))) == f"{ROOT}: Forbidden: {text}"
+
+
+def test_the_deepest_schema_can_be_compiled() -> None:
+    compiled = compile_schema({"type": "object", "properties": {"spec": nested(48)}})
+    assert compiled.validate({"spec": {"a": {"a": 5}}})[0].field == "spec.a.a"
 
 
 def test_a_stored_version_stays() -> None:

@@ -21,6 +21,7 @@ class Node(NamedTuple):
     value: Any
     position: int
     method: bool = False
+    depth: int = 1
 
 
 class Token(NamedTuple):
@@ -60,6 +61,10 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
+MAX_DEPTH = 100
+"""How deep expressions may nest: each level takes a few frames of Python's stack."""
+
+
 def parse(text: str) -> Node:
     """The tree of an expression.
 
@@ -84,12 +89,28 @@ def _tokens(text: str) -> list[Token]:
     return [*tokens, Token("end", "<EOF>", len(text))]
 
 
+def _node(
+    kind: str,
+    name: str,
+    args: tuple[Node, ...],
+    value: Any,
+    position: int,
+    *,
+    method: bool = False,
+) -> Node:
+    depth = 1 + max((arg.depth for arg in args), default=0)
+    if depth > MAX_DEPTH:
+        raise CompileError("expression recursion limit exceeded", position)
+    return Node(kind, name, args, value, position, method, depth)
+
+
 class _Parser:
     """Recursive descent with precedence climbing."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._next = 0
+        self._open = 0
 
     def _peek(self) -> Token:
         return self._tokens[self._next]
@@ -120,13 +141,21 @@ class _Parser:
 
     def expression(self) -> Node:
         """``a ? b : c``, the loosest of all."""
+        self._open += 1
+        if self._open > MAX_DEPTH:
+            raise CompileError("expression recursion limit exceeded", self._peek().position)
+        node = self._ternary()
+        self._open -= 1
+        return node
+
+    def _ternary(self) -> Node:
         condition = self._binary(1)
         position = self._peek().position
         if not self._accept("?"):
             return condition
         then = self._binary(1)
         self._expect(":")
-        return Node("call", "?:", (condition, then, self.expression()), None, position)
+        return _node("call", "?:", (condition, then, self.expression()), None, position)
 
     def _binary(self, least: int) -> Node:
         left = self._unary()
@@ -137,15 +166,17 @@ class _Parser:
                 return left
             self._take()
             right = self._binary(level + 1)
-            left = Node("call", token.text, (left, right), None, token.position)
+            left = _node("call", token.text, (left, right), None, token.position)
 
     def _unary(self) -> Node:
-        token = self._peek()
-        for operator in ("!", "-"):
-            if self._accept(operator):
-                name = "!" if operator == "!" else "neg"
-                return Node("call", name, (self._unary(),), None, token.position)
-        return self._postfix()
+        signs: list[Token] = []
+        while self._peek().kind == "op" and self._peek().text in {"!", "-"}:
+            signs.append(self._take())
+        node = self._postfix()
+        for sign in reversed(signs):
+            name = "!" if sign.text == "!" else "neg"
+            node = _node("call", name, (node,), None, sign.position)
+        return node
 
     def _postfix(self) -> Node:
         node = self._primary()
@@ -154,7 +185,7 @@ class _Parser:
             if self._accept("."):
                 node = self._member(node)
             elif self._accept("["):
-                node = Node("index", "", (node, self.expression()), None, position)
+                node = _node("index", "", (node, self.expression()), None, position)
                 self._expect("]")
             else:
                 return node
@@ -165,8 +196,8 @@ class _Parser:
             raise CompileError(f"Syntax error: unexpected {token.text!r}", token.position)
         if self._accept("("):
             args = (target, *self._list(")"))
-            return Node("call", token.text, args, None, token.position, method=True)
-        return Node("select", token.text, (target,), None, token.position)
+            return _node("call", token.text, args, None, token.position, method=True)
+        return _node("select", token.text, (target,), None, token.position)
 
     def _list(self, closing: str) -> tuple[Node, ...]:
         items: list[Node] = []
@@ -186,9 +217,9 @@ class _Parser:
             self._expect(")")
             return node
         if token.kind == "op" and token.text == "[":
-            return Node("list", "", self._list("]"), None, token.position)
+            return _node("list", "", self._list("]"), None, token.position)
         if token.kind in {"int", "double", "string"}:
-            return Node("literal", token.kind, (), _literal(token), token.position)
+            return _node("literal", token.kind, (), _literal(token), token.position)
         if token.text == "{":
             raise CompileError("map literals are not supported by this server", token.position)
         raise CompileError(f"Syntax error: unexpected {token.text!r}", token.position)
@@ -196,12 +227,12 @@ class _Parser:
     def _name(self, token: Token) -> Node:
         if token.text in _CONSTANTS:
             kind = "null" if token.text == "null" else "bool"
-            return Node("literal", kind, (), _CONSTANTS[token.text], token.position)
+            return _node("literal", kind, (), _CONSTANTS[token.text], token.position)
         if not self._accept("("):
-            return Node("ident", token.text, (), None, token.position)
+            return _node("ident", token.text, (), None, token.position)
         args = self._list(")")
         if token.text != "has":
-            return Node("call", token.text, args, None, token.position)
+            return _node("call", token.text, args, None, token.position)
         if len(args) != 1 or args[0].kind != "select":
             raise CompileError("invalid argument to has() macro", token.position)
         return args[0]._replace(kind="has")
