@@ -16,6 +16,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -41,12 +42,12 @@ class PlaneError(Exception):
     """The control plane did not start; the message has the end of the guilty program's log."""
 
 
-def missing_assets() -> str:
+def missing_assets(programs: Sequence[str] = PROGRAMS) -> str:
     """Why no real control plane can be started; "" when one can."""
     folder = os.environ.get("KUBEBUILDER_ASSETS", "")
     if not folder:
         return "KUBEBUILDER_ASSETS is not set (hack/envtest prints a folder for it)"
-    absent = [name for name in PROGRAMS if not os.access(Path(folder, name), os.X_OK)]
+    absent = [name for name in programs if not os.access(Path(folder, name), os.X_OK)]
     return f"KUBEBUILDER_ASSETS={folder} lacks {', '.join(absent)}" if absent else ""
 
 
@@ -55,13 +56,29 @@ class RealPlane:
 
     The garbage collector looks for new kinds every 30 seconds, as everywhere: owner references
     of a CRD's objects are honoured that much later than those of built-in kinds.
+
+    Args:
+        assets: the folder with the programs; default: KUBEBUILDER_ASSETS.
+        controllers: what kube-controller-manager runs; without any, it is not started.
+        fsync: whether etcd waits for the disk, as it does outside tests.
+        parent: where the temporary folder is made.
+        ready_path: what kube-apiserver has to answer before the start is over.
     """
 
     def __init__(
-        self, assets: Path | str | None = None, *, controllers: tuple[str, ...] = CONTROLLERS
+        self,
+        assets: Path | str | None = None,
+        *,
+        controllers: tuple[str, ...] = CONTROLLERS,
+        fsync: bool = False,
+        parent: Path | None = None,
+        ready_path: str = "/readyz",
     ) -> None:
         self._assets = Path(assets or os.environ["KUBEBUILDER_ASSETS"])
         self._controllers = controllers
+        self._fsync = fsync
+        self._parent = parent
+        self._ready_path = ready_path
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._folder = Path()
         self._authority = Authority.create("kubernetes")
@@ -121,13 +138,14 @@ class RealPlane:
         return yaml.safe_dump(config).encode()
 
     async def start(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="realplane-"))
+        self._folder = Path(tempfile.mkdtemp(prefix="realplane-", dir=self._parent))
         try:
             self._write_keys()
             async with asyncio.timeout(START_TIMEOUT):
                 await self._start_etcd()
                 await self._start_apiserver()
-                await self._start_controller_manager()
+                if self._controllers:
+                    await self._start_controller_manager()
         except TimeoutError as error:
             logs = "\n".join(self._log(name) for name in self._processes)
             await self.stop()
@@ -207,7 +225,7 @@ class RealPlane:
             f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
             f"--initial-cluster=default=http://127.0.0.1:{peer}",
             "--log-level=error",
-            "--unsafe-no-fsync",
+            *(() if self._fsync else ("--unsafe-no-fsync",)),
         )
         await self._wait("etcd", f"{self._etcd}/health", None)
 
@@ -240,7 +258,7 @@ class RealPlane:
             f"--proxy-client-cert-file={folder / 'proxy.crt'}",
             f"--proxy-client-key-file={folder / 'proxy.key'}",
         )
-        await self._wait("kube-apiserver", f"{self.url}/readyz", self._ssl())
+        await self._wait("kube-apiserver", self.url + self._ready_path, self._ssl())
 
     async def _start_controller_manager(self) -> None:
         kubeconfig = self._folder / "controller-manager.kubeconfig"
@@ -283,7 +301,7 @@ class RealPlane:
                             return
                 except aiohttp.ClientConnectionError:
                     pass
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.02)
 
     def _log(self, name: str) -> str:
         text = (self._folder / f"{name}.log").read_text(errors="replace")
