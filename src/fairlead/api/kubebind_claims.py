@@ -2,7 +2,7 @@
 
 A selector matches in any of three ways: by labels, by name, or because another object refers to
 the claimed one. A selector without any of them matches nothing. All names and namespaces here are
-the consumer's. Kept as kube-bind has it (reference/kube-bind.md, section 8, notes 6 to 10), also
+the consumer's. Kept as kube-bind v1alpha2 has it, also
 where its documentation says otherwise.
 """
 

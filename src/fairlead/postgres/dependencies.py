@@ -1,7 +1,7 @@
 """What depends on a role, in every database, and what that means for removing it.
 
 pg_shdepend is shared: it lists owned objects and privileges of all databases at once. Owning
-default privileges is not owning data (reference, section 3).
+default privileges is not owning data.
 """
 
 from __future__ import annotations

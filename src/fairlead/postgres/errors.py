@@ -22,7 +22,7 @@ class AccessError(Exception):
     """Why an access cannot be brought into its wanted state.
 
     Args:
-        reason: one CamelCase word, of the set in the reference (section 8.2).
+        reason: one CamelCase word.
         message: one sentence that names object, field and remedy; no secret is in it.
         retry: when to look again.
         verdict: whether ``reason`` is a decision about this access, which then stands as the

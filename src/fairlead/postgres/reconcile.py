@@ -1,7 +1,7 @@
 """The flowchart of a PostgresAccess as a function from what is known to what comes next.
 
-The controller performs a step, adds what came of it and asks again; steps 1 to 36 of the
-reference (section 1) are rows of this function's table test.
+The controller performs a step, adds what came of it and asks again; the flowchart is that of
+the access-operator project, and every edge of it is a row of this function's table test.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every invited consumer may do in its cluster namespace (reference/kube-bind.md, 3.3)."""
+"""What every invited consumer may do in its cluster namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster namespace of a consumer, found by its identity (reference/kube-bind.md, 3.3)."""
+"""The cluster namespace of a consumer, found by its identity."""
 
 from __future__ import annotations
 

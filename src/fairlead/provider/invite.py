@@ -1,4 +1,4 @@
-"""Inviting a consumer: all that it needs to bind, in one file (reference/kube-bind.md, 3.3).
+"""Inviting a consumer: all that it needs to bind, in one file.
 
 Doing it again gives the same answer: the namespace is found by the identity, and what is there
 stays.

@@ -1,7 +1,7 @@
 """Claimed objects: the original is on one side, its copy on the other.
 
 What is not our copy is never overwritten or deleted, and no provider gets what another provider
-has sent. Mends of kube-bind: reference/kube-bind.md, section 8, notes 11, 12, 13 and 15.
+has sent. What it mends of kube-bind is in docs/compatibility.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What heartbeats say (reference/kube-bind.md, 1.8 and 2.B.5)."""
+"""What heartbeats say."""
 
 from __future__ import annotations
 

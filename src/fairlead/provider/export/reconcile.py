@@ -1,4 +1,4 @@
-"""What an export says of its schemas (reference/kube-bind.md, 2.B.2)."""
+"""What an export says of its schemas."""
 
 from __future__ import annotations
 

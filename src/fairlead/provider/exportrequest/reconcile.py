@@ -1,4 +1,4 @@
-"""What a request leads to: a function of what is there (reference/kube-bind.md, 2.B.1).
+"""What a request leads to: a function of what is there.
 
 A claim that can never be granted fails a request for ever. Anything else that is missing keeps it
 Pending, with a condition that says what is awaited. Once its export exists a request has

@@ -1,4 +1,4 @@
-"""What an APIServiceNamespace leads to (reference/kube-bind.md, 2.B.4 and notes 30 and 31).
+"""What an APIServiceNamespace leads to.
 
 A provider namespace belongs to an APIServiceNamespace if, and only if, its annotation says so. No
 other is ever used, granted or deleted, whatever its name.

@@ -1,4 +1,4 @@
-"""Roles for the konnector of one consumer (reference/kube-bind.md, 2.B.3 and notes 47 and 62).
+"""Roles for the konnector of one consumer.
 
 Everything goes to the ServiceAccount ``kube-binder`` of the cluster namespace, and to no other.
 Namespaced objects are granted in the consumer's own provider namespaces alone; the whole cluster
