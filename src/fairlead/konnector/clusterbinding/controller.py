@@ -6,10 +6,12 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 
+import msgspec
+
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS, ClusterBinding
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
-from fairlead.client import ClientError, Conflict
+from fairlead.client import ClientError, Conflict, NotFound
 from fairlead.konnector.bindingsecret.controller import fault
 from fairlead.konnector.clusterbinding.reconcile import (
     SecretWrite,
@@ -66,24 +68,13 @@ class ClusterBindingController:
         found = self._provider.cluster_bindings.get(request.namespace, request.name)
         if found is None:
             return None
-        binding = found.decode(ClusterBinding)
-        ref = binding.spec.kubeconfig_secret_ref
-        secrets = await self._provider_secret(ref.name)
-        secret = secrets.get(self._provider.namespace, ref.name)
-        plan = reconcile(
-            State(
-                binding=binding,
-                provider_secret=secret,
-                consumer_secrets=self._consumer_secrets(),
-                fault=_fault(secret, ref.key),
-                version=self._consumer.options.version,
-                now=datetime.now(UTC),
-                unreadable="" if secrets.has_synced else secrets.error,
-            )
-        )
-        for write in plan.secrets:
-            await self._write(write)
+        state = await self._look(found.decode(ClusterBinding))
+        plan = reconcile(state)
         try:
+            if plan.secrets:
+                plan = reconcile(await self._fresh(state))
+            for write in plan.secrets:
+                await self._write(write)
             body = with_status(found, plan.status)
             await commit(self._provider.client, CLUSTERBINDINGS, found, body, subresource="status")
         except Conflict:
@@ -93,6 +84,37 @@ class ClusterBindingController:
             raise
         await self._tell("")
         return Result(plan.next_beat)
+
+    async def _look(self, binding: ClusterBinding) -> State:
+        ref = binding.spec.kubeconfig_secret_ref
+        secrets = await self._provider_secret(ref.name)
+        secret = secrets.get(self._provider.namespace, ref.name)
+        return State(
+            binding=binding,
+            provider_secret=secret,
+            consumer_secrets=self._consumer_secrets(),
+            fault=_fault(secret, ref.key),
+            version=self._consumer.options.version,
+            now=datetime.now(UTC),
+            unreadable="" if secrets.has_synced else secrets.error,
+        )
+
+    async def _fresh(self, state: State) -> State:
+        """With the provider's Secret as it is now.
+
+        Credentials that were taken away stop the watch too, so that a cache may well be older
+        than what somebody has just brought into the consumer's Secret.
+
+        Raises:
+            ClientError: it cannot be read.
+        """
+        ref = state.binding.spec.kubeconfig_secret_ref
+        try:
+            found = await self._provider.client.get(SECRETS, ref.name, self._provider.namespace)
+        except NotFound:
+            return msgspec.structs.replace(state, provider_secret=None, fault="")
+        fault_ = _fault(found, ref.key)
+        return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
 
     async def _provider_secret(self, name: str) -> Informer:
         """The Secret by its own watch, so that no other Secret is ever read."""
