@@ -2,24 +2,33 @@
 
 A cache lags behind what was just written. Acting on it would write the same again, and be
 refused. Versions are compared as numbers, as every server has them; where they are none, the
-cache is believed.
+cache is believed. A cache that was filled anew may never tell of an object that came and went in
+between: so after a while the cache is believed in any case.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from fairlead.api.meta import Key, Object
+
+
+LAG = 5.0
+"""Seconds that a cache may lag behind."""
 
 
 class Ahead:
     """What was written to one collection and not seen in its cache yet."""
 
-    def __init__(self) -> None:
-        self._written: dict[Key, Object] = {}
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._written: dict[Key, tuple[Object, float]] = {}
         self._created: set[Key] = set()
 
     def wrote(self, obj: Object, *, created: bool = False) -> None:
         """Remember what the server answered to a write."""
-        self._written[obj.key] = obj
+        self._written[obj.key] = (obj, self._clock() + LAG)
         if created:
             self._created.add(obj.key)
 
@@ -37,17 +46,24 @@ class Ahead:
         self._written.clear()
         self._created.clear()
 
+    def unconfirmed(self, key: Key | None) -> bool:
+        """Whether the cache has not told of an object that was created: look again after LAG."""
+        return key in self._created
+
     def newest(self, key: Key, cached: Object | None) -> Object | None:
         """The object as it was last seen or written, whichever is later."""
-        written = self._written.get(key)
-        if written is None:
+        if key not in self._written:
             return cached
-        if cached is None and key in self._created:
-            return written
-        if cached is None or cached.meta.uid != written.meta.uid or _as_new(cached, written):
+        written, expires = self._written[key]
+        if self._clock() >= expires or self._superseded(key, cached, written):
             self.forget(key)
             return cached
         return written
+
+    def _superseded(self, key: Key, cached: Object | None, written: Object) -> bool:
+        if cached is None:
+            return key not in self._created
+        return cached.meta.uid != written.meta.uid or _as_new(cached, written)
 
 
 def _as_new(cached: Object, written: Object) -> bool:

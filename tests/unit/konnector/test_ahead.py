@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, Object, object_from_dict
-from fairlead.konnector.ahead import Ahead
+from fairlead.konnector.ahead import LAG, Ahead
 
 
 KEY = Key("shop", "db")
@@ -38,6 +38,19 @@ def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
     assert ahead.newest(KEY, None) is not None
     ahead.seen(KEY)
     assert ahead.newest(KEY, None) is None
+
+
+def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
+    """It may have been filled anew after the object came and went."""
+    clock = [0.0]
+    ahead = Ahead(lambda: clock[0])
+    ahead.wrote(obj("5"), created=True)
+    assert ahead.unconfirmed(KEY)
+    clock[0] = LAG - 0.1
+    assert ahead.newest(KEY, None) is not None
+    clock[0] = LAG
+    assert ahead.newest(KEY, None) is None
+    assert not ahead.unconfirmed(KEY)
 
 
 @pytest.mark.parametrize("forget", [lambda one: one.forget(KEY), lambda one: one.clear()])

@@ -11,6 +11,7 @@ from fairlead.api.kubebind_claims import Targets
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import ApiError, Conflict
+from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.claims.copies import is_consumer_copy
 from fairlead.konnector.claims.execution import Executor
@@ -232,7 +233,11 @@ class ClaimRun:
         except ApiError as error:
             self._tell(sides.consumer, "ClaimFailed", self._advised(error.message))
             raise
-        return None
+        ahead = self._executor.ahead
+        unconfirmed = ahead["consumer"].unconfirmed(key) or ahead["provider"].unconfirmed(
+            sides.target
+        )
+        return Result(LAG) if unconfirmed else None
 
     def _look(self, key: Key) -> Sides | None:
         """What the caches say; None as long as one of them is not filled."""

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api.meta import Key, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client.errors import ApiError, Conflict
+from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.roles import remedy
@@ -177,7 +178,8 @@ class _Run:
         except ApiError as error:
             self._tell(sides, "SyncFailed", self._advised(error.message))
             raise
-        return None
+        unconfirmed = sides.target and self._executor.providers.unconfirmed(sides.target)
+        return Result(LAG) if unconfirmed else None
 
     def _look(self, key: Key) -> Sides | None:
         """What the caches say; None as long as the provider's is not filled."""
