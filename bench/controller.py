@@ -10,8 +10,8 @@ import asyncio
 import time
 
 from bench.rows import Row, emit
+from fairlead.process import run
 from fairlead.runtime import Controller, Request
-from fairlead.runtime.process import run
 
 
 KEYS = 10_000

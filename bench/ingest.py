@@ -19,8 +19,8 @@ from bench.rows import Row, emit
 from bench.stream import EVENTS, OBJECTS, WIDGETS, serving
 from fairlead.api.meta import ObjectMeta
 from fairlead.client import Client, ClusterConfig
+from fairlead.process import run
 from fairlead.runtime import Cluster, Delta
-from fairlead.runtime.process import run
 
 
 ROUNDS = 5

@@ -12,8 +12,8 @@ from pathlib import Path
 from bench.rows import Row, emit
 from bench.stream import EVENTS, OBJECTS, WIDGETS, serving, widget
 from fairlead.client import Client, ClusterConfig
+from fairlead.process import run
 from fairlead.runtime import Cluster, Delta
-from fairlead.runtime.process import run
 
 
 AIM_KIB = 5.0

@@ -14,7 +14,7 @@ from tests.support.realplane import missing_assets
 from bench import planes
 from bench.load import CONNECTIONS, WATCHES, Figures, measure, measure_bare
 from bench.rows import Row, emit
-from fairlead.runtime.process import run
+from fairlead.process import run
 
 
 ROUNDS = 4

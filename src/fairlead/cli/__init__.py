@@ -6,12 +6,9 @@ Commands are imported when they are called, so that ``--help`` and shell complet
 from __future__ import annotations
 
 import importlib
-import logging
-import sys
 from typing import Any
 
 import click
-import structlog
 
 from fairlead.cli.errors import explained
 
@@ -44,16 +41,7 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with explained(debug=bool(ctx.params.get("debug"))):
-            _log_to_stderr()
             return super().invoke(ctx)
-
-
-def _log_to_stderr() -> None:
-    """Keep what libraries say off standard output; long-running commands set up more."""
-    structlog.configure(
-        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
-    )
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,12 +7,12 @@ from typing import BinaryIO
 
 import click
 
+from fairlead import process
 from fairlead.api.kubebind import decode_binding_response
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client
 from fairlead.konnector.bind import bind
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import process
 
 
 @click.command("bind")

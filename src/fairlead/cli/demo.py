@@ -11,12 +11,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from fairlead import process
 from fairlead.demo.database import DatabaseServer
 from fairlead.demo.play import play
 from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, summary
 from fairlead.demo.steps import Report, Screen
 from fairlead.demo.world import Plane
-from fairlead.runtime import logs, process
+from fairlead.runtime import logs
 
 
 @click.command("demo")

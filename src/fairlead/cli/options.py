@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from fairlead.client import ClusterConfig, load_config
+
+if TYPE_CHECKING:
+    from fairlead.client import ClusterConfig
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,12 +29,25 @@ def cluster_options(function: F) -> F:
 
 
 def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig:
-    """The cluster that the shared options name.
+    """The cluster that the shared options name; the client's logs go to standard error.
 
     Raises:
         fairlead.client.ConfigError: no kubeconfig is found, or it cannot be used.
     """
+    from fairlead.client import load_config
+
+    _log_to_stderr()
     return load_config(kubeconfig, context)
+
+
+def _log_to_stderr() -> None:
+    """Keep what libraries say off standard output; long-running commands set up more."""
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+    )
 
 
 def run_options(function: F) -> F:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import click
 
+from fairlead import process
+from fairlead.cli.files import write_private
 from fairlead.cli.options import cluster_config, cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
@@ -24,7 +25,7 @@ from fairlead.provider.options import (
     parse_consumer_scope,
     parse_isolation,
 )
-from fairlead.runtime import Cluster, Manager, process
+from fairlead.runtime import Cluster, Manager
 
 
 @click.group("provider")
@@ -121,11 +122,3 @@ def invite(
     write_private(output, json.dumps(response, indent=2) + "\n")
     click.echo(f"{output}: an invitation for {name}; keep it secret", err=True)
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read, also where there was one before."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-    with open(path, "w", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(text)

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from fairlead import process
 from fairlead.cli.options import cluster_config
 from fairlead.client import Client
-from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, logs, process
+from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, logs
 
 
 class RunOptions(msgspec.Struct, kw_only=True):
@@ -38,8 +39,8 @@ def run_program(
         ClientError: the cluster cannot be reached, or refuses what the program needs at start.
         ManagerError: an address cannot be listened on, or leadership was lost.
     """
-    logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
     config = cluster_config(options.kubeconfig, options.context)
+    logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
     metrics = Metrics()
 
     async def main(stop: asyncio.Event) -> None:

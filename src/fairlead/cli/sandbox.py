@@ -1,4 +1,7 @@
-"""``fairlead sandbox``: embedded control planes, and pods as local processes."""
+"""``fairlead sandbox``: embedded control planes, and pods as local processes.
+
+Each command imports what it alone needs, for who starts a server waits for its imports.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,11 @@ from pathlib import Path
 
 import click
 
+from fairlead import process
 from fairlead.api import resource
 from fairlead.api.resource import Resource
+from fairlead.cli.files import write_private
 from fairlead.cli.options import cluster_config, cluster_options
-from fairlead.cli.provider import write_private
-from fairlead.client import Client
-from fairlead.demo.podrunner import run_workload
-from fairlead.runtime import process
-from fairlead.sandbox import Sandbox
 
 
 _KINDS = {
@@ -74,6 +74,8 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
         raise click.UsageError("two clusters have the same name")
     folder.mkdir(parents=True, exist_ok=True)
 
+    from fairlead.sandbox import Sandbox
+
     async def main(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             for name in names:
@@ -119,6 +121,9 @@ def run(
     if kind.lower() not in WORKLOADS:
         raise click.UsageError(f"{kind} has no pod template; say one of {', '.join(_KINDS)}")
     config = cluster_config(kubeconfig, context)
+
+    from fairlead.client import Client
+    from fairlead.demo.podrunner import run_workload
 
     async def main(stop: asyncio.Event) -> int:
         async with Client(config, user_agent="fairlead-sandbox") as client:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from fairlead.cli import main
 from fairlead.cli.bind import parse_duration
 from fairlead.cli.crds import GROUPS, file_name, to_yaml
-from fairlead.cli.provider import write_private
+from fairlead.cli.files import write_private
 
 
 PROGRAMS = ["binding", "konnector", "postgres", "provider"]

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from fairlead.process import GC_THRESHOLDS, cancel_on, run
 from fairlead.runtime import logs
-from fairlead.runtime.process import GC_THRESHOLDS, cancel_on, run
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_signal_sets_stop_and_the_result_comes_back(
 def test_a_second_signal_ends_the_process() -> None:
     code = """
 import asyncio, os, signal
-from fairlead.runtime.process import run
+from fairlead.process import run
 
 async def main(stop):
     os.kill(os.getpid(), signal.SIGINT)
