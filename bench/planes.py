@@ -153,5 +153,6 @@ async def first_answer(config: ClusterConfig, path: str) -> None:
 
 
 async def _stop(process: asyncio.subprocess.Process) -> None:
-    process.kill()
+    if process.returncode is None:
+        process.kill()
     await process.wait()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import os
 import signal
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from fairlead import garbage
+
 
 T = TypeVar("T")
-
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Decoding makes many objects and few cycles; the default thresholds triple its cost."""
 
 INTERRUPTED = 130
 """The exit code after a second signal, as a shell's after Ctrl-C."""
@@ -29,7 +27,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     SIGINT and SIGTERM set ``stop``, on which ``main`` should end; a second signal ends the
     process at once with code 130.
     """
-    gc.set_threshold(*GC_THRESHOLDS)
+    garbage.relax()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         return runner.run(_guarded(main))
 

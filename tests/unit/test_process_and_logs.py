@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from fairlead.process import GC_THRESHOLDS, cancel_on, run
+from fairlead.garbage import THRESHOLDS
+from fairlead.process import cancel_on, run
 from fairlead.runtime import logs
 
 
@@ -36,7 +37,7 @@ def test_a_signal_sets_stop_and_the_result_comes_back(
         return type(asyncio.get_running_loop()).__module__
 
     assert run(main).startswith("uvloop")
-    assert gc.get_threshold() == GC_THRESHOLDS
+    assert gc.get_threshold() == THRESHOLDS
 
 
 def test_a_second_signal_ends_the_process() -> None:

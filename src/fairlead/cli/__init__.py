@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from fairlead import garbage
 from fairlead.cli.errors import explained
 
 
@@ -40,6 +41,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
+        garbage.relax()
         with explained(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
