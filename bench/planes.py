@@ -113,17 +113,17 @@ async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
     """A server of ours, until the context is left; ``{}`` in the command is its own folder."""
     async with AsyncExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
+        errors = stack.enter_context((own / "stderr").open("w+"))
         begun = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *(word.format(own) for word in command),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            *(word.format(own) for word in command), stdout=asyncio.subprocess.PIPE, stderr=errors
         )
         stack.push_async_callback(_stop, process)
         assert process.stdout is not None
         while (line := await process.stdout.readline()).strip() != b"ready":
             if not line:
-                raise RuntimeError(f"{command[0]} ended before it was ready")
+                errors.seek(0)
+                raise RuntimeError(f"{command[0]} ended before it was ready: {errors.read()}")
         plane = Program(process, own / "sandbox.kubeconfig")
         await first_answer(plane.admin, LISTED)
         plane.ready = time.monotonic() - begun
