@@ -9,7 +9,7 @@ import click
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.konnector import app
-from fairlead.konnector.manifests import NAME
+from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
 from fairlead.runtime import Cluster, Manager
 
@@ -40,4 +40,4 @@ def run(namespace: str, **shared: Any) -> None:
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options)
 
-    run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+    run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build, lease=LEASE)

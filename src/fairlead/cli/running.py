@@ -32,8 +32,10 @@ def run_program(
     options: RunOptions,
     install: Callable[[Client], Awaitable[None]],
     build: Callable[[Manager, Cluster], Awaitable[object]],
+    *,
+    lease: str = "",
 ) -> None:
-    """Run a program's controllers until a signal comes.
+    """Run a program's controllers until a signal comes; its Lease is called like it by default.
 
     Raises:
         ClientError: the cluster cannot be reached, or refuses what the program needs at start.
@@ -51,7 +53,7 @@ def run_program(
                 await install(client)
             election = None
             if options.leader_elect:
-                election = LeaderElection(client, namespace, options.lease_name or name)
+                election = LeaderElection(client, namespace, options.lease_name or lease or name)
             manager = Manager(
                 health_address=options.health_address,
                 metrics_address=options.metrics_address,
