@@ -6,7 +6,7 @@ import msgspec
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox import deletes, shapes, writes
+from fairlead.sandbox import deletes, writes
 from fairlead.sandbox.builtin import columns
 from fairlead.sandbox.conditions import get_condition, set_condition
 from fairlead.sandbox.core import Core
@@ -27,11 +27,9 @@ _FREE_UNTIL_ESTABLISHED = {"spec.names.kind", "spec.scope"}
 class CrdStrategy(Strategy):
     """CustomResourceDefinitions themselves."""
 
-    shape = shapes.Crd
     generation = True
     status = True
     graceful = False
-    members = frozenset({"spec", "status"})
 
     def prepare_create(self, body: JSON) -> None:
         """Complete the names and start with an empty status."""

@@ -12,7 +12,7 @@ import msgspec
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox import metadata, shapes
+from fairlead.sandbox import kinds, metadata
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError
@@ -44,19 +44,13 @@ class Strategy:
     """Field selectors beyond metadata.name and metadata.namespace."""
     graceful = True
     """Whether a delete that has to wait notes a grace period."""
-    shape: type[shapes.Shape] | None = None
-    """The types of the members that the control plane reads; None when a schema says."""
+    creates_on_update = False
+    """Whether a PUT of what does not exist creates it."""
     returns_deleted = False
     """Whether a delete is answered with the object instead of a Status."""
-    members: frozenset[str] | None = None
-    """What the body may have beside apiVersion, kind and metadata; None when a schema says."""
     openapi: JSON | None = None
-    """The schema that OpenAPI shows; None where the members say enough."""
+    """The schema that OpenAPI shows; None for built-in kinds, whose message says it."""
     name_rule: metadata.NameRule = staticmethod(subdomain_errors)
-
-    def misfit(self, body: JSON) -> str:
-        """Where a member of the body has a wrong type, "" when none has."""
-        return shapes.misfit(self.shape, body) if self.shape else ""
 
     def prune(self, body: JSON) -> None:
         """Drop what the kind does not have."""
@@ -146,9 +140,14 @@ class ResourceType:
     """From the stored form to this version's, where apiVersion is not all that differs."""
     decode: Callable[[JSON], JSON] | None = None
     """The way back."""
+    message: kinds.Message | None = field(init=False, default=None)
+    """What a built-in kind is made of; None when a schema says."""
     _prefix: bytes = field(init=False, default=b"")
 
     def __post_init__(self) -> None:
+        if not self.custom:
+            message = kinds.load().kind(self.resource.api_version, self.resource.kind)
+            object.__setattr__(self, "message", message)
         prefix = b'{"apiVersion":' + msgspec.json.encode(self.resource.api_version) + b","
         object.__setattr__(self, "_prefix", prefix)
 
@@ -175,21 +174,29 @@ class ResourceType:
         """The object's body in this version, a private copy."""
         return msgspec.json.decode(self.served(record), type=JSON)
 
+    def misfit(self, body: JSON) -> str:
+        """Where a member of the body has a wrong type, "" when none has or a schema says."""
+        return kinds.misfit(self.message, body) if self.message else ""
+
     def known(self, body: JSON) -> JSON:
-        """The body without members at its root that are null or that the kind does not have."""
-        members = self.strategy.members
-        return {
-            name: value
-            for name, value in body.items()
-            if (value is not None or self.custom)
-            and (members is None or name in members or name in _ENVELOPE)
-        }
+        """The body without what a built-in kind does not have or leaves out when it is empty."""
+        if self.custom:
+            return body
+        given = {name: value for name, value in body.items() if value is not None}
+        return kinds.prune(self.message, given) if self.message else given
 
     def unknown_fields(self, body: JSON) -> list[str]:
-        """The paths of what a write of this body would drop."""
-        kept = copy.deepcopy(self.known(body))
-        self.strategy.prune(kept)
-        return sorted(_dropped(body, kept, ""))
+        """The paths of what a write of this body would drop; [] for a body that does not fit."""
+        if self.misfit(body):
+            return []
+        rest = {name: value for name, value in body.items() if name not in _ENVELOPE}
+        if self.message:
+            found = list(kinds.unknown(self.message, rest))
+        else:
+            kept = copy.deepcopy(body)
+            self.strategy.prune(kept)
+            found = list(_dropped(rest, kept, ""))
+        return sorted([*found, *_unknown_metadata(body.get("metadata"))])
 
     def record(self, key: Key, body: JSON) -> Record:
         """A record that is not stored, as a dry run answers with."""
@@ -202,6 +209,12 @@ class ResourceType:
             body = self.decode(body)
         rest = {key: value for key, value in body.items() if key not in {"apiVersion", "kind"}}
         return {"apiVersion": self.storage_version, "kind": body["kind"], **rest}
+
+
+def _unknown_metadata(metadata: Any) -> Iterator[str]:
+    message = kinds.load().messages["ObjectMeta"]
+    if isinstance(metadata, dict) and not kinds.misfit(message, metadata):
+        yield from kinds.unknown(message, metadata, "metadata")
 
 
 def _dropped(before: Any, after: Any, path: str) -> Iterator[str]:

@@ -165,7 +165,7 @@ def check_kind(type_: ResourceType, body: JSON) -> None:
         )
     body["apiVersion"] = resource.api_version
     body["kind"] = resource.kind
-    misfit = type_.strategy.misfit(body)
+    misfit = type_.misfit(body)
     if misfit:
         raise errors.bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a '
@@ -218,16 +218,22 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
         raise errors.invalid(resource.group, resource.plural, old.key.name, [wrong])
     uid = meta.get("uid")
     if uid and uid != old.meta.uid and not patched:
-        path = "/".join(part for part in (*type_.group_resource, *old.key) if part)
-        raise errors.conflict(
-            type_.group_resource,
-            old.key.name,
-            f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object "
-            f"meta: {old.meta.uid}",
-        )
+        raise foreign_uid(type_, old.key, str(uid), old.meta.uid)
     if given not in {"", "0", str(old.rv)}:
         raise errors.conflict(type_.group_resource, old.key.name)
+
+
+def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors.StatusError:
+    """The 409 of an update that is meant for another object of the same name."""
+    group = type_.resource.group if type_.custom else ""
+    path = "/".join(part for part in (group, type_.resource.plural, *key) if part)
+    return errors.conflict(
+        type_.group_resource,
+        key.name,
+        f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object "
+        f"meta: {found}",
+    )
 
 
 def _merge(type_: ResourceType, body: JSON, before: JSON, subresource: str) -> JSON:

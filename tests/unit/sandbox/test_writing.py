@@ -78,7 +78,7 @@ async def test_immutable_means_it(api: Api) -> None:
         pytest.param(
             {"metadata": {"name": "a"}, "stringData": {"k": 1}},
             400,
-            "stringData[k]: must be a string",
+            "Go struct field Secret.stringData of type string",
             id="text",
         ),
         pytest.param(

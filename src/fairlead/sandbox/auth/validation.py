@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import metadata, shapes
+from fairlead.sandbox import metadata
 from fairlead.sandbox.auth.bootstrap import RBAC
 from fairlead.sandbox.schema.errors import FieldError, invalid, not_supported, required
 from fairlead.sandbox.types import Strategy
@@ -18,8 +18,7 @@ _KINDS = ("ServiceAccount", "User", "Group")
 class RoleStrategy(Strategy):
     """Roles and ClusterRoles."""
 
-    shape = shapes.Role
-    members = frozenset({"rules", "aggregationRule"})
+    creates_on_update = True
     name_rule = staticmethod(metadata.path_segment_name)
 
     def __init__(self, *, namespaced: bool) -> None:
@@ -59,8 +58,7 @@ class RoleStrategy(Strategy):
 class RoleBindingStrategy(Strategy):
     """RoleBindings and ClusterRoleBindings."""
 
-    shape = shapes.Binding
-    members = frozenset({"roleRef", "subjects"})
+    creates_on_update = True
     name_rule = staticmethod(metadata.path_segment_name)
 
     def __init__(self, *, namespaced: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import shapes
 from fairlead.sandbox.types import ResourceType, Strategy
 
 
@@ -24,7 +23,7 @@ _BACK = {new: old for old, new in _RENAMED.items()}
 class EventStrategy(Strategy):
     """Field selectors of both forms; their names are those of core/v1 in storage."""
 
-    shape = shapes.Event
+    creates_on_update = True
     selectable_fields = (
         "involvedObject.kind",
         "involvedObject.namespace",

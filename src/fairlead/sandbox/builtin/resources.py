@@ -11,8 +11,9 @@ from fairlead.sandbox.builtin import columns, events
 from fairlead.sandbox.builtin.strategies import (
     AccountStrategy,
     ConfigMapStrategy,
+    EndpointsStrategy,
+    LeaseStrategy,
     NamespaceStrategy,
-    Plain,
     SecretStrategy,
     WithSpec,
 )
@@ -88,7 +89,7 @@ def _core() -> list[ResourceType]:
             columns=columns.SERVICE,
             categories=every,
         ),
-        _type(names.ENDPOINTS, Plain("subsets"), short=["ep"]),
+        _type(names.ENDPOINTS, EndpointsStrategy(), short=["ep"]),
         _type(names.PODS, PodStrategy(), short=["po"], columns=columns.POD, categories=every),
         _type(names.EVENTS, events.EventStrategy(), short=["ev"], columns=columns.EVENT),
     ]
@@ -147,7 +148,7 @@ def builtin_types() -> list[ResourceType]:
         *_core(),
         events.mirror(events_v1),
         *_workloads(),
-        _type(names.LEASES, Plain("spec"), columns=columns.LEASE),
+        _type(names.LEASES, LeaseStrategy(), columns=columns.LEASE),
         _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),
         _type(
             names.ROLEBINDINGS, RoleBindingStrategy(namespaced=True), columns=columns.ROLEBINDING

@@ -8,31 +8,33 @@ import re
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import errors, metadata, shapes
+from fairlead.sandbox import errors, metadata
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 from fairlead.sandbox.types import Strategy
 
 
-class Plain(Strategy):
-    """Kinds that are stored as they come, but for members that they do not have."""
+class LeaseStrategy(Strategy):
+    """Leases: no holder may overwrite another's without having seen it."""
 
-    def __init__(self, *members: str) -> None:
-        self.members = frozenset(members)
+    creates_on_update = True
+    unconditional_update = False
+
+
+class EndpointsStrategy(Strategy):
+    """Endpoints."""
+
+    creates_on_update = True
 
 
 class AccountStrategy(Strategy):
     """ServiceAccounts."""
 
-    shape = shapes.Account
-    members = frozenset({"secrets", "imagePullSecrets", "automountServiceAccountToken"})
     returns_deleted = True
 
 
 class Completed(Strategy):
     """Kinds with a spec and a status, whose defaults are the same in every write."""
 
-    shape: type[shapes.Shape] | None = shapes.WithSpec
-    members = frozenset({"spec", "status"})
     status = True
 
     def complete(self, body: JSON) -> None:
@@ -57,10 +59,8 @@ class WithSpec(Completed):
 class NamespaceStrategy(Strategy):
     """Namespaces: phase, and the finalizer that waits for their content."""
 
-    shape = shapes.Namespace
     status = True
     graceful = False
-    members = frozenset({"spec", "status"})
     selectable_fields = ("status.phase",)
     name_rule = staticmethod(metadata.label_name)
 
@@ -92,9 +92,6 @@ class NamespaceStrategy(Strategy):
 
 class ConfigMapStrategy(Strategy):
     """ConfigMaps: text in data, base64 in binaryData, immutable when they say so."""
-
-    shape = shapes.ConfigMap
-    members = frozenset({"data", "binaryData", "immutable"})
 
     def prepare_create(self, body: JSON) -> None:
         """Write defaults into a new object."""
@@ -136,8 +133,6 @@ _ACCOUNT_NAME = "kubernetes.io/service-account.name"
 class SecretStrategy(Strategy):
     """Secrets: stringData is merged into data, the type says which keys must be there."""
 
-    shape = shapes.Secret
-    members = frozenset({"data", "stringData", "type", "immutable"})
     selectable_fields = ("type",)
 
     def prepare_create(self, body: JSON) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import metadata, shapes
+from fairlead.sandbox import metadata
 from fairlead.sandbox.builtin.strategies import Completed, WithSpec
 from fairlead.sandbox.schema.errors import FieldError, invalid, required
 
 
 class DeploymentStrategy(WithSpec):
     """Kinds with replicas, a selector and a pod template."""
-
-    shape = shapes.Workload
 
     def complete(self, body: JSON) -> None:
         """One replica, if nothing else is said."""
@@ -51,7 +49,6 @@ def _containers(spec: JSON, path: str) -> list[FieldError]:
 class PodStrategy(Completed):
     """Pods; nothing runs them, so they stay Pending."""
 
-    shape = shapes.Pod
     returns_deleted = True
     selectable_fields = ("spec.nodeName", "spec.serviceAccountName", "status.phase")
 
@@ -74,7 +71,6 @@ class PodStrategy(Completed):
 class ServiceStrategy(Completed):
     """Services; no addresses are allocated, so each is headless unless it says otherwise."""
 
-    shape = shapes.Service
     name_rule = staticmethod(metadata.service_name)
 
     def prepare_create(self, body: JSON) -> None:
@@ -95,7 +91,6 @@ class ServiceStrategy(Completed):
 class JobStrategy(WithSpec):
     """Jobs."""
 
-    shape = shapes.Workload
     selectable_fields = ("status.successful",)
 
     def complete(self, body: JSON) -> None:

@@ -8,7 +8,8 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.core import Answer
-from fairlead.sandbox.openapi.schemas import component_name, components, reference
+from fairlead.sandbox.openapi.messages import reference
+from fairlead.sandbox.openapi.schemas import component_name, components
 from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.types import ResourceType
 

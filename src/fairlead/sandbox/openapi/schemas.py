@@ -5,42 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.openapi.messages import (
+    OBJECT_META,
+    message_components,
+    message_schema,
+    reference,
+)
 from fairlead.sandbox.types import ResourceType
 
 
-OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _OWNER = "io.k8s.apimachinery.pkg.apis.meta.v1.OwnerReference"
 _VERSION_TEXT = "The API group and version that the object is written in."
 _KIND_TEXT = "The kind of the object."
-_MEMBER_TEXTS = {
-    "spec": "What is wanted.",
-    "status": "What was found; written by controllers.",
-    "data": "The content by key.",
-    "stringData": "The content by key as plain text; merged into data when written.",
-    "binaryData": "Binary content by key, in base64.",
-    "immutable": "Whether the content can no longer change.",
-    "type": "What the content is for.",
-    "rules": "What the role allows.",
-    "aggregationRule": "Which other ClusterRoles' rules this one takes over.",
-    "roleRef": "The role that is given; it cannot change.",
-    "subjects": "To whom the role is given.",
-    "secrets": "Secrets that belong to the account.",
-    "imagePullSecrets": "Secrets to pull images with.",
-}
-_MEMBER_TYPES = {
-    "immutable": "boolean",
-    "type": "string",
-    "rules": "array",
-    "subjects": "array",
-    "secrets": "array",
-    "imagePullSecrets": "array",
-    "subsets": "array",
-}
-
-
-def reference(name: str) -> JSON:
-    """A reference to a component."""
-    return {"$ref": f"#/components/schemas/{name}"}
 
 
 def component_name(type_: ResourceType) -> str:
@@ -55,7 +31,8 @@ def components(types: list[ResourceType]) -> JSON:
     result: JSON = {OBJECT_META: _object_meta(), _OWNER: _owner_reference()}
     for type_ in types:
         result[component_name(type_)] = _kind_schema(type_)
-    return result
+    messages = [type_.message for type_ in types if type_.message is not None]
+    return result | message_components(messages)
 
 
 def _kind_schema(type_: ResourceType) -> JSON:
@@ -86,24 +63,9 @@ def _envelope() -> JSON:
 
 
 def _builtin(type_: ResourceType) -> JSON:
-    members = type_.strategy.members or frozenset({"spec", "status"})
-    return {
-        "type": "object",
-        "description": f"{type_.resource.kind} is a built-in kind of this server.",
-        "properties": {name: _member(name) for name in sorted(members)},
-    }
-
-
-def _member(name: str) -> JSON:
-    kind = _MEMBER_TYPES.get(name, "object")
-    schema: JSON = {"type": kind}
-    if name in _MEMBER_TEXTS:
-        schema["description"] = _MEMBER_TEXTS[name]
-    if kind == "object":
-        schema["x-kubernetes-preserve-unknown-fields"] = True
-    if kind == "array":
-        schema["items"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return schema
+    schema = message_schema(type_.message) if type_.message else {"type": "object"}
+    text = f"{type_.resource.kind} is a built-in kind of this server."
+    return {**schema, "description": text}
 
 
 def _text(description: str, **more: Any) -> JSON:

@@ -1,7 +1,7 @@
-"""Request bodies in ``application/vnd.kubernetes.protobuf``, for the kinds that clients send so.
+"""Request bodies in ``application/vnd.kubernetes.protobuf``.
 
-kubectl creates RoleBindings this way, and Go clients speak it by default for built-in kinds.
-Answers are JSON, which all of them accept. Kinds that are not in :mod:`messages` get a 415.
+kubectl creates built-in kinds this way from 1.32 on, and so do many Go clients. Answers are JSON,
+which all of them accept. Kinds that are not in :mod:`fairlead.sandbox.kinds` get a 415.
 """
 
 from __future__ import annotations

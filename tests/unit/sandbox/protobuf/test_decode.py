@@ -135,12 +135,12 @@ def test_every_cut_of_a_body_is_told() -> None:
 
 
 def test_other_kinds_are_not_understood() -> None:
-    with pytest.raises(UnknownKindError, match="Pod in v1"):
-        decode(envelope("v1", "Pod", b""))
+    with pytest.raises(UnknownKindError, match="Ingress in v1"):
+        decode(envelope("v1", "Ingress", b""))
 
 
 @pytest.mark.parametrize(
-    ("body", "code"), [(envelope("v1", "Pod", b""), 415), (b"k8s\x00\x0a\xff", 400)]
+    ("body", "code"), [(envelope("v1", "Ingress", b""), 415), (b"k8s\x00\x0a\xff", 400)]
 )
 def test_answers(body: bytes, code: int) -> None:
     with pytest.raises(StatusError) as caught:

@@ -1,0 +1,13 @@
+"""What Kubernetes' built-in kinds are made of: their fields, types and protobuf numbers.
+
+One table serves everything that has to know: decoding protobuf, checking types, dropping unknown
+fields and describing kinds in OpenAPI.
+"""
+
+from __future__ import annotations
+
+from fairlead.sandbox.kinds.fit import misfit, prune, unknown
+from fairlead.sandbox.kinds.model import Field, Message, Model, Type, load
+
+
+__all__ = ["Field", "Message", "Model", "Type", "load", "misfit", "prune", "unknown"]

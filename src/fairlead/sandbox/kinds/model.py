@@ -1,0 +1,101 @@
+"""The table of built-in kinds, read from ``types.txt`` once per process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+
+Shape = Literal["one", "list", "map"]
+
+INLINE = "."
+"""The name of a field whose own fields stand in its place in JSON."""
+OPTIONS = ("meta", "DeleteOptions")
+
+
+class Type(NamedTuple):
+    """What a field holds: one value, a list, or a map from text, of scalars or messages."""
+
+    name: str
+    """``string``, ``int32``, ``int64``, ``float64``, ``bool``, ``bytes``, ``time``, ``microtime``,
+    ``quantity``, ``intstr``, ``raw``, ``items``, ``schemaOr...``, or a message's name."""
+    shape: Shape = "one"
+
+
+class Field(NamedTuple):
+    """One field of a message."""
+
+    name: str
+    number: int
+    type: Type
+    required: bool
+    kept: bool
+    """Whether the field is there even when its value is empty."""
+
+
+class Message(NamedTuple):
+    """One type, its fields by their protobuf number and by their JSON name."""
+
+    name: str
+    numbers: Mapping[int, Field]
+    fields: Mapping[str, Field]
+
+
+class Model(NamedTuple):
+    """Every built-in kind and what it is made of."""
+
+    kinds: Mapping[tuple[str, str], str]
+    """The names of messages by apiVersion and kind."""
+    messages: Mapping[str, Message]
+
+    def kind(self, api_version: str, kind: str) -> Message | None:
+        """The message of a kind, None for a kind that is not in the table."""
+        name = self.kinds.get((api_version, kind))
+        return None if name is None else self.messages[name]
+
+
+@cache
+def load() -> Model:
+    """The table."""
+    text = files(__package__).joinpath("types.txt").read_text()
+    kinds: dict[tuple[str, str], str] = {}
+    own: dict[str, list[Field]] = {}
+    name = ""
+    for line in text.splitlines():
+        words = line.split()
+        if not words or line.startswith("#"):
+            continue
+        if line.startswith(" "):
+            own[name] += map(_field, words)
+        elif len(words) == 3:
+            kinds[words[0], words[1]] = words[2]
+        else:
+            name = line
+            own[name] = []
+    return Model(kinds, {name: _message(name, own) for name in own})
+
+
+def _field(word: str) -> Field:
+    name, number, type_ = word.split(":")
+    return Field(name, int(number), _type(type_.rstrip("!?")), word[-1] == "!", word[-1] in "!?")
+
+
+def _type(text: str) -> Type:
+    if text.startswith("[]"):
+        return Type(text[2:], "list")
+    return Type(text[2:], "map") if text.startswith("{}") else Type(text)
+
+
+def _message(name: str, own: Mapping[str, list[Field]]) -> Message:
+    numbers = {field.number: field for field in own[name]}
+    return Message(name, numbers, {field.name: field for field in _flat(name, own)})
+
+
+def _flat(name: str, own: Mapping[str, list[Field]]) -> Iterator[Field]:
+    for field in own[name]:
+        if field.name == INLINE:
+            yield from _flat(field.type.name, own)
+        else:
+            yield field
