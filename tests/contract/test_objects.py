@@ -10,7 +10,7 @@ from tests.contract.support import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SECRETS
+from fairlead.api.resource import CONFIGMAPS, LEASES, NAMESPACES, SECRETS
 from fairlead.client import (
     AlreadyExists,
     ApiError,
@@ -312,3 +312,21 @@ async def test_metadata_can_be_asked_for_alone(client: Client, namespace: str) -
     found = await client.list(CONFIGMAPS, namespace, labels="k=v", metadata_only=True)
     assert [one.meta.name for one in found.items] == ["a"]
     assert "data" not in found.items[0].to_dict()
+
+
+async def test_a_lease_is_made_by_an_update_and_never_overwritten_unseen(
+    client: Client, namespace: str
+) -> None:
+    body: JSON = {
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"holderIdentity": "first"},
+    }
+    made = await client.update(LEASES, body)
+    assert made.meta.uid
+    with pytest.raises(Invalid, match=r"metadata\.resourceVersion: .*must be specified for an up"):
+        await client.update(LEASES, body | {"spec": {"holderIdentity": "second"}})
+    body["metadata"] = {"name": "b", "namespace": namespace, "uid": "x"}
+    with pytest.raises(Conflict, match="Key: /registry/leases/"):
+        await client.update(LEASES, body)
+    with pytest.raises(NotFound):
+        await client.update(SECRETS, {"metadata": {"name": "b", "namespace": namespace}})

@@ -75,6 +75,8 @@ async def update(call: Call) -> Answer:
     if not call.type.custom:
         _check_name(call, body)
     warnings = check_request(call, "UpdateOptions", body)
+    if call.type.strategy.creates_on_update and call.core.get(call.type, call.key) is None:
+        return with_warnings(await _create_by_update(call, body), warnings)
     record = writes.update(
         call.core,
         call.type,
@@ -85,6 +87,29 @@ async def update(call: Call) -> Answer:
         dry_run=call.dry_run,
     )
     return with_warnings(await answer(call, record), warnings)
+
+
+async def _create_by_update(call: Call, body: JSON) -> Answer:
+    metadata = body["metadata"]
+    if metadata.get("name") != call.key.name:
+        raise errors.bad_request(
+            f"the name of the object ({metadata.get('name')}) does not match the name on the URL "
+            f"({call.key.name})"
+        )
+    if metadata.get("uid"):
+        raise writes.foreign_uid(call.type, call.key, str(metadata["uid"]), "")
+    body["metadata"] = {
+        name: value for name, value in metadata.items() if name != "resourceVersion"
+    }
+    record = writes.create(
+        call.core,
+        call.type,
+        call.info.namespace,
+        body,
+        user=call.user,
+        dry_run=call.dry_run,
+    )
+    return await answer(call, record, 201)
 
 
 def _check_name(call: Call, body: JSON) -> None:
