@@ -116,7 +116,10 @@ async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
         errors = stack.enter_context((own / "stderr").open("w+"))
         begun = time.monotonic()
         process = await asyncio.create_subprocess_exec(
-            *(word.format(own) for word in command), stdout=asyncio.subprocess.PIPE, stderr=errors
+            *(word.format(own) for word in command),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            env=_environment(),
         )
         stack.push_async_callback(_stop, process)
         assert process.stdout is not None
@@ -128,6 +131,13 @@ async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
         await first_answer(plane.admin, LISTED)
         plane.ready = time.monotonic() - begun
         yield plane
+
+
+def _environment() -> dict[str, str]:
+    """Ours, but programs may keep their bytecode, as installed ones do."""
+    ours = dict(os.environ)
+    ours.pop("PYTHONDONTWRITEBYTECODE", None)
+    return ours
 
 
 def sandbox(folder: Path, *options: str) -> AbstractAsyncContextManager[Plane]:

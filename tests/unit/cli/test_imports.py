@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 import subprocess
 import sys
+
+import pytest
+
+from fairlead.cli.sandbox import without_authorities
 
 
 def test_a_sandbox_starts_without_what_clients_and_controllers_need() -> None:
@@ -20,3 +26,13 @@ print(*sorted({"structlog", "prometheus_client", "rich", "psycopg"} & sys.module
     ours, others = done.stdout.splitlines()
     assert ours == "fairlead.api fairlead.cli fairlead.garbage fairlead.process fairlead.sandbox"
     assert not others
+
+
+def test_authorities_are_known_again_after_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "ours.pem")
+    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
+    with without_authorities():
+        context = ssl.create_default_context()
+        assert not context.get_ca_certs()
+    assert os.environ["SSL_CERT_FILE"] == "ours.pem"
+    assert "SSL_CERT_DIR" not in os.environ

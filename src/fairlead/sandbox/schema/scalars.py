@@ -25,6 +25,17 @@ from fairlead.sandbox.schema.regex import compile_regex
 Check = Callable[[Any, str, list[FieldError]], None]
 
 
+_PYTHON: dict[str, type] = {
+    "null": type(None),
+    "boolean": bool,
+    "integer": int,
+    "number": float,
+    "string": str,
+    "array": list,
+    "object": dict,
+}
+
+
 def type_name(value: Any) -> str:
     """The JSON Schema type of a value, as messages name it."""
     if value is None:
@@ -52,8 +63,11 @@ def type_check(schema: JSON) -> Check | None:
     if schema.get("nullable"):
         allowed = allowed | {"null"}
     whole = "integer" in allowed
+    accepted = frozenset(_PYTHON[name] for name in allowed if name in _PYTHON)
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
+        if type(value) in accepted:
+            return
         name = type_name(value)
         if name not in allowed and not (whole and name == "number" and value.is_integer()):
             detail = f'{path} in body must be of type {wanted}: "{name}"'

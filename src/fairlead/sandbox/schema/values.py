@@ -28,8 +28,8 @@ def compile_check(schema: JSON) -> Check | None:
     made = [maker(schema) for maker in makers]
     rest = [check for check in (*made, enum, _object_check(schema)) if check]
     always = [check for check in (head, enum) if check]
-    if not rest and not always:
-        return None
+    if not rest:
+        return head
 
     def check(value: Any, path: str, errors: list[FieldError]) -> None:
         if value is None:
