@@ -23,9 +23,9 @@ from tests.support.postgres import access, credentials, server_profile
 from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, SECRETS
+from fairlead.api.resource import DEPLOYMENTS, LEASES, NAMESPACES, SECRETS
 from fairlead.api.servicebinding import SERVICEBINDINGS
-from fairlead.client import Client, ClusterConfig, NotFound, parse_kubeconfig
+from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics, parse_kubeconfig
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgresql import EmbeddedPostgres
@@ -150,19 +150,27 @@ class Plane:
         dropped, wanted = set(self.sandbox.faults._watches), self.watched()
         # With something newer than all that is watched, no watch can be resumed.
         marker: JSON = {"metadata": {"generateName": "marker-"}}
-        newest = await self.admin.create(CONFIGMAPS, marker, "kube-public")
+        newest = await self.admin.create(LEASES, marker, "kube-public")
         self.traffic.seen.clear()
         self.faults.drop_watches()
         self.faults.compact()
 
-        def back() -> bool:
+        def away() -> str:
             listed = Counter(info.resource for info in self.traffic.seen if info.verb == "list")
             running = self.sandbox.faults._watches
-            return listed >= wanted and not dropped & running and self.watched() == wanted
+            if unlisted := wanted - listed:
+                return f"not listed: {unlisted}"
+            if dropped & running:
+                return "a dropped watch still runs"
+            running_ = self.watched()
+            return f"watches {running_} instead of {wanted}" if running_ != wanted else ""
 
-        async with asyncio.timeout(SECONDS):
-            while not back():  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+        try:
+            async with asyncio.timeout(SECONDS):
+                while away():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{self.sandbox.name}: {away()}") from None
         return newest.meta.resource_version
 
     def watched(self) -> Counter[str]:
@@ -179,6 +187,16 @@ async def plane(name: str) -> AsyncIterator[Plane]:
         yield Plane(sandbox, admin)
 
 
+class Calls:
+    """What a program has asked its own cluster, by method."""
+
+    def __init__(self) -> None:
+        self.methods: Counter[str] = Counter()
+
+    def observe(self, method: str, *_about: object) -> None:
+        self.methods[method] += 1
+
+
 class Runner:
     """One program as its ServiceAccount; started and killed as a container is."""
 
@@ -186,6 +204,7 @@ class Runner:
         self.program = program
         self.error: BaseException | None = None
         self.ended = asyncio.Event()
+        self.calls = Calls()
         self._admin = admin
         self._cluster = cluster
         self._task: asyncio.Task[None] | None = None
@@ -213,7 +232,8 @@ class Runner:
         self, config: ClusterConfig, election: Callable[[Client], LeaderElection] | None
     ) -> None:
         name = self.program.name
-        async with Client(config, user_agent=name, field_manager=name) as client:
+        calls = cast("RequestMetrics", self.calls)
+        async with Client(config, user_agent=name, field_manager=name, metrics=calls) as client:
             manager = Manager(
                 health_address="", leader_election=election(client) if election else None
             )
