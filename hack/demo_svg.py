@@ -20,7 +20,7 @@ def main() -> int:
     logs.configure(json=True, file=io.StringIO())
     console = Console(record=True, width=110, force_terminal=True, highlight=False)
     report = asyncio.run(play(LiveScreen(console, spin=False)))
-    console.print(summary(report))
+    console.print(summary(report, console))
     target = Path(__file__).parents[1] / "docs" / "demo.svg"
     svg = console.export_svg(title="fairlead demo")
     # The page that shows it shall load nothing from elsewhere.

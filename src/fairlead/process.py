@@ -18,14 +18,15 @@ T = TypeVar("T")
 INTERRUPTED = 130
 """The exit code after a second signal, as a shell's after Ctrl-C."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     """Run ``main(stop)`` on a fast event loop to its end and return its result.
 
-    SIGINT and SIGTERM set ``stop``, on which ``main`` should end; a second signal ends the
-    process at once with code 130.
+    SIGINT, SIGTERM and SIGHUP (the terminal was closed) set ``stop``, on which ``main`` should
+    end; a second SIGINT or SIGTERM ends the process at once with code 130. A hangup that is
+    ignored, as below nohup, stays ignored.
     """
     garbage.relax()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -52,8 +53,9 @@ async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def signalled() -> None:
-        if stop.is_set():
+    def signalled(number: signal.Signals) -> None:
+        # A closing terminal hangs up twice: the kernel does it, and the shell.
+        if stop.is_set() and number != signal.SIGHUP:
             # Buffers are flushed by hand, for nothing else runs after this.
             for stream in (sys.stdout, sys.stderr):
                 with contextlib.suppress(Exception):
@@ -61,15 +63,20 @@ async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T
             os._exit(INTERRUPTED)
         stop.set()
 
-    for number in _SIGNALS:
+    numbers = [number for number in _SIGNALS if not _ignored_hangup(number)]
+    for number in numbers:
         with contextlib.suppress(NotImplementedError):
-            loop.add_signal_handler(number, signalled)
+            loop.add_signal_handler(number, signalled, number)
     try:
         return await main(stop)
     finally:
-        for number in _SIGNALS:
+        for number in numbers:
             with contextlib.suppress(NotImplementedError):
                 loop.remove_signal_handler(number)
+
+
+def _ignored_hangup(number: signal.Signals) -> bool:
+    return number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

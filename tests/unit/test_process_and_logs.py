@@ -27,7 +27,7 @@ def thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_sets_stop_and_the_result_comes_back(
     number: signal.Signals, thresholds: None
 ) -> None:
@@ -40,24 +40,41 @@ def test_a_signal_sets_stop_and_the_result_comes_back(
     assert gc.get_threshold() == THRESHOLDS
 
 
-def test_a_second_signal_ends_the_process() -> None:
-    code = """
+def ended_by(signals: str, *, first: str = "") -> tuple[int, str]:
+    code = f"""
 import asyncio, os, signal
 from fairlead.process import run
 
 async def main(stop):
-    os.kill(os.getpid(), signal.SIGINT)
-    await stop.wait()
-    print("stopping")
-    os.kill(os.getpid(), signal.SIGINT)
-    await asyncio.sleep(60)
+    one, two = signals
+    os.kill(os.getpid(), one)
+    await asyncio.sleep(0.01)
+    print("stopping" if stop.is_set() else "still there")
+    os.kill(os.getpid(), two)
+    await asyncio.sleep(0.01)
+    print("stopped")
 
+signals = {signals}
+{first}
 run(main)
 """
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
     )
-    assert (done.returncode, done.stdout) == (130, "stopping\n")
+    return done.returncode, done.stdout
+
+
+def test_a_second_signal_ends_the_process() -> None:
+    assert ended_by("signal.SIGINT, signal.SIGINT") == (130, "stopping\n")
+
+
+def test_a_terminal_that_closes_may_hang_up_twice() -> None:
+    assert ended_by("signal.SIGHUP, signal.SIGHUP") == (0, "stopping\nstopped\n")
+
+
+def test_below_nohup_a_hangup_is_nothing() -> None:
+    ignore = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
+    assert ended_by("signal.SIGHUP, signal.SIGHUP", first=ignore) == (0, "still there\nstopped\n")
 
 
 async def test_work_that_outlasts_stop_is_cancelled() -> None:

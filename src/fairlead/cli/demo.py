@@ -14,7 +14,7 @@ from rich.console import Console
 from fairlead import process
 from fairlead.demo.database import DatabaseServer
 from fairlead.demo.play import play
-from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, summary
+from fairlead.demo.screen import SilentScreen, screen_for, summary
 from fairlead.demo.steps import Report, Screen
 from fairlead.demo.world import Plane
 from fairlead.runtime import logs
@@ -47,7 +47,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     console = Console(highlight=False)
     screen: Screen = SilentScreen()
     if not as_json:
-        screen = LiveScreen(console) if console.is_terminal else PlainScreen(console)
+        screen = screen_for(console)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context((log_file or Path("/dev/null")).open("w"))
         logs.configure(json=True, file=log)
@@ -68,7 +68,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     if as_json:
         click.echo(report.to_json())
     else:
-        console.print(summary(report))
+        console.print(summary(report, console))
     if not report.ok:
         sys.exit(1)
 

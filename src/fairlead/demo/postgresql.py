@@ -51,7 +51,7 @@ if [ -n "$pid" ]; then
     done
     kill -KILL "$pid" 2>/dev/null
 fi
-rm -rf "$1"
+rm -rf "$1" || { sleep 1; rm -rf "$1"; }
 """
 
 _HBA = "host all all 127.0.0.1/32 scram-sha-256\n"
@@ -214,6 +214,7 @@ class EmbeddedPostgres:
             *("-A", "scram-sha-256", f"--pwfile={secret}"),
         ]
         process = self._spawn("initdb", arguments, "initdb.log")
+        self._tell_guard(str(process.pid))
         try:
             await _exited(process)
         except BaseException:

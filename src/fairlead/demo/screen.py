@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rich.console import Console
+from rich.console import Console, RenderableType
+from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -75,27 +76,47 @@ class LiveScreen:
         if self._status is not None:
             self._status.stop()
             self._status = None
-        mark = Text("✔ ", style="green") if step.ok else Text("✘ ", style="red")
         name, seconds = (
             Text(step.name, style="bold"),
             Text(f"  {step.seconds:.2f} s", style="cyan"),
         )
-        self._console.print(Text.assemble(mark, name, seconds))
+        self._console.print(Text.assemble(_mark(ok=step.ok), " ", name, seconds))
         for line in self._lines:
-            self._console.print(Text(f"    {line}", style="dim"), soft_wrap=True)
+            self._console.print(_below(Text(line, style="dim")))
         if not step.ok:
-            self._console.print(Text(f"    {step.detail}", style="red"), soft_wrap=True)
+            self._console.print(_below(Text(step.detail, style="red")))
 
 
-def summary(report: Report) -> Table:
+def screen_for(console: Console) -> LiveScreen | PlainScreen:
+    """Live where lines can be drawn again and the encoding has our signs, else plain."""
+    live = console.is_terminal and not console.is_dumb_terminal
+    return LiveScreen(console) if live and _has_signs(console) else PlainScreen(console)
+
+
+def summary(report: Report, console: Console) -> Table:
     """The table of steps and times that ends the story."""
+    signs = _has_signs(console)
     table = Table(title="A database in one cluster, an app in another", title_justify="left")
     table.add_column("", width=1)
     table.add_column("step")
     table.add_column("seconds", justify="right")
     for step in report.steps:
-        mark = Text("✔", style="green") if step.ok else Text("✘", style="red")
-        table.add_row(mark, step.name, f"{step.seconds:.2f}")
+        table.add_row(_mark(ok=step.ok, signs=signs), step.name, f"{step.seconds:.2f}")
     table.add_section()
     table.add_row("", "all", f"{sum(step.seconds for step in report.steps):.2f}")
     return table
+
+
+def _mark(*, ok: bool, signs: bool = True) -> Text:
+    if ok:
+        return Text("✔" if signs else "+", style="green")
+    return Text("✘" if signs else "x", style="red")
+
+
+def _below(line: Text) -> RenderableType:
+    """Evidence stays indented where a narrow terminal wraps it."""
+    return Padding(line, (0, 0, 0, 4), expand=False)
+
+
+def _has_signs(console: Console) -> bool:
+    return console.encoding.startswith("utf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -100,6 +101,8 @@ class Narrator:
 def _reason(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return _reason(error.exceptions[0])
+    if isinstance(error, asyncio.CancelledError):
+        return "interrupted"
     return str(error) or type(error).__name__
 
 

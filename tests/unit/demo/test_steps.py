@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 
 import pytest
 from rich.console import Console
 
-from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, summary
+from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, screen_for, summary
 from fairlead.demo.steps import Narrator, Report, Screen, Step, StoryError, expect
 
 
@@ -70,8 +71,51 @@ def test_screens_show_steps_evidence_times_and_failures(screen: str) -> None:
 def test_the_story_ends_with_a_table_of_steps_and_times() -> None:
     report, _ = told(fail=True)
     out = io.StringIO()
-    Console(file=out, width=100).print(summary(report))
+    console = Console(file=out, width=100)
+    console.print(summary(report, console))
     shown = out.getvalue()
     assert "✔" in shown
     assert "✘" in shown
     assert "3.00" in shown
+
+
+def test_a_terminal_without_our_signs_gets_plain_letters() -> None:
+    report, _ = told(fail=True)
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    console = Console(file=out, width=100, force_terminal=True, color_system=None)
+    assert isinstance(screen_for(console), PlainScreen)
+    console.print(summary(report, console))
+    out.seek(0)
+    assert "| + | one" in out.read()
+
+
+@pytest.mark.parametrize(
+    ("environ", "screen"),
+    [
+        pytest.param({"TERM": "xterm"}, LiveScreen, id="a terminal"),
+        pytest.param({"TERM": "dumb"}, PlainScreen, id="a dumb terminal"),
+    ],
+)
+def test_only_a_terminal_that_can_redraw_is_live(
+    environ: dict[str, str], screen: type[Screen]
+) -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, _environ=environ)
+    assert isinstance(screen_for(console), screen)
+
+
+def test_evidence_is_wrapped_at_words_and_stays_indented() -> None:
+    out = io.StringIO()
+    screen = LiveScreen(Console(file=out, width=30, color_system=None), spin=False)
+    with Narrator(screen).step("one") as saw:
+        saw("the credentials cannot be read: Forbidden")
+    assert [line.rstrip() for line in out.getvalue().splitlines()[1:]] == [
+        "    the credentials cannot be",
+        "    read: Forbidden",
+    ]
+
+
+def test_an_interrupted_step_says_so() -> None:
+    narrator = Narrator(SilentScreen())
+    with pytest.raises(asyncio.CancelledError), narrator.step("one"):
+        raise asyncio.CancelledError
+    assert narrator.report.steps[0].detail == "interrupted"
