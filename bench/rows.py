@@ -53,5 +53,7 @@ def write(folder: Path, rows: list[Row]) -> None:
     flat = {row.key: round(row.value, 3) for row in rows}
     (folder / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(flat)) + b"\n")
     (folder / "results.md").write_text(
-        "# Benchmark results\n\nRatios compare CPU time or size within one run.\n\n" + table(rows)
+        "# Benchmark results\n\nRatios compare CPU time or size within one run; the sandbox's "
+        "compare time on the clock,\nmedians of rounds in which the servers take turns.\n\n"
+        + table(rows)
     )

@@ -17,7 +17,7 @@ from bench.rows import Row, emit
 from fairlead.process import run
 
 
-ROUNDS = 4
+ROUNDS = 3
 AIM_READY = 8.0
 AIM_MEMORY = 0.2
 AIM_WRITES = 1.0
