@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import yaml
 from tests.support.e2e import SHOP, World, is_ready, open_world, quiet, says
 from tests.support.konnector import condition, gone, when
+from tests.support.line import Line
+from tests.support.pairs import Started
+from tests.support.realplane import RealPlane, missing_assets
 
 from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEBINDINGS
@@ -23,11 +28,14 @@ from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding import SERVICEBINDINGS
 from fairlead.binding.manifests import NAME as BINDING
-from fairlead.client import ConnectionFailed
+from fairlead.client import ClusterConfig, ConnectionFailed
+from fairlead.demo import story
+from fairlead.demo import world as demo
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.runtime import backoff
+from fairlead.sandbox import Sandbox
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -135,7 +143,7 @@ async def test_servers_that_refuse_for_a_while(world: World, code: int, retry_af
     name = f"refused-{code}"
     planes = (world.provider, world.consumer)
     await quiet(*planes)
-    for verb in ("create", "update", "patch"):
+    for verb in ("create", "patch"):
         world.provider.faults.fail(verb, "*", code, times=1, retry_after=retry_after)
     await world.order(name, app=False)
     for verb in ("update", "patch"):
@@ -375,6 +383,30 @@ async def test_killed_before_a_write_while_an_order_is_carried_out(world: World,
     world.sound = True
 
 
+UNHEARD = [CREATION[index] for index in (0, 5, 6)]
+
+
+@pytest.mark.parametrize("cut", UNHEARD, ids=title)
+async def test_killed_before_the_answer_to_a_write_is_heard(world: World, cut: Cut) -> None:
+    who, side, verb, resource, subresource = cut
+    one = world.provider if side == PROVIDER else world.consumer
+    name = f"unheard-{UNHEARD.index(cut)}"
+    runner = world.runners[who]
+    await runner.kill()
+    async with Line(one.sandbox.url) as line:
+        await runner.start(server=line.url)
+        await quiet(one)
+        with one.traffic.hold(verb, resource, subresource, then=line.deafen) as hold:
+            await world.order(name, app=False)
+            async with asyncio.timeout(20):
+                await hold.reached.wait()
+            await quiet(one)
+        await runner.kill()
+    await runner.start()
+    await world.arrived(name, app=False)
+    world.sound = True
+
+
 @pytest.mark.parametrize("cut", DELETION, ids=title)
 async def test_killed_before_a_write_while_an_order_is_withdrawn(world: World, cut: Cut) -> None:
     who, side, verb, resource, subresource = cut
@@ -391,6 +423,88 @@ async def test_killed_before_a_write_while_an_order_is_withdrawn(world: World, c
     world.sound = True
 
 
+async def test_a_konnector_process_that_is_killed_outright(world: World, tmp_path: Path) -> None:
+    """``kill -9`` of the command itself, twice, and each time another one takes over."""
+    konnector = world.runners[KONNECTOR]
+    await konnector.kill()
+    file = tmp_path / "kubeconfig"
+    file.write_text(config_file(await konnector.identity()))
+    for name, side, verb in (
+        ("killed-early", world.consumer, "patch"),
+        ("killed-late", world.provider, "create"),
+    ):
+        with side.traffic.hold(verb, "postgresaccesses") as hold:
+            async with process(file) as running:
+                await world.order(name, app=False)
+                async with asyncio.timeout(30):
+                    await hold.reached.wait()
+                running.kill()
+                await running.wait()
+    async with process(file):
+        for name in ("killed-early", "killed-late"):
+            await world.arrived(name, app=False)
+    await konnector.start()
+    await world.settled()
+
+
+@asynccontextmanager
+async def process(file: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The konnector as its container runs it."""
+    flags = ["--health-probe-bind-address=", "--metrics-bind-address=", "--log-format=json"]
+    with (file.parent / "log").open("ab") as log:
+        running = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "fairlead", "konnector", "run", "--kubeconfig", str(file), *flags),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield running
+        if running.returncode is None:
+            running.terminate()
+            assert await running.wait() == 0, (file.parent / "log").read_text()[-2000:]
+    finally:
+        if running.returncode is None:
+            running.kill()
+            await running.wait()
+
+
+def config_file(config: ClusterConfig) -> str:
+    authority = base64.b64encode(config.certificate_authority).decode()
+    cluster = {"server": config.server, "certificate-authority-data": authority}
+    context = {"cluster": "c", "user": "u", "namespace": config.namespace}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": {"token": config.token}}],
+        "contexts": [{"name": "x", "context": context}],
+        "current-context": "x",
+    }
+    return yaml.safe_dump(body)
+
+
 async def test_nothing_is_written_once_all_is_over(world: World) -> None:
     await world.whole_way("last")
     await world.steady()
+
+
+async def test_a_real_api_server_that_restarts(postgres: EmbeddedPostgres) -> None:
+    """The story of the demo, in which the provider's API server goes away and comes back."""
+    if reason := missing_assets():
+        pytest.skip(reason)
+    seen: list[str] = []
+    async with (
+        RealPlane() as real,
+        Sandbox(name="consumer") as consumer,
+        demo.open_world(Started(await real.kubeconfig()), consumer, postgres) as told,
+    ):
+        await story.ready(told)
+        for step in (story.offer, story.bind, story.create, story.arrive):
+            await step(told, seen.append)
+        await real.compact()
+        await asyncio.gather(real.restart_apiserver(), story.change(told, seen.append))
+        await story.run_app(told, seen.append, story.LATER_PRIVILEGES)
+        await story.clean_up(told, seen.append)
+    assert seen

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
+from unittest import mock
 
 import msgspec
 import psycopg
@@ -38,7 +39,7 @@ from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.provider.invite import invite
 from fairlead.provider.options import InviteOptions
-from fairlead.runtime import Cluster, LeaderElection, Manager
+from fairlead.runtime import Cluster, LeaderElection, Manager, controller
 from fairlead.sandbox import Sandbox
 from fairlead.sandbox.request_info import RequestInfo
 
@@ -245,9 +246,11 @@ class Runner:
         self.ended.set()
 
     async def kill(self) -> None:
+        """End it where it stands: nothing that it has begun is finished."""
         if self._task is not None and not self._task.done():
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            with mock.patch.object(controller, "GRACE_SECONDS", 0.0):
+                self._task.cancel()
+                await asyncio.wait([self._task])
         self._task = None
 
 
