@@ -58,14 +58,30 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
     return key
 
 
-def write_secret(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone may read, at once or not at all."""
+def write_secret(path: Path, content: bytes, *, durable: bool = False) -> None:
+    """Write a file that its owner alone may read, at once or not at all.
+
+    ``durable`` waits for the disk, so that a power failure cannot take the file back.
+    """
     temporary = path.with_suffix(".new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(descriptor)
     temporary.replace(path)
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class Authority:
@@ -112,7 +128,7 @@ class Authority:
     def keep(self, path: Path) -> None:
         """Write certificate and key where :meth:`load` finds them."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_secret(path, self.pem + key_pem(self._key))
+        write_secret(path, self.pem + key_pem(self._key), durable=True)
 
     def server(self, host: str) -> Pair:
         """A certificate for a listener on this host."""

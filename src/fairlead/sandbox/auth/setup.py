@@ -65,7 +65,7 @@ def _kept(folder: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
     path = folder / name
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_secret(path, make())
+        write_secret(path, make(), durable=True)
     return path.read_bytes()
 
 
