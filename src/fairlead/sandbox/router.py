@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from fairlead.sandbox import errors
+from fairlead.sandbox.builtin.pods import STREAMS, not_running
 from fairlead.sandbox.core import Answer, Call, Core, User
 from fairlead.sandbox.handlers import delete, patch, read, scale, write
 from fairlead.sandbox.handlers import list as lists
@@ -60,6 +61,7 @@ class Router:
         self._core = core
         self.subresources: dict[tuple[str, str, str], Handler] = {
             ("namespaces", "finalize", "update"): finalize,
+            **dict.fromkeys(STREAMS, not_running),
         }
         """Handlers by (group resource, subresource, verb), beyond status and scale."""
         self.collections: dict[tuple[str, str], Handler] = {}

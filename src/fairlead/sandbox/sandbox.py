@@ -13,7 +13,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.reviews import review_types
-from fairlead.sandbox.builtin import builtin_types
+from fairlead.sandbox.builtin import builtin_types, give_addresses
 from fairlead.sandbox.compaction import Compactor
 from fairlead.sandbox.core import Core
 from fairlead.sandbox.crds import CRD_TYPE, CrdController
@@ -121,7 +121,9 @@ class Sandbox:
         )
         server = HttpServer(router, Discovery(core.registry), self._security, self.faults)
         openapi = OpenApi(core.registry)
-        server.routes.append(lambda request: openapi.answer(request.path))
+        server.routes.append(
+            lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
+        )
         self._core = core
         await core.store.settle()
         self._compactor = Compactor(core.store)
@@ -132,7 +134,7 @@ class Sandbox:
             self._log = Log(self._path())
         store = Store(self._log)
         core = Core(store, Registry([*builtin_types(), *review_types(), CRD_TYPE]))
-        core.admission.append(check_namespace(core))
+        core.admission += [check_namespace(core), give_addresses(core)]
         store.observe(reactor.observe)
         reactor.add(CrdController(core))
         reactor.add(NamespaceController(core))

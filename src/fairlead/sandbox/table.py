@@ -32,6 +32,18 @@ def since(moment: str | None) -> str:
         return "<invalid>"
 
 
+def elapsed(start: str | None, end: str | None) -> str:
+    """The time between two moments, up to now without an end; "" without a start."""
+    if not start:
+        return ""
+    if not end:
+        return since(start)
+    try:
+        return human_duration(parse_time(end) - parse_time(start))
+    except ValueError:
+        return "<invalid>"
+
+
 def human_duration(duration: timedelta) -> str:
     """A duration in at most two units, as Kubernetes prints ages."""
     seconds = int(duration.total_seconds())

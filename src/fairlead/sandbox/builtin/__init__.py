@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.sandbox.builtin.resources import builtin_types
+from fairlead.sandbox.builtin.services import give_addresses
 
 
-__all__ = ["builtin_types"]
+__all__ = ["builtin_types", "give_addresses"]

@@ -6,8 +6,19 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.table import AGE, since
+from fairlead.sandbox.table import AGE, elapsed, since
 from fairlead.sandbox.types import Column
+
+
+_NONE = "<none>"
+
+
+def _wide(name: str, cell: Callable[[JSON], Any], type_: str = "string") -> Column:
+    return Column(name, cell, type=type_, priority=1)
+
+
+def _labels(labels: Any) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or _NONE
 
 
 def _at(*path: str, default: Any = "") -> Callable[[JSON], Any]:
@@ -53,8 +64,12 @@ SERVICEACCOUNT = [Column("Secrets", _count("secrets"), type="integer"), AGE]
 
 def _ports(body: JSON) -> str:
     ports = (body.get("spec") or {}).get("ports") or []
-    shown = [f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in ports]
-    return ",".join(shown) or "<none>"
+    return ",".join(map(_port, ports)) or "<none>"
+
+
+def _port(port: JSON) -> str:
+    node = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port.get('port')}{node}/{port.get('protocol', 'TCP')}"
 
 
 SERVICE = [
@@ -63,6 +78,7 @@ SERVICE = [
     Column("External-IP", _at("spec", "externalName", default="<none>")),
     Column("Port(s)", _ports),
     AGE,
+    _wide("Selector", lambda body: _labels(_at("spec", "selector")(body))),
 ]
 
 
@@ -77,6 +93,14 @@ def _restarts(body: JSON) -> int:
     return sum(status.get("restartCount", 0) for status in statuses)
 
 
+def _gates(body: JSON) -> str:
+    gates = _at("spec", "readinessGates")(body) or []
+    conditions = _at("status", "conditions")(body) or []
+    true = {one.get("type") for one in conditions if one.get("status") == "True"}
+    met = sum(1 for gate in gates if gate.get("conditionType") in true)
+    return f"{met}/{len(gates)}" if gates else _NONE
+
+
 POD = [
     Column("Ready", _ready),
     Column(
@@ -89,6 +113,10 @@ POD = [
     ),
     Column("Restarts", _restarts, type="integer"),
     AGE,
+    _wide("IP", _at("status", "podIP", default=_NONE)),
+    _wide("Node", _at("spec", "nodeName", default=_NONE)),
+    _wide("Nominated Node", _at("status", "nominatedNodeName", default=_NONE)),
+    _wide("Readiness Gates", _gates),
 ]
 
 
@@ -108,8 +136,18 @@ def _event_seen(body: JSON) -> str:
     return since(seen)
 
 
-def _wide(name: str, cell: Callable[[JSON], Any], type_: str = "string") -> Column:
-    return Column(name, cell, type=type_, priority=1)
+def _event_source(body: JSON) -> str:
+    source = body.get("source") or body.get("deprecatedSource") or {}
+    parts = [source.get("component"), source.get("host")]
+    if not any(parts):
+        component = body.get("reportingComponent") or body.get("reportingController")
+        parts = [component, body.get("reportingInstance")]
+    return ", ".join(part for part in parts if part)
+
+
+def _event_first(body: JSON) -> str:
+    first = body.get("firstTimestamp") or body.get("deprecatedFirstTimestamp")
+    return since(first or body.get("eventTime"))
 
 
 EVENT = [
@@ -118,9 +156,9 @@ EVENT = [
     Column("Reason", _at("reason")),
     Column("Object", _event_object),
     _wide("Subobject", _at("involvedObject", "fieldPath")),
-    _wide("Source", _at("source", "component")),
+    _wide("Source", _event_source),
     Column("Message", lambda body: str(body.get("message") or body.get("note") or "").strip()),
-    _wide("First Seen", _age_of("firstTimestamp")),
+    _wide("First Seen", _event_first),
     _wide("Count", _at("count", default=1)),
     _wide("Name", _at("metadata", "name")),
 ]
@@ -138,14 +176,12 @@ def _pod_containers(body: JSON) -> list[JSON]:
 
 def _selector(body: JSON) -> str:
     selector = (body.get("spec") or {}).get("selector") or {}
-    labels = selector.get("matchLabels") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+    return _labels(selector.get("matchLabels"))
 
 
 def _node_selector(body: JSON) -> str:
     template = (body.get("spec") or {}).get("template") or {}
-    labels = (template.get("spec") or {}).get("nodeSelector") or {}
-    return ",".join(f"{key}={value}" for key, value in sorted(labels.items())) or "<none>"
+    return _labels((template.get("spec") or {}).get("nodeSelector"))
 
 
 _PODS = [
@@ -180,9 +216,16 @@ DAEMONSET = [
     AGE,
     *_PODS,
 ]
+
+
+def _duration(body: JSON) -> str:
+    status = body.get("status") or {}
+    return elapsed(status.get("startTime"), status.get("completionTime"))
+
+
 JOB = [
     Column("Completions", _of("succeeded", ("spec", "completions"))),
-    Column("Duration", _age_of("status", "startTime")),
+    Column("Duration", _duration),
     AGE,
     *_PODS,
 ]
@@ -195,8 +238,20 @@ CRONJOB = [
 ]
 LEASE = [Column("Holder", _at("spec", "holderIdentity")), AGE]
 ROLE = [Column("Created At", _created, type="date")]
+
+
+def _subjects(body: JSON, kind: str) -> str:
+    found = [one for one in body.get("subjects") or [] if one.get("kind") == kind]
+    if kind == "ServiceAccount":
+        return ", ".join(f"{one.get('namespace', '')}/{one.get('name')}" for one in found)
+    return ", ".join(str(one.get("name")) for one in found)
+
+
 ROLEBINDING = [
     Column("Role", lambda body: f"{body['roleRef'].get('kind')}/{body['roleRef'].get('name')}"),
     AGE,
+    _wide("Users", lambda body: _subjects(body, "User")),
+    _wide("Groups", lambda body: _subjects(body, "Group")),
+    _wide("ServiceAccounts", lambda body: _subjects(body, "ServiceAccount")),
 ]
 CRD = [Column("Created At", _created, type="date")]

@@ -17,6 +17,14 @@ _RENAMED = {
     "lastTimestamp": "deprecatedLastTimestamp",
     "count": "deprecatedCount",
 }
+_UNSET: JSON = {
+    "eventTime": None,
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+    "source": {},
+}
 _BACK = {new: old for old, new in _RENAMED.items()}
 
 
@@ -46,6 +54,12 @@ class EventStrategy(Strategy):
         "type",
     )
 
+    def prepare_create(self, body: JSON) -> None:
+        """What is not known is there, and empty."""
+        unset = _UNSET if body["apiVersion"] == "v1" else {"eventTime": None}
+        for name, value in unset.items():
+            body.setdefault(name, value)
+
     def field(self, body: JSON, path: str) -> str:
         """The value under either of the two names."""
         if path == "source":
@@ -64,7 +78,7 @@ def to_events_v1(body: JSON) -> JSON:
 def to_core_v1(body: JSON) -> JSON:
     """The core/v1 form of an events.k8s.io/v1 Event."""
     result = {_BACK.get(name, name): value for name, value in body.items()}
-    return {"apiVersion": "v1", **_without(result, "apiVersion")}
+    return {"apiVersion": "v1", **_UNSET, **_without(result, "apiVersion")}
 
 
 def _without(body: JSON, name: str) -> JSON:

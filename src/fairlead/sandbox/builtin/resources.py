@@ -8,6 +8,7 @@ from fairlead.api import resource as names
 from fairlead.api.resource import Resource
 from fairlead.sandbox.auth.validation import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin import columns, events
+from fairlead.sandbox.builtin.services import ServiceStrategy
 from fairlead.sandbox.builtin.strategies import (
     AccountStrategy,
     ConfigMapStrategy,
@@ -19,10 +20,12 @@ from fairlead.sandbox.builtin.strategies import (
 )
 from fairlead.sandbox.builtin.workloads import (
     CronJobStrategy,
+    DaemonSetStrategy,
     DeploymentStrategy,
     JobStrategy,
     PodStrategy,
-    ServiceStrategy,
+    ReplicaStrategy,
+    StatefulSetStrategy,
 )
 from fairlead.sandbox.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
 
@@ -97,11 +100,10 @@ def _core() -> list[ResourceType]:
 
 def _workloads() -> list[ResourceType]:
     every = ("all",)
-    deployment = DeploymentStrategy()
     return [
         _type(
             names.DEPLOYMENTS,
-            deployment,
+            DeploymentStrategy(),
             short=["deploy"],
             columns=columns.DEPLOYMENT,
             categories=every,
@@ -109,7 +111,7 @@ def _workloads() -> list[ResourceType]:
         ),
         _type(
             names.STATEFULSETS,
-            deployment,
+            StatefulSetStrategy(),
             short=["sts"],
             columns=columns.STATEFULSET,
             categories=every,
@@ -117,14 +119,14 @@ def _workloads() -> list[ResourceType]:
         ),
         _type(
             names.DAEMONSETS,
-            WithSpec(),
+            DaemonSetStrategy(),
             short=["ds"],
             columns=columns.DAEMONSET,
             categories=every,
         ),
         _type(
             names.REPLICASETS,
-            deployment,
+            ReplicaStrategy(),
             short=["rs"],
             columns=columns.REPLICASET,
             categories=every,

@@ -1,19 +1,21 @@
-"""Pods, Services and what makes Pods: stored with the defaults that clients rely on."""
+"""Pods and what makes Pods: stored with the defaults that clients rely on."""
 
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import metadata
+from fairlead.sandbox.builtin.podtemplates import complete_pod, complete_template
 from fairlead.sandbox.builtin.strategies import Completed, WithSpec
-from fairlead.sandbox.schema.errors import FieldError, invalid, required
+from fairlead.sandbox.schema.errors import FieldError, required
 
 
-class DeploymentStrategy(WithSpec):
+class ReplicaStrategy(WithSpec):
     """Kinds with replicas, a selector and a pod template."""
 
     def complete(self, body: JSON) -> None:
         """One replica, if nothing else is said."""
-        body.setdefault("spec", {}).setdefault("replicas", 1)
+        spec = body.setdefault("spec", {})
+        spec.setdefault("replicas", 1)
+        complete_template(spec)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """The selector is required, matches the template's labels, and cannot change."""
@@ -30,8 +32,76 @@ class DeploymentStrategy(WithSpec):
             found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", field))
         found += _containers(template.get("spec") or {}, "spec.template.spec")
         if old is not None and old["spec"].get("selector") != selector:
-            found.append(invalid("spec.selector", selector, "field is immutable"))
+            text = f"Invalid value: {_go_selector(selector or {})}: field is immutable"
+            found.append(FieldError("FieldValueInvalid", text, "spec.selector"))
         return found
+
+
+class DeploymentStrategy(ReplicaStrategy):
+    """Deployments."""
+
+    def complete(self, body: JSON) -> None:
+        """A quarter of the Pods may be replaced at a time."""
+        super().complete(body)
+        spec = body["spec"]
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+        _complete_update(spec.setdefault("strategy", {}), "25%", "25%")
+
+
+class StatefulSetStrategy(ReplicaStrategy):
+    """StatefulSets."""
+
+    def complete(self, body: JSON) -> None:
+        """One Pod after the other."""
+        super().complete(body)
+        spec = body["spec"]
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        update = spec.setdefault("updateStrategy", {})
+        if update.setdefault("type", "RollingUpdate") == "RollingUpdate":
+            update.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+
+
+class DaemonSetStrategy(WithSpec):
+    """DaemonSets."""
+
+    def complete(self, body: JSON) -> None:
+        """One Pod at a time is replaced."""
+        spec = body.setdefault("spec", {})
+        complete_template(spec)
+        spec.setdefault("revisionHistoryLimit", 10)
+        _complete_update(spec.setdefault("updateStrategy", {}), 0, 1)
+
+    validate = ReplicaStrategy.validate
+
+
+def _complete_update(strategy: JSON, surge: str | int, unavailable: str | int) -> None:
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxSurge", surge)
+        rolling.setdefault("maxUnavailable", unavailable)
+
+
+def _go_selector(selector: JSON) -> str:
+    labels = selector.get("matchLabels")
+    shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted((labels or {}).items()))
+    text = f"map[string]string{{{shown}}}" if labels else "map[string]string(nil)"
+    rules = ", ".join(map(_go_requirement, selector.get("matchExpressions") or []))
+    listed = f"{{{rules}}}" if rules else "(nil)"
+    return (
+        f"v1.LabelSelector{{MatchLabels:{text}, MatchExpressions:"
+        f"[]v1.LabelSelectorRequirement{listed}}}"
+    )
+
+
+def _go_requirement(rule: JSON) -> str:
+    values = rule.get("values")
+    shown = ", ".join(f'"{value}"' for value in values or [])
+    return (
+        f'v1.LabelSelectorRequirement{{Key:"{rule.get("key")}", Operator:"{rule.get("operator")}",'
+        f" Values:[]string{f'{{{shown}}}' if values else '(nil)'}}}"
+    )
 
 
 def _containers(spec: JSON, path: str) -> list[FieldError]:
@@ -60,36 +130,37 @@ class PodStrategy(Completed):
     def complete(self, body: JSON) -> None:
         """What runs it and as whom."""
         spec = body.setdefault("spec", {})
-        spec.setdefault("restartPolicy", "Always")
-        spec.setdefault("serviceAccountName", "default")
+        spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
+        complete_pod(spec)
+        spec.setdefault("enableServiceLinks", True)
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        spec.setdefault("priority", 0)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""
         return _containers(body.get("spec") or {}, "spec")
 
 
-class ServiceStrategy(Completed):
-    """Services; no addresses are allocated, so each is headless unless it says otherwise."""
-
-    name_rule = staticmethod(metadata.service_name)
-
-    def prepare_create(self, body: JSON) -> None:
-        """Nothing balances its load yet."""
-        super().prepare_create(body)
-        body["status"] = {"loadBalancer": {}}
-
-    def complete(self, body: JSON) -> None:
-        """Its type and its ports."""
-        spec = body.setdefault("spec", {})
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
-        for port in spec.get("ports") or []:
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
+_JOB_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 
 
 class JobStrategy(WithSpec):
-    """Jobs."""
+    """Jobs; their Pods are told apart by the Job's uid unless it says how itself."""
+
+    def prepare_create(self, body: JSON) -> None:
+        """Label the Pods and the Job, and select by these labels."""
+        super().prepare_create(body)
+        spec, meta = body["spec"], body["metadata"]
+        template = spec.get("template")
+        if spec.get("manualSelector") or spec.get("selector") or not template:
+            return
+        own = dict.fromkeys(_JOB_LABELS, meta["uid"])
+        own |= dict.fromkeys(_JOB_NAMES, meta.get("name", ""))
+        labels = template["metadata"].setdefault("labels", {})
+        labels |= own
+        meta.setdefault("labels", dict(labels))
+        spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: meta["uid"]}}
 
     selectable_fields = ("status.successful",)
 
@@ -99,6 +170,9 @@ class JobStrategy(WithSpec):
         spec.setdefault("parallelism", 1)
         spec.setdefault("completions", 1)
         spec.setdefault("backoffLimit", 6)
+        spec.setdefault("completionMode", "NonIndexed")
+        spec.setdefault("suspend", False)
+        complete_template(spec)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""
@@ -114,6 +188,11 @@ class CronJobStrategy(WithSpec):
         spec = body.setdefault("spec", {})
         spec.setdefault("suspend", False)
         spec.setdefault("concurrencyPolicy", "Allow")
+        spec.setdefault("successfulJobsHistoryLimit", 3)
+        spec.setdefault("failedJobsHistoryLimit", 1)
+        job = (spec.get("jobTemplate") or {}).get("spec")
+        if job:
+            complete_template(job)
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Check what the kind cannot do without."""

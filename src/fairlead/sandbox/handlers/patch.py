@@ -20,6 +20,7 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+_GO_KINDS = {"str": "string", "int": "number", "float": "number", "NoneType": "null"}
 _REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
 
 
@@ -61,18 +62,27 @@ def apply(call: Call, media_type: str, current: JSON) -> JSON:
         if media_type == JSON_PATCH:
             result = json_patch(current, change)
         elif not isinstance(change, dict):
-            raise errors.bad_request("the patch is not a JSON object")
+            kind = "array" if isinstance(change, list) else type(change).__name__
+            text = f"json: cannot unmarshal {_GO_KINDS.get(kind, kind)} into Go value of type "
+            raise errors.bad_request(text + "map[string]interface {}")
         elif media_type == STRATEGIC_PATCH:
             result = strategic_merge_patch(call.type.resource.kind, current, change)
         else:
             result = apply_merge_patch(current, change)
     except PatchError as error:
-        details: JSON = {"causes": [{"message": error.detail}]} if error.detail else {}
-        reason = _REASONS.get(error.code, "")
-        raise errors.StatusError(error.code, reason, error.message, details=details) from None
+        raise _refused(error) from None
     if not isinstance(result, dict):
         raise errors.bad_request("the patched document is not a JSON object")
     return result
+
+
+def _refused(error: PatchError) -> errors.StatusError:
+    cause = {"message": error.detail, "field": "patch"}
+    if error.reason:
+        cause = {"reason": error.reason, **cause}
+    details: JSON = {"causes": [cause]} if error.detail else {}
+    reason = _REASONS.get(error.code, "")
+    return errors.StatusError(error.code, reason, error.message, details=details)
 
 
 def _check_type(call: Call, media_type: str) -> None:

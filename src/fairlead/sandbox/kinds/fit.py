@@ -203,11 +203,17 @@ def _is_empty(field: Field, value: Any) -> bool:
 
 def _pruned_field(type_: Type, value: Any) -> Any:
     inner = load().messages.get(type_.name)
-    if inner is None or value is None:
+    if value is None:
         return value
     match type_.shape:
         case "list":
-            return [_pruned(inner, item or {}) for item in value]
+            return [_pruned_item(type_.name, inner, item) for item in value]
         case "map":
-            return {name: _pruned(inner, item or {}) for name, item in value.items()}
-    return _pruned(inner, value)
+            return {name: _pruned_item(type_.name, inner, item) for name, item in value.items()}
+    return value if inner is None else _pruned(inner, value)
+
+
+def _pruned_item(name: str, inner: Message | None, item: Any) -> Any:
+    if inner is not None:
+        return _pruned(inner, item or {})
+    return _EMPTY.get(name) if item is None else item

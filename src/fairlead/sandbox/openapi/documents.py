@@ -15,6 +15,12 @@ from fairlead.sandbox.types import ResourceType
 
 
 _ROOT = "/openapi/v3"
+_OLD = "/openapi/v2"
+_INFO: JSON = {"title": "Kubernetes", "version": "unversioned"}
+_PROTOBUF = "proto-openapi"
+_PROTOBUF_TYPE = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+_EMPTY_PROTOBUF = b"\x0a\x032.0\x12\x19\x0a\nKubernetes\x12\x0bunversioned"
+"""The OpenAPI v2 document with its version and its title alone."""
 _ACTIONS: Mapping[str, tuple[str, str]] = {
     "list": ("get", "list"),
     "create": ("post", "post"),
@@ -44,22 +50,31 @@ class OpenApi:
         self._generation = -1
         self._cache: dict[str, Answer] = {}
 
-    def answer(self, path: str) -> Answer | None:
-        """The document of a path; None when there is none of that path."""
-        if not path.startswith(_ROOT):
+    def answer(self, path: str, accept: str = "") -> Answer | None:
+        """The document of a path; None when there is none of that path.
+
+        OpenAPI v2 in protobuf, as kubectl reads it to validate lists, says nothing of any kind:
+        the server validates what is in them.
+        """
+        if path.rstrip("/") == _OLD and _PROTOBUF in accept:
+            return Answer(_EMPTY_PROTOBUF, content_type=_PROTOBUF_TYPE)
+        if not path.startswith((_ROOT, _OLD)):
             return None
         if self._generation != self._registry.generation:
             self._cache.clear()
             self._generation = self._registry.generation
         if path not in self._cache:
-            found = self._document(path.removeprefix(_ROOT).strip("/"))
+            found = self._document(path)
             if found is None:
                 return None
             self._cache[path] = Answer(msgspec.json.encode(found))
         return self._cache[path]
 
-    def _document(self, name: str) -> JSON | None:
+    def _document(self, path: str) -> JSON | None:
         types = self._registry.all()
+        if path.rstrip("/") == _OLD:
+            return swagger(types)
+        name = path.removeprefix(_ROOT).strip("/")
         if not name:
             return index(types)
         wanted = [type_ for type_ in types if _name(type_) == name]
@@ -72,11 +87,19 @@ def index(types: Iterable[ResourceType]) -> JSON:
     return {"paths": {name: {"serverRelativeURL": f"{_ROOT}/{name}"} for name in names}}
 
 
+def swagger(types: list[ResourceType]) -> JSON:
+    """The OpenAPI v2 document: the schemas of all kinds, without paths."""
+    text = msgspec.json.encode(components(types)).replace(
+        b"#/components/schemas/", b"#/definitions/"
+    )
+    return {"swagger": "2.0", "info": _INFO, "paths": {}, "definitions": msgspec.json.decode(text)}
+
+
 def document(types: list[ResourceType]) -> JSON:
     """The OpenAPI document of one API version: its paths and the schemas of its kinds."""
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "unversioned"},
+        "info": _INFO,
         "paths": {path: item for type_ in types for path, item in _paths(type_).items()},
         "components": {"schemas": components(types)},
     }

@@ -47,8 +47,9 @@ def strategic_merge_patch(kind: str, current: JSON, patch: Any) -> JSON:
     try:
         return _merge(current, patch, fields_of(kind))
     except _TypeMismatchError as error:
-        text = f' "" is invalid: patch: Invalid value: "{go_map(patch)}": {error}'
-        raise PatchError(text, 422) from None
+        detail = f'Invalid value: "{go_map(patch)}": {error}'
+        text = f' "" is invalid: patch: {detail}'
+        raise PatchError(text, 422, detail, "FieldValueInvalid") from None
 
 
 class _TypeMismatchError(Exception):

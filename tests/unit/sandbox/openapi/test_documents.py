@@ -84,7 +84,7 @@ def test_every_reference_leads_somewhere() -> None:
         ("/openapi/v3/api/v1", True),
         ("/openapi/v3/apis/apps/v1", True),
         ("/openapi/v3/apis/nope/v1", False),
-        ("/openapi/v2", False),
+        ("/openapi/v1", False),
         ("/apis", False),
     ],
 )
