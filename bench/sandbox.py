@@ -14,7 +14,7 @@ from tests.support.realplane import missing_assets
 from bench import planes
 from bench.load import CONNECTIONS, WATCHES, Figures, measure, measure_bare
 from bench.rows import Row, emit
-from fairlead.process import run
+from fairlead.process import cancel_on, run
 
 
 ROUNDS = 3
@@ -162,13 +162,18 @@ async def main(stop: asyncio.Event) -> None:
         print(f"bench: sandbox left out: {missing}", file=sys.stderr)
         emit([])
         return
+    emit(rows(await cancel_on(stop, compare())))
+
+
+async def compare() -> Rounds:
+    """All rounds; whatever ends them, no server is left behind."""
     rounds: Rounds = {}
     with tempfile.TemporaryDirectory(prefix="bench-", dir=Path(__file__).parent) as folder:
         for _ in range(ROUNDS):
             for name, figures in (await one_round(Path(folder))).items():
                 rounds.setdefault(name, []).append(figures)
                 print(f"bench: {name:6} {_line(figures)}", file=sys.stderr, flush=True)
-    emit(rows(rounds))
+    return rounds
 
 
 def _line(one: Figures) -> str:

@@ -59,7 +59,11 @@ def command() -> None:
     metavar="NAME",
     help="May be repeated; default: sandbox.",
 )
-@click.option("--data", is_flag=True, help="Keep the objects in DIR over restarts.")
+@click.option(
+    "--data",
+    is_flag=True,
+    help="Keep the objects in DIR; they are on disk when a write is answered.",
+)
 def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
     """Run API servers until stopped; prints "ready" when they answer.
 
