@@ -91,6 +91,15 @@ class Forbidden(ApiError):
 class NotFound(ApiError):
     """No such object, namespace or path."""
 
+    def about(self, name: str) -> bool:
+        """Whether the server says so of the object of this name.
+
+        What answers 404 may also be a proxy, or a server that does not serve the kind at the
+        moment: neither says anything about the object.
+        """
+        details = self.status.details
+        return details is not None and details.name == name
+
 
 class NotServed(NotFound):
     """Discovery does not list the resource."""

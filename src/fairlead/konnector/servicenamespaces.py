@@ -13,7 +13,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.client import Client
-from fairlead.client.errors import AlreadyExists
+from fairlead.client.errors import AlreadyExists, NotFound
 from fairlead.runtime import Delta, Informer
 
 
@@ -65,6 +65,20 @@ class ServiceNamespaces:
             return True
         found = self._informer.get(self._cluster_namespace, namespace)
         return found is not None and not found.meta.deleting
+
+    async def gone(self, namespace: str) -> bool:
+        """Whether the provider itself says that there is no APIServiceNamespace.
+
+        Raises:
+            ClientError: it does not say that, nor the opposite.
+        """
+        try:
+            await self._client.get(APISERVICENAMESPACES, namespace, self._cluster_namespace)
+        except NotFound as error:
+            if not error.about(namespace):
+                raise
+            return True
+        return False
 
     def listen(self, listener: Listener) -> None:
         """Tell of what is assigned, then of every change."""

@@ -55,6 +55,7 @@ class AccessController:
     ) -> None:
         self._client = cluster.client
         self._events = cluster.events("fairlead-postgres")
+        self._known = watches.accesses.get
         self._options = options
         self._sources = sources
         self._publication = Publication(cluster.client, watches)
@@ -91,8 +92,10 @@ class AccessController:
     async def _get(self, request: Request) -> Pass | None:
         try:
             found = await self._client.get(POSTGRESACCESSES, request.name, request.namespace)
-        except NotFound:
-            return None
+        except NotFound as error:
+            if error.about(request.name) or self._known(request.namespace, request.name) is None:
+                return None
+            raise
         facts = Facts(
             deleting=found.meta.deleting,
             finalizer=FINALIZER in found.meta.finalizers,

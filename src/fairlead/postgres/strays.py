@@ -12,7 +12,7 @@ import structlog
 
 from fairlead.api.access import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.meta import Object
-from fairlead.client import Client, NotFound
+from fairlead.client import Client, ClientError, NotFound
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.cleanup import cleanup
 from fairlead.postgres.errors import AccessError
@@ -39,13 +39,20 @@ class Strays:
             if _holds(self._accesses.get(claim.namespace, claim.name), role, claim):
                 continue
             try:
-                current: Object | None = await self._client.get(
-                    POSTGRESACCESSES, claim.name, claim.namespace
-                )
-            except NotFound:
-                current = None
+                current = await self._current(claim)
+            except ClientError as error:
+                _log.warning("a role's PostgresAccess is unknown", role=role, error=str(error))
+                continue
             if not _holds(current, role, claim):
                 await self._remove(endpoint, role, claim)
+
+    async def _current(self, claim: Claim) -> Object | None:
+        try:
+            return await self._client.get(POSTGRESACCESSES, claim.name, claim.namespace)
+        except NotFound as error:
+            if not error.about(claim.name):
+                raise
+            return None
 
     async def _remove(self, endpoint: Endpoint, role: str, claim: Claim) -> None:
         if self._options.unmanaged_users == "Report":

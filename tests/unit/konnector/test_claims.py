@@ -15,6 +15,7 @@ from fairlead.konnector.claims.selection import Selection, keys
 from fairlead.konnector.claims.steps import (
     AskNamespace,
     Confirm,
+    ConfirmNamespace,
     Create,
     Delete,
     Done,
@@ -149,8 +150,18 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
         ),
         pytest.param(
             {"consumer": copy(), "target": None, "service_namespace": False},
+            ConfirmNamespace(),
+            id="provider-namespace-gone-says-the-cache",
+        ),
+        pytest.param(
+            {
+                "consumer": copy(),
+                "target": None,
+                "service_namespace": False,
+                "namespace_gone": True,
+            },
             Delete("consumer", KEY, "c-1"),
-            id="provider-namespace-gone",
+            id="provider-namespace-gone-says-the-server",
         ),
         pytest.param(
             {"provider": provider("provider"), "consumer": copy(), **UNCLAIMED},
@@ -284,6 +295,13 @@ def test_one_providers_secret_never_goes_to_another() -> None:
     other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
     assert next_step(sides(consumer=other)) == Done()
     assert next_step(sides(consumer=other, target=None, service_namespace=False)) == Done()
+
+
+def test_a_provider_cannot_pass_for_another_by_its_uids() -> None:
+    other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
+    step = next_step(sides(provider=provider("provider"), consumer=other, converged=False))
+    assert isinstance(step, Refuse)
+    assert step.reason == "ForeignConsumerObject"
 
 
 def test_two_bindings_of_one_provider_share_a_copy() -> None:

@@ -22,7 +22,7 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.copies import is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
-from fairlead.runtime import Controller, Delta, Informer, Request, Result
+from fairlead.runtime import Delta, Informer, Request, Result
 
 
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
@@ -69,7 +69,7 @@ class ClaimRun:
             export,
             forbidden=self._forbidden,
         )
-        self._controller = Controller(
+        self._controller = self._consumer.controller(
             f"claim-{wanted.claim.name}",
             self._reconcile,
             workers=self._consumer.options.workers,
@@ -223,6 +223,9 @@ class ClaimRun:
             or self._others_claim(sides.provider, key.namespace)
         ):
             return None
+        if not claimed and any(informer.error for informer in self._referring):
+            # What cannot be read at the moment may well refer to it: nothing is taken away.
+            return Result(LAG)
         try:
             await self._walk(key, sides)
         except Conflict:

@@ -17,6 +17,7 @@ from fairlead.konnector.claims.reconcile import copy_content
 from fairlead.konnector.claims.steps import (
     AskNamespace,
     Confirm,
+    ConfirmNamespace,
     Create,
     Delete,
     Replace,
@@ -70,7 +71,8 @@ class Executor:
         """Do one step; None when there is nothing more to do until something happens.
 
         Raises:
-            ClientError: a server refused or cannot be reached.
+            ClientError: a server refused or cannot be reached, or said 404 of something else
+                than the object.
         """
         try:
             result = await self._carry_out(step, sides)
@@ -97,6 +99,9 @@ class Executor:
                 return await self._delete(step)
             case Confirm():
                 return await self._confirm(step.side, sides)
+            case ConfirmNamespace():
+                gone = await self._namespaces.gone(sides.key.namespace)
+                return msgspec.structs.replace(sides, namespace_gone=True) if gone else None
         raise TypeError(f"{step} is no step to carry out")
 
     async def _set_owner(self, step: SetOwner, sides: Sides) -> Sides | None:
@@ -151,7 +156,9 @@ class Executor:
             return None
         try:
             found = await self._clients[side].get(self._resource, key.name, key.namespace)
-        except NotFound:
+        except NotFound as error:
+            if not error.about(key.name):
+                raise
             self.ahead[side].forget(key)
             gone: frozenset[Side] = sides.confirmed_gone | {side}
             return msgspec.structs.replace(_with(sides, side, None), confirmed_gone=gone)

@@ -22,6 +22,7 @@ from fairlead.konnector.claims.copies import (
 from fairlead.konnector.claims.steps import (
     AskNamespace,
     Confirm,
+    ConfirmNamespace,
     Create,
     Delete,
     Done,
@@ -81,6 +82,8 @@ def _stale_copy(sides: Sides, consumer: Object) -> Step:
         return Done()
     if sides.target is None and sides.service_namespace:
         return Wait("provider namespace")
+    if sides.target is None and not sides.namespace_gone:
+        return ConfirmNamespace()
     if sides.target is not None and "provider" not in sides.confirmed_gone:
         return Confirm("provider")
     return _delete_consumer(consumer)

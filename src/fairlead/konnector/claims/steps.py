@@ -20,6 +20,7 @@ class Sides(msgspec.Struct, frozen=True):
     ``bindings`` are the uids of all bindings that use this provider connection.
     ``target`` is None as long as the provider has assigned no namespace. ``confirmed_gone`` is
     the sides of which the server itself, not a cache, has said that the object is not there.
+    ``namespace_gone`` says the same of the APIServiceNamespace.
     ``consumer_namespace`` says whether objects can be created in the consumer's namespace.
     """
 
@@ -37,6 +38,7 @@ class Sides(msgspec.Struct, frozen=True):
     consumer_namespace: bool = True
     converged: bool = False
     confirmed_gone: frozenset[Side] = frozenset()
+    namespace_gone: bool = False
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -97,3 +99,7 @@ class Confirm(Step, frozen=True):
     """Ask the server whether the original is gone."""
 
     side: Side
+
+
+class ConfirmNamespace(Step, frozen=True):
+    """Ask the provider whether the APIServiceNamespace is gone, and all originals with it."""

@@ -10,7 +10,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import AlreadyExists, NotFound
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.namespacelifecycle.reconcile import new_namespace, reconcile
-from fairlead.runtime import Controller, Request
+from fairlead.runtime import Request
 
 
 class NamespaceLifecycleController:
@@ -24,7 +24,7 @@ class NamespaceLifecycleController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        controller = Controller("konnector-namespacelifecycle", self._reconcile)
+        controller = self._consumer.controller("konnector-namespacelifecycle", self._reconcile)
         async with AsyncExitStack() as stack:
             namespaces = self._consumer.cluster.informer(NAMESPACES, metadata_only=True)
             stack.push_async_callback(namespaces.close)
@@ -53,8 +53,7 @@ class NamespaceLifecycleController:
         try:
             await self._consumer.client.get(NAMESPACES, name)
         except NotFound as error:
-            about = error.status.details
-            return about is None or about.name != name
+            return not error.about(name)
         return True
 
     async def _create(self, name: str) -> None:

@@ -83,7 +83,8 @@ class Executor:
         """Do one step; None when there is nothing more to do until something happens.
 
         Raises:
-            ClientError: a server refused or cannot be reached.
+            ClientError: a server refused or cannot be reached, or said 404 of something else
+                than the provider's object.
         """
         match step:
             case AskNamespace():
@@ -160,7 +161,9 @@ class Executor:
             await self._ends.provider.delete(
                 self._ends.provider_resource, step.key.name, step.key.namespace, uid=step.uid
             )
-        except NotFound:
+        except NotFound as error:
+            if not error.about(step.key.name):
+                raise
             self.providers.forget(step.key)
             return msgspec.structs.replace(sides, provider=None, provider_gone=True)
         except Conflict:
@@ -188,7 +191,9 @@ class Executor:
             found: Object = await self._ends.provider.get(
                 self._ends.provider_resource, target.name, target.namespace
             )
-        except NotFound:
+        except NotFound as error:
+            if not error.about(target.name):
+                raise
             self.providers.forget(target)
             return msgspec.structs.replace(sides, provider=None, provider_gone=True)
         return msgspec.structs.replace(sides, provider=found)
@@ -200,8 +205,7 @@ class Executor:
                 self._ends.consumer.get(self._ends.consumer_resource, key.name, key.namespace)
             )
         except NotFound as error:
-            about = error.status.details
-            if about is None or about.name != key.name:
+            if not error.about(key.name):
                 return None
             return msgspec.structs.replace(sides, consumer=None, consumer_gone=True)
         return msgspec.structs.replace(sides, consumer=found)

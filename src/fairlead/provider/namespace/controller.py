@@ -97,8 +97,7 @@ class NamespaceController:
         try:
             await self._client.get(APISERVICENAMESPACES, key.name, key.namespace)
         except NotFound as error:
-            details = error.status.details
-            if details is None or details.name != key.name:
+            if not error.about(key.name):
                 raise
             return False
         return True
