@@ -242,6 +242,15 @@ def test_an_object_without_our_annotations_is_adopted(annotations: dict[str, str
     assert step.body["metadata"]["annotations"] == {"theirs": "kept", **SOURCE}
 
 
+def test_the_providers_own_object_is_not_adopted_where_others_have_theirs() -> None:
+    native = provider(annotations={"theirs": "kept"})
+    step = spec.next_step(sides(provider=native, shared=True))
+    assert isinstance(step, Refuse)
+    assert step.reason == "ForeignProviderObject"
+    leaving = sides(provider=native, shared=True, consumer=consumer(deleting=True))
+    assert spec.next_step(leaving) == PatchConsumer([], {})
+
+
 @pytest.mark.parametrize(
     ("given", "step"),
     [

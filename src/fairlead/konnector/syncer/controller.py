@@ -19,7 +19,7 @@ from fairlead.konnector.syncer.execution import Ends, Executor
 from fairlead.konnector.syncer.isolation import Strategy, choose
 from fairlead.konnector.syncer.steps import TERMINAL, Done, Refuse, Sides
 from fairlead.konnector.syncer.view import EVERYWHERE, View
-from fairlead.runtime import Controller, Delta, Informer, Request, Result
+from fairlead.runtime import Delta, Informer, Request, Result
 
 
 _MOST_STEPS = 12
@@ -88,7 +88,7 @@ class _Run:
             ),
             forbidden=self._forbidden,
         )
-        self._controller = Controller(
+        self._controller = self._consumer.controller(
             f"sync-{wanted.resource.group_resource}",
             self._reconcile,
             workers=self._consumer.options.workers,
@@ -101,6 +101,8 @@ class _Run:
 
     async def run(self) -> None:
         namespaces = self._provider.service_namespaces
+        # Objects without a namespace over there have no copy to wait for: that must be known.
+        await namespaces.synced()
         self._controller.watch(self.objects)
         namespaces.listen(self._namespace_changed)
         try:
@@ -194,6 +196,7 @@ class _Run:
             ),
             target=target,
             cluster_namespace=self._provider.namespace,
+            shared=self._strategy.shared,
             service_namespace=(
                 not self._strategy.needs_namespace
                 or self._provider.service_namespaces.asked(key.namespace)

@@ -29,6 +29,10 @@ class Strategy(Protocol):
     def needs_namespace(self) -> bool:
         """Whether a consumer namespace must first get its APIServiceNamespace."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether the provider, and other consumers, have objects in the same place."""
+
     def to_provider(self, key: Key) -> Key | None:
         """The provider key for a consumer key; None when it cannot be known yet."""
 
@@ -45,6 +49,7 @@ class ServiceNamespaced(msgspec.Struct, frozen=True):
     provider_namespace: NamespaceLookup
     consumer_namespace: NamespaceLookup
     needs_namespace: bool = True
+    shared: bool = False
 
     def to_provider(self, key: Key) -> Key | None:
         """None until the provider has assigned a namespace."""
@@ -66,6 +71,7 @@ class Identical(msgspec.Struct, frozen=True):
 
     cluster_namespace: OwnerReference
     needs_namespace: bool = False
+    shared: bool = True
 
     def to_provider(self, key: Key) -> Key | None:
         """The same key."""
@@ -85,6 +91,7 @@ class Prefixed(msgspec.Struct, frozen=True):
 
     cluster_namespace: OwnerReference
     needs_namespace: bool = False
+    shared: bool = False
 
     @property
     def _prefix(self) -> str:
@@ -109,6 +116,7 @@ class Namespaced(msgspec.Struct, frozen=True):
 
     cluster_namespace: str
     needs_namespace: bool = False
+    shared: bool = False
 
     def to_provider(self, key: Key) -> Key | None:
         """The same name in the cluster namespace."""

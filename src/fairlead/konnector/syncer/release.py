@@ -8,7 +8,7 @@ from fairlead.api.kubebind import FINALIZER_SYNCER
 from fairlead.api.resource import Resource
 from fairlead.client import NotFound
 from fairlead.konnector.consumer import Consumer
-from fairlead.runtime import Controller, Delta, Request
+from fairlead.runtime import Delta, Request
 
 
 class Releaser:
@@ -40,7 +40,9 @@ class Releaser:
 
         async with AsyncExitStack() as stack:
             stack.push_async_callback(objects.close)
-            controller = Controller(f"release-{self._resource.group_resource}", reconcile)
+            controller = self._consumer.controller(
+                f"release-{self._resource.group_resource}", reconcile
+            )
             controller.watch(objects, predicate=_waits)
             await controller.run()
 

@@ -60,6 +60,12 @@ def _keep(sides: Sides, consumer: Object, provider: Object, target: Key) -> Step
             f"{provider.kind} {target} on the provider belongs to another consumer, so this "
             "object is not synced: rename this object, or ask the provider to remove the other",
         )
+    if sides.shared and not is_ours(provider.meta, sides.cluster_namespace):
+        return Refuse(
+            "ForeignProviderObject",
+            f"{provider.kind} {target} on the provider is the provider's own, so this object is "
+            "not synced: rename this object",
+        )
     if provider.meta.deleting:
         return Wait("deletion of the provider's copy")
     if FINALIZER_SYNCER not in consumer.meta.finalizers:

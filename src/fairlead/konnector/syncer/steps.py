@@ -13,7 +13,8 @@ class Sides(msgspec.Struct, frozen=True):
     """What is known of one object of the consumer and its copy on the provider.
 
     ``target`` is where the copy belongs, None as long as the provider has no namespace for it;
-    ``service_namespace`` says whether such a namespace was asked for. ``provider_gone`` and
+    ``shared`` says that others have objects there too. ``service_namespace`` says whether such a
+    namespace was asked for. ``provider_gone`` and
     ``consumer_gone`` are True once the server itself, not a cache, has said so.
     """
 
@@ -21,6 +22,7 @@ class Sides(msgspec.Struct, frozen=True):
     provider: Object | None
     target: Key | None
     cluster_namespace: str
+    shared: bool = False
     service_namespace: bool = True
     spec_converged: bool = False
     status_converged: bool = False
