@@ -211,8 +211,9 @@ class LeaderElection:
             "metadata": {"namespace": self._namespace, "name": self.name},
             "spec": msgspec.to_builtins(self._spec(LeaseSpec())),
         }
+        begun = asyncio.get_running_loop().time()
         try:
-            self._keep(await self._client.create(LEASES, body, self._namespace))
+            self._keep(await self._client.create(LEASES, body, self._namespace), begun)
         except AlreadyExists:
             return False
         return True
@@ -220,13 +221,15 @@ class LeaderElection:
     async def _write(self, lease: Object) -> bool:
         body: JSON = lease.to_dict()
         body["spec"] = msgspec.to_builtins(self._spec(lease.decode(_Lease).spec))
-        self._keep(await self._client.update(LEASES, body))
+        begun = asyncio.get_running_loop().time()
+        self._keep(await self._client.update(LEASES, body), begun)
         return True
 
-    def _keep(self, lease: Object) -> None:
+    def _keep(self, lease: Object, begun: float) -> None:
         self._lease = lease
         self._observe(lease)
-        self._renewed_at = asyncio.get_running_loop().time()
+        # Others may have seen the lease long before its answer came: their clock began then.
+        self._renewed_at = begun
         if self.is_leader:
             self.error = ""
 

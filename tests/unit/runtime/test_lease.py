@@ -44,12 +44,16 @@ class FakeLeases:
 
 
 class LeaseClient:
-    """One candidate's way to the server; ``down`` hangs every request for that many seconds."""
+    """One candidate's way to the server.
+
+    Every request takes ``hang`` seconds to arrive there, every answer ``lag`` to come back.
+    """
 
     def __init__(self, leases: FakeLeases) -> None:
         self.leases = leases
         self.error: Exception | None = None
         self.hang = 0.0
+        self.lag = 0.0
 
     async def _arrive(self) -> None:
         self.leases.requests += 1
@@ -73,7 +77,9 @@ class LeaseClient:
         await self._arrive()
         if body["metadata"]["resourceVersion"] != str(self.leases.version):
             raise refusal("Conflict")
-        return self.leases.store(body)
+        stored = self.leases.store(body)
+        await asyncio.sleep(self.lag)
+        return stored
 
 
 class Candidate:
@@ -164,6 +170,24 @@ def test_a_leader_that_is_cut_off_ends_before_the_next_begins(
         assert not first.election.is_leader
         with pytest.raises(LeadershipLost, match=r"lost the lease ns/lead: not renewed for 10 s"):
             await first.task
+        await second.stop()
+
+    virtual(story())
+
+
+def test_a_renewal_counts_from_when_it_was_sent_not_from_its_answer(virtual: Run) -> None:
+    async def story() -> None:
+        leases = FakeLeases()
+        first = Candidate(leases, "first")
+        await asyncio.sleep(20)
+        second = Candidate(leases, "second")
+        first.client.lag = 7.5
+        await asyncio.sleep(2.5)
+        first.client.hang = 1e6
+        await asyncio.sleep(60)
+        assert first.ended is not None
+        assert second.began is not None
+        assert first.ended < second.began
         await second.stop()
 
     virtual(story())
