@@ -12,10 +12,12 @@ from fairlead.api.kubebind import ClusterBinding, SecretRef
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.clusterbinding.reconcile import Plan, State, heartbeating, reconcile
 from fairlead.konnector.clusterbinding.version import konnector_version
+from fairlead.konnector.connections.reconcile import SecretKey
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 MINE = Key("kube-bind", "kubeconfig-a")
+PLACE = SecretKey(MINE, "kubeconfig")
 
 
 def secret(data: dict[str, str], **body: Any) -> Object:
@@ -40,7 +42,7 @@ def planned(*, last: str = "", conditions: tuple[JSON, ...] = (), **given: Any) 
     known: dict[str, Any] = {
         "binding": msgspec.convert(body, ClusterBinding),
         "provider_secret": THEIRS,
-        "consumer_secrets": {MINE: secret(THEIRS.to_dict()["data"])},
+        "consumer_secrets": {PLACE: secret(THEIRS.to_dict()["data"])},
         "fault": "",
         "version": "v1.2.3",
         "now": NOW,
@@ -75,26 +77,32 @@ def test_an_equal_secret_is_not_written() -> None:
     assert planned().secrets == []
 
 
-def test_a_rotated_secret_replaces_the_data_of_ours() -> None:
-    old = secret({"kubeconfig": "b2xk"})
-    (write,) = planned(consumer_secrets={MINE: old}).secrets
+def test_a_rotated_secret_replaces_the_kubeconfig_and_nothing_else() -> None:
+    old = secret({"kubeconfig": "b2xk", "other": "dGhlaXJz", "mine": "eQ=="})
+    places = {PLACE: old, SecretKey(MINE, "second"): old}
+    (write,) = planned(consumer_secrets=places).secrets
     assert write.old is old
-    assert write.body["data"] == THEIRS.to_dict()["data"]
+    assert write.body["data"] == {
+        "kubeconfig": "bmV3",
+        "second": "bmV3",
+        "other": "dGhlaXJz",
+        "mine": "eQ==",
+    }
     assert write.body["type"] == "Opaque"
     assert write.body["metadata"]["resourceVersion"] == "4"
 
 
 def test_a_deleted_secret_is_created_again_under_its_own_name() -> None:
-    (write,) = planned(consumer_secrets={MINE: None}).secrets
+    (write,) = planned(consumer_secrets={PLACE: None}).secrets
     assert write.old is None
     assert write.body["metadata"] == {"name": "kubeconfig-a", "namespace": "kube-bind"}
     assert write.body["type"] == "example.org/kubeconfig"
-    assert write.body["data"] == THEIRS.to_dict()["data"]
+    assert write.body["data"] == {"kubeconfig": "bmV3"}
 
 
 def test_every_secret_of_the_connection_is_rotated() -> None:
     other = Key("kube-bind", "kubeconfig-b")
-    plan = planned(consumer_secrets={other: None, MINE: None})
+    plan = planned(consumer_secrets={SecretKey(other, "kubeconfig"): None, PLACE: None})
     assert [write.body["metadata"]["name"] for write in plan.secrets] == [
         "kubeconfig-a",
         "kubeconfig-b",
@@ -104,7 +112,7 @@ def test_every_secret_of_the_connection_is_rotated() -> None:
 
 @pytest.mark.parametrize("given", [{"provider_secret": None}, {"fault": "no context"}])
 def test_nothing_is_copied_from_a_bad_secret(given: dict[str, Any]) -> None:
-    assert planned(consumer_secrets={MINE: secret({})}, **given).secrets == []
+    assert planned(consumer_secrets={PLACE: secret({})}, **given).secrets == []
 
 
 @pytest.mark.parametrize(

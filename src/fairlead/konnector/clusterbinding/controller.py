@@ -19,10 +19,11 @@ from fairlead.konnector.clusterbinding.reconcile import (
     heartbeating,
     reconcile,
 )
+from fairlead.konnector.connections.reconcile import SecretKey
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.secrets import content
 from fairlead.konnector.statuses import with_status
-from fairlead.runtime import Controller, Delta, Informer, Request, Result, commit
+from fairlead.runtime import Delta, Informer, Request, Result, commit
 
 
 _PATIENCE = 10.0
@@ -38,7 +39,9 @@ class ClusterBindingController:
         self._provider = provider
         self._consumer = provider.consumer
         self._secrets: dict[str, Informer] = {}
-        self._controller = Controller("konnector-clusterbinding", self._reconcile, workers=1)
+        self._controller = self._consumer.controller(
+            "konnector-clusterbinding", self._reconcile, workers=1
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -129,10 +132,13 @@ class ClusterBindingController:
                 await self._secrets[name].synced()
         return self._secrets[name]
 
-    def _consumer_secrets(self) -> dict[Key, Object | None]:
-        keys = {source.secret for source in self._provider.wanted.sources}
+    def _consumer_secrets(self) -> dict[SecretKey, Object | None]:
         secrets = self._consumer.secrets
-        return {key: secrets.get(key) for key in keys if secrets.known(key)}
+        return {
+            source: secrets.get(source.secret)
+            for source in self._provider.wanted.sources
+            if secrets.known(source.secret)
+        }
 
     async def _write(self, write: SecretWrite) -> None:
         client = self._consumer.client

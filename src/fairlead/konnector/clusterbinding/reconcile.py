@@ -20,6 +20,7 @@ from fairlead.api.kubebind_conditions import (
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.konnector.clusterbinding.version import UNKNOWN, konnector_version
+from fairlead.konnector.connections.reconcile import SecretKey
 
 
 INTERVAL = timedelta(minutes=5)
@@ -36,12 +37,13 @@ class State(msgspec.Struct, frozen=True):
     """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
 
     ``unreadable`` says why the provider's Secret could not be read, "" if it could.
-    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent.
+    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent,
+    by the key that holds it.
     """
 
     binding: ClusterBinding
     provider_secret: Object | None
-    consumer_secrets: dict[Key, Object | None]
+    consumer_secrets: dict[SecretKey, Object | None]
     fault: str
     version: str
     now: datetime
@@ -114,15 +116,22 @@ def _secret_writes(state: State) -> list[SecretWrite]:
     if state.provider_secret is None:
         return []
     source = state.provider_secret.to_dict()
-    data: dict[str, Any] = source.get("data") or {}
+    kubeconfig = source["data"][state.binding.spec.kubeconfig_secret_ref.key]
+    wanted: dict[Key, dict[str, Any]] = {}
+    for place in sorted(state.consumer_secrets):
+        wanted.setdefault(place.secret, {})[place.key] = kubeconfig
+    known = {place.secret: found for place, found in state.consumer_secrets.items()}
     writes = []
-    for key, found in sorted(state.consumer_secrets.items()):
+    for key, data in wanted.items():
+        found = known[key]
         if found is None:
             writes.append(SecretWrite(None, _new_secret(key, source.get("type"), data)))
             continue
         body = found.to_dict()
-        if body.get("data") != data:
-            writes.append(SecretWrite(found, {**body, "data": data}))
+        old = body.get("data") or {}
+        # Other keys may hold the way to another provider.
+        if old | data != old:
+            writes.append(SecretWrite(found, {**body, "data": old | data}))
     return writes
 
 
@@ -140,7 +149,7 @@ def _consumer_ref(state: State) -> SecretRef | None:
     """The first of the Secrets, always the same one."""
     if not state.consumer_secrets:
         return state.binding.status.consumer_secret_ref
-    first = min(state.consumer_secrets)
+    first = min(state.consumer_secrets).secret
     return SecretRef(name=first.name, namespace=first.namespace)
 
 
