@@ -265,7 +265,7 @@ async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
         namespace = await team.provider_namespace("shop")
     await admin.delete(NAMESPACES, team.namespace)
     await when(admin, NAMESPACES, team.namespace, until=lambda body: not body)
-    name = f"kube-binder-resources-{team.namespace}-widgets"
+    name = f"kube-binder-resources-{team.namespace}.widgets"
     assert (await admin.get(CLUSTERROLES, name)).meta.name == name
     async with running(admin, options):
         for resource in (CLUSTERROLEBINDINGS, CLUSTERROLES):
@@ -349,7 +349,7 @@ async def test_informer_scope_cluster_lets_consumers_read_the_kind_and_nothing_m
         ):
             with pytest.raises(Forbidden):
                 await attempt
-        name = f"kube-binder-resources-{team.namespace}-widgets"
+        name = f"kube-binder-resources-{team.namespace}.widgets"
         await admin.delete(APISERVICEEXPORTS, "widgets", team.namespace)
         for resource in (CLUSTERROLEBINDINGS, CLUSTERROLES):
             await when(admin, resource, name, until=lambda body: not body)

@@ -12,7 +12,7 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.rbac.reconcile import Id, Plan, State, export_of, reconcile
+from fairlead.provider.rbac.reconcile import Id, Plan, State, cluster_name, export_of, reconcile
 
 
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -50,7 +50,7 @@ READ_WIDGETS = rule("example.org", "widgets", ALL[:3])
 SECRETS = rule("", "secrets", ALL)
 RESOURCES = "kube-binder-resources-widgets"
 CLAIMS = "kube-binder-claims-widgets"
-EVERYWHERE = f"*/kube-binder-resources-{NS}-widgets"
+EVERYWHERE = f"*/kube-binder-resources-{NS}.widgets"
 
 
 @pytest.mark.parametrize(
@@ -189,6 +189,10 @@ def binding(name: str, namespace: str = "a", subject: str = "kube-binder") -> Ob
         body["metadata"]["namespace"] = namespace
     body["subjects"] = [{"kind": "ServiceAccount", "name": subject, "namespace": NS}]
     return object_from_dict(body)
+
+
+def test_no_consumer_can_choose_the_name_of_anothers_cluster_role() -> None:
+    assert cluster_name(Key("team-a", "b-widgets")) != cluster_name(Key("team-a-b", "widgets"))
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,9 @@ class RbacController:
         if export is not None and export.meta.deleting:
             export = None
         state = self._state(key, export)
+        if export is None and state.existing and not await self._gone(key):
+            # A cache that was emptied is filled again; nobody loses rights meanwhile.
+            return
         refusal = await self._carry_out(reconcile(state), state)
         if export is not None:
             body = with_status(export, [_condition(refusal)], now=now(), summary=False)
@@ -89,6 +92,20 @@ class RbacController:
         if refusal is not None:
             # Nothing tells when the provider's own rights grow: look again after a while.
             raise refusal
+
+    async def _gone(self, key: Key) -> bool:
+        """Whether the server itself says that an export is gone, or going.
+
+        Raises:
+            ClientError: it does not say.
+        """
+        try:
+            found = await self._client.get(APISERVICEEXPORTS, key.name, key.namespace)
+        except NotFound as error:
+            if not error.about(key.name):
+                raise
+            return True
+        return found.meta.deleting
 
     def _state(self, key: Key, export: Object | None) -> State:
         watches = self._watches
@@ -130,7 +147,7 @@ class RbacController:
     async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
         """Write what can be written; the first refusal, if there was any."""
         for identity in plan.delete:
-            await self._delete(identity)
+            await self._delete(identity, state.existing[identity])
         refusal: Forbidden | Invalid | None = None
         refused: set[Key] = set()
         for resource, body in plan.apply:
@@ -158,7 +175,7 @@ class RbacController:
         live = stored.to_dict()
         if "roleRef" in body and live.get("roleRef") != body["roleRef"]:
             # A binding cannot be pointed to another role.
-            await self._delete(identity)
+            await self._delete(identity, stored)
             await self._client.create(resource, body)
             return
         labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
@@ -166,9 +183,12 @@ class RbacController:
         metadata = live["metadata"] | {"labels": labels}
         await commit(self._client, resource, stored, live | content | {"metadata": metadata})
 
-    async def _delete(self, identity: Id) -> None:
+    async def _delete(self, identity: Id, stored: Object) -> None:
+        key = identity.key
         try:
-            await self._client.delete(identity.resource, identity.key.name, identity.key.namespace)
+            await self._client.delete(
+                identity.resource, key.name, key.namespace, uid=stored.meta.uid
+            )
         except NotFound:
             return
 

@@ -91,7 +91,7 @@ def export_of(binding: Object) -> Key | None:
     for subject in binding.decode(_Binding).subjects:
         if subject.kind != "ServiceAccount" or subject.name != BINDER_NAME:
             continue
-        infix = "" if binding.meta.namespace else f"{subject.namespace}-"
+        infix = "" if binding.meta.namespace else f"{subject.namespace}."
         for prefix in (RESOURCES_PREFIX + infix, CLAIMS_PREFIX + infix):
             if binding.meta.name.startswith(prefix):
                 return Key(subject.namespace, binding.meta.name.removeprefix(prefix))
@@ -104,8 +104,12 @@ def names_in_namespaces(export: str) -> tuple[str, str]:
 
 
 def cluster_name(key: Key) -> str:
-    """The name of an export's ClusterRole and ClusterRoleBinding."""
-    return f"{RESOURCES_PREFIX}{key.namespace}-{key.name}"
+    """The name of an export's ClusterRole and ClusterRoleBinding.
+
+    Consumers choose the names of their exports. No namespace has a dot in its name, so nobody
+    can choose one that makes this another consumer's.
+    """
+    return f"{RESOURCES_PREFIX}{key.namespace}.{key.name}"
 
 
 def _wanted(state: State, export: Object) -> dict[Id, JSON]:
