@@ -19,6 +19,7 @@ from fairlead.konnector.claims.reconcile import next_step
 from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import Done, Refuse, Sides, Step, Wait
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.reserved import Reserved
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.copies import is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
@@ -47,7 +48,8 @@ class ClaimRun:
         self._source = f"claim {wanted.claim.name}"
         self._refused = ""
         self._referring: list[Informer] = []
-        resource = CLAIMABLE[wanted.claim.resource]
+        self._resource = resource = CLAIMABLE[wanted.claim.resource]
+        self._reserved = Reserved(self._consumer.bindings, self._consumer.options.namespace)
         self._consumers = View(
             self._consumer.cluster,
             resource,
@@ -273,6 +275,8 @@ class ClaimRun:
 
     def _claimed(self, obj: Object | None, namespace: str) -> bool:
         if obj is None or self._wanted.unbinding:
+            return False
+        if self._reserved.has(self._resource, Key(namespace, obj.meta.name)):
             return False
         return self._selection.claims(obj.meta, namespace)
 
