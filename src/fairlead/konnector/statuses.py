@@ -10,11 +10,12 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
 from fairlead.api.kubebind_conditions import Condition, set_conditions
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
-from fairlead.runtime import Delta, Informer, commit
+from fairlead.konnector.ahead import Ahead
+from fairlead.runtime import Informer, commit
 
 
 _ATTEMPTS = 5
@@ -36,9 +37,8 @@ class BindingStatuses:
     def __init__(self, client: Client, bindings: Informer) -> None:
         self._client = client
         self._bindings = bindings
-        self._ahead: dict[str, Object] = {}
+        self._ahead = Ahead()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        bindings.subscribe(self._seen)
 
     async def update(
         self, name: str, change: Callable[[APIServiceBinding], BindingStatus]
@@ -50,7 +50,7 @@ class BindingStatuses:
         """
         async with self._locks[name]:
             for _ in range(_ATTEMPTS):
-                found = self._ahead.get(name) or self._bindings.get("", name)
+                found = self._ahead.newest(Key("", name), self._bindings.get("", name))
                 if found is None:
                     return
                 try:
@@ -58,7 +58,7 @@ class BindingStatuses:
                 except Conflict:
                     await self._refresh(name)
                 except NotFound:
-                    self._ahead.pop(name, None)
+                    self._ahead.forget(Key("", name))
                     return
                 else:
                     return
@@ -84,23 +84,10 @@ class BindingStatuses:
         body = with_status(found, change(found.decode(APIServiceBinding)))
         written = await commit(self._client, APISERVICEBINDINGS, found, body, subresource="status")
         if written is not found:
-            self._ahead[found.meta.name] = written
+            self._ahead.wrote(written)
 
     async def _refresh(self, name: str) -> None:
         try:
-            self._ahead[name] = await self._client.get(APISERVICEBINDINGS, name)
+            self._ahead.wrote(await self._client.get(APISERVICEBINDINGS, name))
         except NotFound:
-            self._ahead.pop(name, None)
-
-    def _seen(self, delta: Delta) -> None:
-        name = delta.object.meta.name
-        ahead = self._ahead.get(name)
-        if ahead is None:
-            return
-        new = delta.new
-        if (
-            new is None
-            or new.meta.uid != ahead.meta.uid
-            or new.meta.resource_version == ahead.meta.resource_version
-        ):
-            del self._ahead[name]
+            self._ahead.forget(Key("", name))

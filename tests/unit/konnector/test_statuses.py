@@ -1,15 +1,19 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
-from tests.unit.konnector.conftest import bound, until
+from tests.support.stale import StaleServer
+from tests.unit.konnector.conftest import binding_body, bound, until
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.kubebind_conditions import CONNECTED, SECRET_VALID, false, true
-from fairlead.api.meta import object_from_dict
+from fairlead.api.meta import Object, object_from_dict
 from fairlead.client import Client, Forbidden
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.problems import Problems
-from fairlead.konnector.statuses import with_status
+from fairlead.konnector.statuses import BindingStatuses, with_status
 from fairlead.sandbox import Sandbox
 
 
@@ -93,3 +97,26 @@ def test_of_many_problems_the_first_few_are_told() -> None:
     for number in range(5):
         problems.report("db", str(number), f"no {number}")
     assert problems.message("db") == "no 0; no 1; no 2; and 2 more"
+
+
+async def test_a_newer_binding_in_the_cache_is_believed_although_its_event_was_missed() -> None:
+    """A list after a watch that broke tells the last of several changes, and no other."""
+
+    def version(number: str) -> Object:
+        body = binding_body()
+        body["metadata"] |= {"uid": "b-1", "resourceVersion": number}
+        return object_from_dict(body)
+
+    class Server(StaleServer):
+        async def merge_patch(self, *args: Any, **more: Any) -> Object:
+            await super().merge_patch(*args, **more)
+            return version("5")
+
+    server, cached = Server({}), version("4")
+    bindings = SimpleNamespace(get=lambda *_: cached, subscribe=lambda _: None)
+    statuses = BindingStatuses(server.client, cast("Any", bindings))
+    await statuses.set("db", true(SECRET_VALID))
+    cached = version("6")
+    await statuses.set("db", true(CONNECTED))
+    patched = server.written("patch", APISERVICEBINDINGS.plural)
+    assert [patch["metadata"]["resourceVersion"] for _, patch in patched] == ["4", "6"]
