@@ -1,0 +1,154 @@
+"""Writes name the very object that was looked at; what took its name since is left alone."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.support.stale import GONE, StaleServer
+
+from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
+from fairlead.api.resource import CONFIGMAPS
+from fairlead.api.status import StatusDetails
+from fairlead.konnector.claims.execution import Executor as Claims
+from fairlead.konnector.claims.steps import Delete, SetOwner
+from fairlead.konnector.claims.steps import Sides as ClaimSides
+from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.konnector.syncer.execution import Ends
+from fairlead.konnector.syncer.execution import Executor as Objects
+from fairlead.konnector.syncer.isolation import Namespaced
+from fairlead.konnector.syncer.steps import (
+    ConfirmConsumerGone,
+    DeleteProvider,
+    PatchConsumer,
+    Sides,
+    Step,
+)
+from fairlead.konnector.unbind.controller import UnbindController
+from fairlead.konnector.unbind.reconcile import Plan
+from fairlead.runtime import Request
+
+
+KEY = Key("shop", "creds")
+TARGET = Key("abc-shop", "creds")
+EXPORT = OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "db", "export-1")
+VERSIONED = {"uid": "u-1", "resourceVersion": "7"}
+
+
+def known(kind: str, key: Key, **metadata: Any) -> Object:
+    identity = {"name": key.name, "namespace": key.namespace, **VERSIONED, **metadata}
+    return object_from_dict({"apiVersion": "v1", "kind": kind, "metadata": identity})
+
+
+def quiet(server: StaleServer) -> ServiceNamespaces:
+    silent = SimpleNamespace(subscribe=lambda _: None)
+    return ServiceNamespaces(server.client, cast("Any", silent), "abc")
+
+
+def objects(server: StaleServer) -> Objects:
+    ends = Ends(
+        consumer=server.client,
+        provider=server.client,
+        consumer_resource=CONFIGMAPS,
+        provider_resource=CONFIGMAPS,
+        strategy=Namespaced("abc"),
+        namespaces=quiet(server),
+        export=EXPORT,
+    )
+    return Objects(ends, forbidden=lambda _: None)
+
+
+def claims(server: StaleServer) -> Claims:
+    clients: Any = {"consumer": server.client, "provider": server.client}
+    return Claims(CONFIGMAPS, clients, quiet(server), EXPORT, forbidden=lambda _: None)
+
+
+def sides(**given: Any) -> Sides:
+    found: JSON = {"consumer": known("ConfigMap", KEY), "provider": known("ConfigMap", TARGET)}
+    return Sides(**{**found, "target": TARGET, "cluster_namespace": "abc", **given})
+
+
+def claim_sides() -> ClaimSides:
+    return ClaimSides(
+        key=KEY,
+        consumer=known("ConfigMap", KEY),
+        provider=known("ConfigMap", TARGET),
+        target=TARGET,
+        service_namespace=True,
+        cluster_namespace="abc",
+        binding_name="db",
+        binding_uid="b-1",
+        bindings=frozenset({"b-1"}),
+        consumer_claimed=True,
+        provider_claimed=True,
+    )
+
+
+async def test_a_copy_is_deleted_by_its_uid() -> None:
+    server = StaleServer({})
+    await objects(server).carry_out(KEY, DeleteProvider(TARGET, "u-1"), sides())
+    await claims(server).carry_out(Delete("consumer", KEY, "u-1"), claim_sides())
+    assert server.written("delete", "configmaps") == [("creds", {"uid": "u-1"})] * 2
+
+
+async def test_an_object_is_patched_as_it_was_seen() -> None:
+    server = StaleServer({})
+    await objects(server).carry_out(KEY, PatchConsumer(["a"], {}), sides())
+    await claims(server).carry_out(SetOwner("consumer", "consumer"), claim_sides())
+    patches = [patch["metadata"] for _, patch in server.written("patch", "configmaps")]
+    assert patches == [
+        {**VERSIONED, "finalizers": ["a"]},
+        {**VERSIONED, "labels": {"kube-bind.io/owner": "consumer"}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("absent", "gone"),
+    [pytest.param(GONE, True, id="gone"), pytest.param(None, False, id="kind-not-served")],
+)
+async def test_an_object_of_the_consumer_is_gone_when_the_server_says_so(
+    absent: StatusDetails | None, gone: bool
+) -> None:
+    server = StaleServer({}, absent=absent)
+    step: Step = ConfirmConsumerGone()
+    after = await objects(server).carry_out(KEY, step, sides(consumer=None))
+    assert (after is not None and after.consumer_gone) is gone
+
+
+async def test_a_crd_is_deleted_by_its_uid() -> None:
+    server = StaleServer({})
+    consumer = SimpleNamespace(client=server.client)
+    controller = UnbindController(cast("Any", consumer), cast("Any", None))
+    crd = known("CustomResourceDefinition", Key("", "things.example.org"))
+    await controller._carry_out(known("APIServiceBinding", Key("", "db")), Plan(delete=[crd]))
+    assert server.written("delete", "customresourcedefinitions") == [
+        ("things.example.org", {"uid": "u-1"})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("live", "absent", "deleted"),
+    [
+        pytest.param([], GONE, True, id="gone"),
+        pytest.param([known("Namespace", Key("", "shop"))], GONE, False, id="there"),
+        pytest.param([], None, False, id="unknown"),
+    ],
+)
+async def test_a_service_namespace_goes_with_a_namespace_that_is_gone(
+    live: list[Object], absent: StatusDetails | None, deleted: bool
+) -> None:
+    server = StaleServer({}, live, absent=absent)
+    nothing = SimpleNamespace(get=lambda *_: None)
+    found = known("APIServiceNamespace", Key("abc", "shop"))
+    provider = SimpleNamespace(
+        client=server.client,
+        consumer=SimpleNamespace(client=server.client, namespaces=nothing),
+        service_namespaces=SimpleNamespace(get=lambda _: found),
+    )
+    controller = NamespaceLifecycleController(cast("Any", provider))
+    await controller._reconcile(Request("", "", "shop"))
+    expected = [("shop", {"uid": "u-1"})] if deleted else []
+    assert server.written("delete", APISERVICENAMESPACES.plural) == expected
