@@ -162,6 +162,43 @@ def test_claims_that_were_widened_later_are_not_followed() -> None:
     assert changed_claims(first) == ""
 
 
+def exporting(group: str, plural: str) -> dict[str, Any]:
+    """State in which the provider exports another resource beside the first."""
+    resources = [*EXPORT["spec"]["resources"], {"group": group, "resource": plural}]
+    names = msgspec.structs.replace(SCHEMA.names, plural=plural)
+    other = msgspec.structs.replace(SCHEMA, group=group, names=names)
+    return {
+        "export": msgspec.convert(
+            {"spec": {**EXPORT["spec"], "resources": resources}}, APIServiceExport
+        ),
+        "schemas": {"things.example.org": SCHEMA, f"{plural}.{group}": other},
+    }
+
+
+def test_resources_that_were_added_later_are_not_followed() -> None:
+    wider = exporting("cert-manager.io", "issuers")
+    first = state()
+    accepted = status(first, reconcile(first), [], now=NOW)
+    binding = msgspec.convert(
+        {**BINDING, "status": msgspec.to_builtins(accepted)}, APIServiceBinding
+    )
+    later = state(binding=binding, **wider)
+    plan = reconcile(later)
+    assert plan.writes == []
+    assert plan.connected.reason == "APIServiceExportChanged"
+    assert status(later, plan, [], now=NOW).bound_schemas == accepted.bound_schemas
+    assert [write.name for write in reconcile(state(**wider)).writes] == [
+        "issuers.cert-manager.io"
+    ]
+
+
+def test_no_provider_brings_the_kinds_that_make_bindings_work() -> None:
+    plan = reconcile(state(**exporting("kube-bind.io", "apiservicebindings")))
+    assert plan.writes == []
+    assert plan.connected.reason == "ForeignCustomResourceDefinition"
+    assert [item.name for item in plan.bound] == ["things.example.org"]
+
+
 def test_an_absent_crd_is_created_for_the_binding() -> None:
     found = state(crds={})
     (write,) = reconcile(found).writes

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.kubebind import (
+    GROUP,
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
@@ -37,6 +38,7 @@ SCHEMA_FETCH_FAILED = "BoundSchemaFetchFailed"
 CRD_CREATE_FAILED = "CustomResourceDefinitionCreateFailed"
 CRD_UPDATE_FAILED = "CustomResourceDefinitionUpdateFailed"
 FOREIGN_CRD = "ForeignCustomResourceDefinition"
+EXPORT_CHANGED = "APIServiceExportChanged"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 
 
@@ -149,8 +151,12 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     connected = true(CONNECTED)
-    for resource in resources:
+    bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
+    for resource, item in zip(resources, bound, strict=True):
         name = crd_name(resource.resource, resource.group)
+        if refused := _not_agreed(state, item):
+            connected = refused
+            continue
         body = crd_from_bound_schema(state.schemas[resource.name], owner=state.owner)
         found = state.crds.get(name)
         if found is not None and not owned(found, state.owner):
@@ -159,8 +165,27 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
             writes.append(CRDWrite(name, found, _body(body, found)))
         if found is None or not established(found):
             unestablished.append(name)
-    bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
-    return Plan(connected, writes, unestablished, bound)
+    agreed = [item for item in bound if _not_agreed(state, item) is None]
+    return Plan(connected, writes, unestablished, agreed)
+
+
+def _not_agreed(state: State, item: GroupResource) -> Condition | None:
+    """Why a resource of the export gets no CRD.
+
+    Whoever bound agreed to what was exported then. The kinds that make bindings work are nobody's
+    to bring, whether they are installed here or not.
+    """
+    old = state.binding.status.bound_schemas
+    if item.group == GROUP:
+        message = f"{item.name} is one of kube-bind's own kinds, which no provider can bring"
+        return false(CONNECTED, FOREIGN_CRD, message)
+    if old and item not in old:
+        message = (
+            f"the provider exports {item.name} too, which it did not when it was bound: delete "
+            "the binding and bind again to agree"
+        )
+        return false(CONNECTED, EXPORT_CHANGED, message)
+    return None
 
 
 def _body(body: JSON, found: Object | None) -> JSON:
