@@ -11,14 +11,18 @@ _TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """The duration; None for an empty text and for one that is no duration."""
+    """The duration; None for an empty text, one that is no duration and one without end."""
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
     if body == "0":
         return timedelta()
     terms = _TERM.findall(body)
     if not terms or "".join(number + unit for number, unit in terms) != body:
         return None
-    return sign * timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in terms))
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in terms)
+    try:
+        return sign * timedelta(seconds=seconds)
+    except OverflowError:
+        return None
 
 
 def format_duration(duration: timedelta) -> str:

@@ -22,7 +22,9 @@ def test_durations_of_go(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "m", "5 m", "5m later", "-"])
+@pytest.mark.parametrize(
+    "text", ["", "5", "m", "5 m", "5m later", "-", "9999999999999999h", "9" * 400 + "h"]
+)
 def test_what_is_no_duration(text: str) -> None:
     assert parse_duration(text) is None
 

@@ -46,6 +46,20 @@ def beat(seconds_ago: float) -> str:
             60,
             id="too far ahead",
         ),
+        pytest.param(
+            {"lastHeartbeatTime": "9999-12-31T23:59:59Z", "heartbeatInterval": "5m0s"},
+            "HeartbeatTimeDrift",
+            "Warning",
+            None,
+            id="beyond all clocks",
+        ),
+        pytest.param(
+            {"lastHeartbeatTime": "9999-12-31T23:59:59-10:00", "heartbeatInterval": "5m0s"},
+            "HeartbeatTimeDrift",
+            "Warning",
+            None,
+            id="beyond all clocks in UTC",
+        ),
     ],
 )
 def test_healthy(status: dict[str, str], expected: str, severity: str, wait: float | None) -> None:
