@@ -19,9 +19,10 @@ from tests.unit.postgres.helpers import (
 from fairlead.api.access import CleanupPolicy
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.postgres.claim import Claim
-from fairlead.postgres.cleanup import cleanup
+from fairlead.postgres.cleanup import _Removal, cleanup
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.session import Endpoint
+from fairlead.postgres.statements import comment_role
 from fairlead.postgres.sync import sync
 
 
@@ -262,3 +263,53 @@ async def test_an_administrator_without_superpowers_cleans_up(
     assert await fetch(postgres, database, owner) == [("modest",)]
     member = "SELECT 1 FROM pg_auth_members WHERE member = 'modest'::regrole"
     assert await fetch(postgres, "postgres", member) == []
+
+
+async def test_restrict_clears_nothing_anywhere_while_one_database_blocks(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str, admin: psycopg.AsyncConnection
+) -> None:
+    later = await create_database(admin)
+    await own_a_table(postgres, endpoint, later)
+    await sync(endpoint, wanted("app", grant(database, "CONNECT", "USAGE")))
+    with pytest.raises(AccessError, match="OwnsObjects"):
+        await cleanup(endpoint, "app", claim(), "Restrict")
+    assert await privileges(postgres, database, "app")
+
+
+async def test_restrict_looks_again_before_it_clears_a_database(
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DROP OWNED takes tables too: one that came after the first look must be seen."""
+    await sync(endpoint, wanted("app", grant(database, "CONNECT", "USAGE")))
+
+    async def late(*_: object) -> None:
+        await run(
+            postgres, database, "CREATE TABLE late (id int)", "ALTER TABLE late OWNER TO app"
+        )
+
+    monkeypatch.setattr(_Removal, "_check_nothing_owned", late)
+    with pytest.raises(AccessError, match=r"role app owns table public\.late"):
+        await cleanup(endpoint, "app", claim(), "Restrict")
+    assert await fetch(postgres, database, "SELECT 1 FROM pg_class WHERE relname = 'late'")
+
+
+async def test_a_role_that_was_made_anew_by_another_meanwhile_stays(
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    await sync(endpoint, wanted("app"))
+    theirs = comment_role("app", claim(namespace="other"))
+
+    async def replaced(*_: object, **__: object) -> None:
+        async with await psycopg.AsyncConnection.connect(postgres.dsn(), autocommit=True) as other:
+            await other.execute("DROP ROLE app")
+            await other.execute("CREATE ROLE app")
+            await other.execute(theirs)
+
+    monkeypatch.setattr(_Removal, "_clean", replaced)
+    await cleanup(endpoint, "app", claim(), "Cascade")
+    assert "app" in await names(postgres)
