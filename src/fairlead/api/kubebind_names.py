@@ -88,6 +88,16 @@ def crd_name(resource: str, group: str) -> str:
     return f"{resource}.{group}"
 
 
+def bindable(group: str) -> bool:
+    """Whether kinds of an API group can come from a provider.
+
+    Those of Kubernetes itself cannot: their groups have no dot, or are protected. Nor can those
+    that make bindings work.
+    """
+    protected = (".k8s.io", ".kubernetes.io")
+    return "." in group and group != GROUP and not f".{group}".endswith(protected)
+
+
 def identity_hash(identity: str) -> str:
     """The part of a cluster namespace's name that is made from a consumer's identity.
 

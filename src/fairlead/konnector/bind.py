@@ -18,8 +18,10 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     BindingResponse,
     ExportRequestResponse,
+    bindable,
     crd_name,
 )
+from fairlead.api.kubebind_claims import check_claims
 from fairlead.api.kubebind_conditions import (
     CONNECTED,
     HEARTBEATING,
@@ -104,6 +106,7 @@ async def bind(
     async with Client(config, user_agent="fairlead-bind") as provider:
         for request in response.requests:
             names.append(request.metadata.name)
+            await _check_binding(client, request.metadata.name, secret)
             await _ensure_roles(client, request, progress)
             await request_export(
                 provider, request, namespace=config.namespace, timeout=left(), progress=progress
@@ -124,7 +127,22 @@ def _check(response: BindingResponse) -> ClusterConfig:
     for index, request in enumerate(response.requests):
         if not request.metadata.name:
             raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
+        _check_rights(request)
     return config
+
+
+def _check_rights(request: ExportRequestResponse) -> None:
+    """The konnector is given rights on what a provider names: on nothing of the cluster itself."""
+    for item in request.spec.resources:
+        if not bindable(item.group):
+            raise BindError(
+                f"request {request.metadata.name} asks to bind {item.name}, a kind of Kubernetes "
+                "or kube-bind itself, which no provider can offer: do not trust this invitation"
+            )
+    if error := check_claims(request.spec.permission_claims):
+        raise BindError(
+            f"request {request.metadata.name}: {error.message}: do not trust this invitation"
+        )
 
 
 async def _ensure_crds(client: Client, progress: Progress) -> None:
@@ -157,29 +175,39 @@ async def _ensure_roles(
 
 
 async def _ensure_binding(client: Client, name: str, secret: Key, progress: Progress) -> None:
-    ref = {"name": secret.name, "namespace": secret.namespace, "key": KUBECONFIG_NAME}
     body: JSON = {
         "apiVersion": API_VERSION,
         "kind": APISERVICEBINDINGS.kind,
         "metadata": {"name": name},
-        "spec": {"kubeconfigSecretRef": ref},
+        "spec": _binding_spec(secret),
     }
     try:
         created = await client.create(APISERVICEBINDINGS, body)
     except AlreadyExists:
-        found = await client.get(APISERVICEBINDINGS, name)
-        if found.meta.deleting:
-            raise BindError(
-                f"APIServiceBinding {name} is being deleted: wait until it is gone"
-            ) from None
-        if found.to_dict()["spec"] != body["spec"]:
-            raise BindError(
-                f"APIServiceBinding {name} exists and uses another kubeconfig Secret: delete it, "
-                "or have the provider invite you under another name"
-            ) from None
+        await _check_binding(client, name, secret)
         return
     progress(f"created APIServiceBinding {name}")
     await _mark_pending(client, created)
+
+
+async def _check_binding(client: Client, name: str, secret: Key) -> None:
+    """A binding of this name must be of this provider: its roles are about to be written."""
+    try:
+        found = await client.get(APISERVICEBINDINGS, name)
+    except NotFound:
+        return
+    if found.meta.deleting:
+        raise BindError(f"APIServiceBinding {name} is being deleted: wait until it is gone")
+    if found.to_dict()["spec"] != _binding_spec(secret):
+        raise BindError(
+            f"APIServiceBinding {name} exists and uses another kubeconfig Secret: delete it, "
+            "or have the provider invite you under another name"
+        )
+
+
+def _binding_spec(secret: Key) -> JSON:
+    ref = {"name": secret.name, "namespace": secret.namespace, "key": KUBECONFIG_NAME}
+    return {"kubeconfigSecretRef": ref}
 
 
 async def _mark_pending(client: Client, created: Object) -> None:

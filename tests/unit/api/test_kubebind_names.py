@@ -7,12 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.kubebind import (
+    bindable,
     cluster_namespace,
     identity_hash,
     resource_name,
     service_namespace,
     spec_hash,
 )
+
+
+@pytest.mark.parametrize(
+    ("group", "expected"),
+    [
+        ("example.org", True),
+        ("access.k8s.delta10.nl", True),
+        ("notk8s.io", True),
+        ("", False),
+        ("apps", False),
+        ("rbac.authorization.k8s.io", False),
+        ("k8s.io", False),
+        ("node.kubernetes.io", False),
+        ("kube-bind.io", False),
+    ],
+)
+def test_whose_kinds_can_be_bound(group: str, expected: bool) -> None:
+    assert bindable(group) is expected
 
 
 @pytest.mark.parametrize(

@@ -192,8 +192,9 @@ def test_resources_that_were_added_later_are_not_followed() -> None:
     ]
 
 
-def test_no_provider_brings_the_kinds_that_make_bindings_work() -> None:
-    plan = reconcile(state(**exporting("kube-bind.io", "apiservicebindings")))
+@pytest.mark.parametrize("group", ["kube-bind.io", "apps", "rbac.authorization.k8s.io"])
+def test_no_provider_brings_the_kinds_of_the_cluster_itself(group: str) -> None:
+    plan = reconcile(state(**exporting(group, "anything")))
     assert plan.writes == []
     assert plan.connected.reason == "ForeignCustomResourceDefinition"
     assert [item.name for item in plan.bound] == ["things.example.org"]

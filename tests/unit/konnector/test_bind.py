@@ -33,6 +33,16 @@ RESOURCES = [{"group": "example.org", "resource": "things", "versions": ["v1"]}]
 CLAIMS = [{"resource": "secrets", "selector": {"namedResources": [{"name": "a"}]}}]
 
 
+def asking(resource: JSON, *claims: JSON) -> JSON:
+    """A request for one resource."""
+    return {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "APIServiceExportRequest",
+        "metadata": {"name": "db"},
+        "spec": {"resources": [resource], "permissionClaims": list(claims)},
+    }
+
+
 def anonymous(plane: Sandbox) -> str:
     """A kubeconfig without credentials: the server is open."""
     return kubeconfig(plane.url).replace("{token: t}", "{}")
@@ -106,6 +116,36 @@ async def decide(client: Client, **status: Any) -> None:
             "metadata.name",
             id="no-name",
         ),
+        pytest.param(
+            {"requests": [asking({"group": "", "resource": "secrets"})]},
+            "db asks to bind secrets.core, a kind of Kubernetes",
+            id="core-kinds",
+        ),
+        pytest.param(
+            {
+                "requests": [
+                    asking({"group": "rbac.authorization.k8s.io", "resource": "clusterroles"})
+                ]
+            },
+            "do not trust this invitation",
+            id="protected-kinds",
+        ),
+        pytest.param(
+            {
+                "requests": [
+                    asking(
+                        RESOURCES[0],
+                        {
+                            "group": "rbac.authorization.k8s.io",
+                            "resource": "clusterrolebindings",
+                            "selector": {},
+                        },
+                    )
+                ]
+            },
+            "cannot be claimed",
+            id="claims-on-rights",
+        ),
     ],
 )
 async def test_a_response_that_cannot_be_used_changes_nothing(
@@ -114,6 +154,8 @@ async def test_a_response_that_cannot_be_used_changes_nothing(
     with pytest.raises(BindError, match=message):
         await bind(client, answer(plane, **given), timeout=1)
     assert (await client.list(SECRETS, "kube-bind")).items == []
+    roles = [role.meta.name for role in (await client.list(CLUSTERROLES)).items]
+    assert not [name for name in roles if name.startswith("kube-bind-")]
 
 
 async def test_a_refusal_of_the_provider_is_told(
@@ -202,8 +244,11 @@ async def test_a_binding_that_is_in_the_way_is_told(
     with pytest.raises(BindError, match="no konnector has picked up"):
         await bind(client, answer(plane), timeout=0.3)
     await change(client)
+    role = await client.get(CLUSTERROLES, "kube-bind-konnector-db")
+    await client.merge_patch(CLUSTERROLES, role.meta.name, "", {"rules": []})
     with pytest.raises(BindError, match=message):
         await bind(client, answer(plane), timeout=1)
+    assert not (await client.get(CLUSTERROLES, role.meta.name)).to_dict().get("rules")
 
 
 async def test_what_binding_writes_and_that_it_says_so(

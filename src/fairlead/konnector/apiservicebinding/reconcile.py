@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from fairlead.api.kubebind import (
-    GROUP,
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
@@ -17,6 +16,7 @@ from fairlead.api.kubebind import (
     ExportResource,
     GroupResource,
     PermissionClaim,
+    bindable,
     crd_from_bound_schema,
     crd_name,
 )
@@ -172,12 +172,12 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
 def _not_agreed(state: State, item: GroupResource) -> Condition | None:
     """Why a resource of the export gets no CRD.
 
-    Whoever bound agreed to what was exported then. The kinds that make bindings work are nobody's
-    to bring, whether they are installed here or not.
+    Whoever bound agreed to what was exported then, and some kinds are nobody's to bring, whether
+    they are installed here or not.
     """
     old = state.binding.status.bound_schemas
-    if item.group == GROUP:
-        message = f"{item.name} is one of kube-bind's own kinds, which no provider can bring"
+    if not bindable(item.group):
+        message = f"{item.name} is a kind of Kubernetes or kube-bind, which no provider can bring"
         return false(CONNECTED, FOREIGN_CRD, message)
     if old and item not in old:
         message = (
