@@ -25,7 +25,13 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE
     type=click.File("rb"),
     help="The invitation, a BindingResponse; - reads standard input.",
 )
-@click.option("--timeout", default="2m", show_default=True, help="For example 90s or 2m.")
+@click.option(
+    "--timeout",
+    default="2m",
+    show_default=True,
+    metavar="DURATION",
+    help="How long to wait until it is Ready, for example 90s or 2m.",
+)
 @click.option(
     "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="The konnector's namespace."
 )

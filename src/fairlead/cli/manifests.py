@@ -41,12 +41,18 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     metavar="PLURAL",
     help="provider only: a core resource that may be claimed beside exports; default: secrets.",
 )
+@click.option(
+    "--exported",
+    is_flag=True,
+    help="postgres only: let kube-bind's provider offer PostgresAccess.",
+)
 def command(
     program: str,
     namespace: str | None,
     image: str,
     exports: tuple[str, ...],
     claims: tuple[str, ...],
+    exported: bool,
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
@@ -54,6 +60,7 @@ def command(
     Examples:
         fairlead manifests konnector | kubectl apply -f -
         fairlead manifests provider --export widgets.example.org
+        fairlead manifests postgres --exported
     """  # noqa: D301
     arguments: dict[str, object] = {"image": image}
     if namespace:
@@ -63,6 +70,10 @@ def command(
             if program != "provider":
                 raise click.UsageError(f"--{option[:-1]} belongs to the provider alone")
             arguments[option] = values
+    if exported:
+        if program != "postgres":
+            raise click.UsageError("--exported belongs to postgres alone")
+        arguments["exported"] = True
     try:
         documents = _PROGRAMS[program](**arguments)
     except ValueError as error:

@@ -75,7 +75,7 @@ def run_options(function: F) -> F:
                 default="127.0.0.1:8080",
                 show_default=True,
                 metavar="HOST:PORT",
-                help="Where /metrics listens; empty turns it off.",
+                help="Where /metrics listens; empty serves it beside /healthz.",
             ),
             click.option(
                 "--leader-elect",

@@ -37,8 +37,20 @@ def command() -> None:
 @cluster_options
 @run_options
 @click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Of the Lease.")
-@click.option("--consumer-scope", default="namespaced", show_default=True)
-@click.option("--isolation", default="prefixed", show_default=True)
+@click.option(
+    "--consumer-scope",
+    type=click.Choice(["namespaced", "cluster"], case_sensitive=False),
+    default="namespaced",
+    show_default=True,
+    help="How far a consumer's rights reach: its own namespaces, or reading everywhere.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(["prefixed", "namespaced", "none"], case_sensitive=False),
+    default="prefixed",
+    show_default=True,
+    help="How cluster-scoped objects of several consumers are kept apart.",
+)
 def run(namespace: str, consumer_scope: str, isolation: str, **shared: Any) -> None:
     """Run the provider's controllers.
 
@@ -46,13 +58,10 @@ def run(namespace: str, consumer_scope: str, isolation: str, **shared: Any) -> N
     Example:
         fairlead provider run --kubeconfig provider.kubeconfig
     """  # noqa: D301
-    try:
-        options = ProviderOptions(
-            consumer_scope=parse_consumer_scope(consumer_scope),
-            isolation=parse_isolation(isolation),
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    options = ProviderOptions(
+        consumer_scope=parse_consumer_scope(consumer_scope),
+        isolation=parse_isolation(isolation),
+    )
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options)

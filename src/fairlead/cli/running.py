@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import msgspec
+import structlog
 
 from fairlead import process
 from fairlead.cli.options import cluster_config
@@ -43,6 +44,8 @@ def run_program(
     """
     config = cluster_config(options.kubeconfig, options.context)
     logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
+    log = structlog.get_logger(logger_name="fairlead.cli")
+    log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
     async def main(stop: asyncio.Event) -> None:

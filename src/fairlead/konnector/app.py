@@ -37,7 +37,7 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
     if options.install_crds:
         await install_crds(cluster.client)
     manager.add_cluster(cluster)
-    consumer = Consumer(cluster, options)
+    consumer = Consumer(cluster, options, manager.metrics)
     registry = Registry()
     manager.add(BindingSecretController(consumer))
     manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, registry)))

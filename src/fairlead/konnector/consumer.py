@@ -23,7 +23,7 @@ from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.statuses import BindingStatuses
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.runtime import Cluster, Informer
+from fairlead.runtime import Cluster, Controller, Informer, Metrics, Reconciler
 
 
 COMPONENT = "konnector"
@@ -45,7 +45,7 @@ class Claim(Protocol):
 class Consumer:
     """The consumer's cluster with the informers that every controller reads."""
 
-    def __init__(self, cluster: Cluster, options: Options) -> None:
+    def __init__(self, cluster: Cluster, options: Options, metrics: Metrics | None = None) -> None:
         self.cluster = cluster
         self.client = cluster.client
         self.options = options
@@ -59,6 +59,13 @@ class Consumer:
         """What keeps a binding's watches and writes from working."""
         self.refusals = Problems()
         """Claimed objects that cannot be synchronised until a person acts."""
+        self._metrics = metrics or Metrics()
+
+    def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
+        """A controller whose work is counted in the manager's metrics."""
+        controller = Controller(name, reconcile, workers=workers)
+        self._metrics.instrument(controller)
+        return controller
 
 
 class Provider:

@@ -6,11 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
+import structlog
+
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.engagement import Engagement, Runnable, first_error, together
 from fairlead.runtime.health import Checks, HealthServer
 from fairlead.runtime.lease import LeaderElection, LeadershipLost
 from fairlead.runtime.metrics import Metrics
+
+
+_log = structlog.get_logger(logger_name="fairlead.runtime.manager")
 
 
 class ManagerError(Exception):
@@ -119,6 +124,7 @@ class Manager:
                     text = error.strerror or error
                     raise ManagerError(f"cannot listen on {server.address}: {text}") from error
             self._running = True
+            _log.info("running", health=self.health_url, metrics=self.metrics_url)
             try:
                 await self._run(stop or asyncio.Event())
             except ExceptionGroup as failures:

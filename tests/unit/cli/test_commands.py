@@ -54,11 +54,14 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
         pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
         pytest.param(["demo", "--json", "--keep"], "do not go together", id="json-and-keep"),
         pytest.param(["manifests", "konnector", EXPORT], "provider alone", id="export"),
+        pytest.param(["manifests", "binding", "--exported"], "postgres alone", id="exported"),
         pytest.param(["sandbox", "run", "deployment"], "no KIND/NAME", id="workload"),
         pytest.param(["sandbox", "run", "service/x"], "has no pod template", id="kind"),
         pytest.param(["sandbox", "up", "--dir", "x", "--cluster", "a/b"], "file name", id="path"),
         pytest.param(
-            ["provider", "run", "--isolation", "nothing"], "isolation 'nothing'", id="isolation"
+            ["provider", "run", "--isolation", "nothing"],
+            "'nothing' is not one of",
+            id="isolation",
         ),
         pytest.param(
             ["provider", "invite", "a", "--template", "t", "-o", "f", "--external-address", "h:1"],
@@ -154,6 +157,14 @@ def test_manifests_have_no_wildcard_and_no_way_to_more_rights(program: str) -> N
     for rule in rules_of(documents):
         words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert not {"*", "escalate", "bind", "impersonate"} & set(words), rule
+
+
+def test_an_exported_operator_labels_its_crd_and_lends_its_rights() -> None:
+    documents = list(yaml.safe_load_all(run("manifests", "postgres", "--exported").output))
+    (deployment,) = (d for d in documents if d["kind"] == "Deployment")
+    assert "--exported" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    lent = "rbac.kube-bind.io/aggregate-to-provider"
+    assert any(lent in d["metadata"].get("labels", {}) for d in documents)
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

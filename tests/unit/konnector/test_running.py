@@ -17,8 +17,9 @@ from fairlead.konnector.connections.controller import ConnectionsController
 from fairlead.konnector.connections.health import HealthReporter
 from fairlead.konnector.connections.reconcile import Wanted
 from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.options import Options
 from fairlead.konnector.supervisor import Runnable, Supervisor
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Metrics
 from fairlead.sandbox import Sandbox
 
 
@@ -242,6 +243,17 @@ async def test_a_binding_says_whether_its_secret_is_usable(
 
     await until(said)
     await until(lambda: said() == (status, reason))
+
+
+async def test_what_controllers_do_is_in_the_metrics(
+    cluster: Cluster, client: Client, start: Start
+) -> None:
+    metrics = Metrics()
+    consumer = Consumer(cluster, Options(), metrics)
+    await bound(client)
+    start(BindingSecretController(consumer))
+    line = b'reconcile_total{controller="konnector-bindingsecret",result="success"} '
+    await until(lambda: line in metrics.render()[0] and line + b"0.0" not in metrics.render()[0])
 
 
 @pytest.fixture

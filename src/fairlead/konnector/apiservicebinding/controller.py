@@ -35,7 +35,7 @@ from fairlead.konnector.apiservicebinding.reconcile import (
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND
-from fairlead.runtime import Controller, Delta, Request
+from fairlead.runtime import Delta, Request
 
 
 class APIServiceBindingController:
@@ -47,7 +47,9 @@ class APIServiceBindingController:
         self._provider = provider
         self._consumer = provider.consumer
         self._written = Convergence()
-        self._controller = Controller("konnector-apiservicebinding", self._reconcile)
+        self._controller = self._consumer.controller(
+            "konnector-apiservicebinding", self._reconcile
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""

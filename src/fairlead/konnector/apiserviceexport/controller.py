@@ -37,7 +37,7 @@ from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable
 from fairlead.konnector.syncer.controller import Syncer
 from fairlead.konnector.syncer.release import Releaser
-from fairlead.runtime import Controller, Delta, Request, commit
+from fairlead.runtime import Delta, Request, commit
 
 
 class _Wanted(NamedTuple):
@@ -61,7 +61,7 @@ class APIServiceExportController:
     async def run(self) -> None:
         """Work until cancelled."""
         provider = self._provider
-        controller = Controller("konnector-apiserviceexport", self._reconcile)
+        controller = self._consumer.controller("konnector-apiserviceexport", self._reconcile)
 
         def named(name: str) -> Request:
             return Request("", provider.namespace, name)

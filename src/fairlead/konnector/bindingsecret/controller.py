@@ -11,7 +11,7 @@ from fairlead.konnector.bindingsecret.reconcile import reconcile
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.secrets import content
-from fairlead.runtime import Controller, Request
+from fairlead.runtime import Request
 
 
 class BindingSecretController:
@@ -25,7 +25,7 @@ class BindingSecretController:
     async def run(self) -> None:
         """Work until cancelled."""
         consumer = self._consumer
-        controller = Controller("konnector-bindingsecret", self._reconcile)
+        controller = consumer.controller("konnector-bindingsecret", self._reconcile)
 
         def secret_changed(key: Key) -> None:
             for binding in consumer.bindings.list():

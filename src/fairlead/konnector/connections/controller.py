@@ -15,7 +15,7 @@ from fairlead.konnector.connections.reconcile import Member, SecretKey, Wanted, 
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.secrets import content
-from fairlead.runtime import Controller, Delta, Request, Result
+from fairlead.runtime import Delta, Request, Result
 
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.connections")
@@ -66,7 +66,7 @@ class ConnectionsController:
     async def run(self) -> None:
         """Work until cancelled, then leave all providers."""
         consumer = self._consumer
-        controller = Controller("konnector-connections", self._reconcile, workers=1)
+        controller = consumer.controller("konnector-connections", self._reconcile, workers=1)
 
         def secret_changed(_key: Key) -> None:
             controller.enqueue(_ALL)

@@ -12,7 +12,7 @@ from fairlead.client import NotFound
 from fairlead.konnector.connections.registry import Registry
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan, reconcile
-from fairlead.runtime import Controller, Delta, Request, Result
+from fairlead.runtime import Delta, Request, Result
 
 
 _LOOK_AGAIN = 0.5
@@ -30,7 +30,7 @@ class UnbindController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        controller = Controller("konnector-unbind", self._reconcile)
+        controller = self._consumer.controller("konnector-unbind", self._reconcile)
         async with AsyncExitStack() as stack:
             for resource, mapper in (
                 (APISERVICEBINDINGS, _itself),
