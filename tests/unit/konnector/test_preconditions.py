@@ -9,6 +9,7 @@ import pytest
 from tests.support.stale import GONE, StaleServer
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind_conditions import Condition
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.api.status import StatusDetails
@@ -28,7 +29,7 @@ from fairlead.konnector.syncer.steps import (
     Step,
 )
 from fairlead.konnector.unbind.controller import UnbindController
-from fairlead.konnector.unbind.reconcile import Plan
+from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.runtime import Request
 
 
@@ -152,3 +153,47 @@ async def test_a_service_namespace_goes_with_a_namespace_that_is_gone(
     await controller._reconcile(Request("", "", "shop"))
     expected = [("shop", {"uid": "u-1"})] if deleted else []
     assert server.written("delete", APISERVICENAMESPACES.plural) == expected
+
+
+@pytest.mark.parametrize(
+    ("connected", "told"),
+    [
+        pytest.param(False, "there is no connection to the provider", id="not-connected-yet"),
+        pytest.param(True, "may not delete things", id="connected"),
+    ],
+)
+async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
+    connected: bool, told: str
+) -> None:
+    metadata = {
+        "name": "db",
+        **VERSIONED,
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+        "finalizers": [FINALIZER_UNBIND],
+    }
+    ref = {"name": "k", "namespace": "kube-bind", "key": "kubeconfig"}
+    claim = {"resource": "secrets", "selector": {}}
+    body: JSON = {"metadata": metadata, "spec": {"kubeconfigSecretRef": ref}}
+    found = object_from_dict({**body, "status": {"permissionClaims": [claim]}})
+    said: list[str] = []
+
+    async def set_(_name: str, condition: Condition) -> None:
+        said.append(condition.message)
+
+    server = StaleServer({})
+    consumer = SimpleNamespace(
+        client=server.client,
+        bindings=SimpleNamespace(get=lambda *_: found),
+        crds=SimpleNamespace(list=list),
+        statuses=SimpleNamespace(set=set_),
+        problems=SimpleNamespace(message=lambda _: "may not delete things"),
+    )
+    provider = SimpleNamespace(claimed=lambda _: ["claimed secrets"], error=str)
+    registry = SimpleNamespace(of=lambda _: provider if connected else None)
+    controller = UnbindController(cast("Any", consumer), cast("Any", registry))
+    result = await controller._reconcile(Request("", "", "db"))
+    assert result is not None
+    assert server.writes == []
+    (message,) = said
+    assert "claimed secrets" in message
+    assert told in message

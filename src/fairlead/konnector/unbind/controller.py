@@ -49,8 +49,8 @@ class UnbindController:
         plan = reconcile(
             found.meta,
             self._owned(found),
-            claimed=provider.claimed(found.decode(APIServiceBinding)) if provider else [],
-            obstacle=(provider.error() if provider else "there is no connection to the provider"),
+            claimed=_claimed(found.decode(APIServiceBinding), provider),
+            obstacle=self._obstacle(request.name, provider),
         )
         return await self._carry_out(found, plan)
 
@@ -89,6 +89,13 @@ class UnbindController:
             )
         except NotFound:
             return
+
+
+def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:
+    """What is left of claims; as long as there is no connection nobody knows."""
+    if provider is not None:
+        return provider.claimed(binding)
+    return [f"claimed {claim.resource}" for claim in binding.status.permission_claims]
 
 
 def _itself(delta: Delta) -> Iterable[Request]:
