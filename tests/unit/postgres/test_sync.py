@@ -438,6 +438,8 @@ async def test_a_hostile_owner_bends_nothing(
         database,
         "CREATE SCHEMA evil",
         "CREATE FUNCTION evil.unnest(text[]) RETURNS SETOF text LANGUAGE sql RETURN (1/0)::text",
+        "CREATE FUNCTION evil.same(oid, oid) RETURNS bool LANGUAGE sql RETURN 1/0 = 1",
+        "CREATE OPERATOR evil.= (LEFTARG = oid, RIGHTARG = oid, FUNCTION = evil.same)",
         "CREATE TABLE t (id int)",
         "ALTER DATABASE {d} SET search_path = evil, pg_catalog",
         "ALTER DATABASE {d} SET role = hostile",
