@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 from typing import Any
 
 import pytest
@@ -55,7 +56,9 @@ def number(value: int) -> bytes:
     return bytes([*out, value])
 
 
-def part(field: int, value: bytes | str | int) -> bytes:
+def part(field: int, value: bytes | str | float) -> bytes:
+    if isinstance(value, float):
+        return number(field << 3 | 1) + struct.pack("<d", value)
     if isinstance(value, int):
         return number(field << 3) + number(value)
     data = value.encode() if isinstance(value, str) else value
@@ -146,3 +149,40 @@ def test_answers(body: bytes, code: int) -> None:
     with pytest.raises(StatusError) as caught:
         decode_body("application/vnd.kubernetes.protobuf", body, "Pod")
     assert caught.value.code == code
+
+
+def test_kinds_with_inlined_and_special_types() -> None:
+    resources = part(1, part(1, "cpu") + part(2, part(1, "100m")))
+    probe = part(1, part(2, part(2, part(1, 1) + part(3, "http"))))
+    container = part(1, "c") + part(8, resources) + part(10, probe) + part(18, 0)
+    volume = part(1, "v") + part(2, part(2, b""))
+    body = decode(envelope("v1", "Pod", part(2, part(1, volume) + part(2, container))))
+    assert body["spec"] == {
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "containers": [
+            {
+                "name": "c",
+                "resources": {"limits": {"cpu": "100m"}},
+                "livenessProbe": {"httpGet": {"port": "http"}},
+            }
+        ],
+    }
+
+
+def test_schemas() -> None:
+    free = part(30, part(1, 1)) + part(8, part(1, '{"a": 1}')) + part(44, part(1, "self == 1"))
+    listed = part(24, part(1, part(5, "string"))) + part(9, 1.5)
+    properties = part(29, part(1, "a") + part(2, free)) + part(29, part(1, "b") + part(2, listed))
+    version = part(1, "v1") + part(4, part(1, properties))
+    crd = part(2, part(7, version))
+    version_ = "apiextensions.k8s.io/v1"
+    body = decode(envelope(version_, "CustomResourceDefinition", crd))
+    schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert schema["properties"] == {
+        "a": {
+            "additionalProperties": True,
+            "default": {"a": 1},
+            "x-kubernetes-validations": [{"rule": "self == 1"}],
+        },
+        "b": {"items": {"type": "string"}, "maximum": 1.5},
+    }
