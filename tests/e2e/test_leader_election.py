@@ -20,7 +20,7 @@ from fairlead.client import Client
 from fairlead.demo import objects
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import LeaderElection
+from fairlead.runtime import LeaderElection, lease
 from fairlead.runtime.manager import ManagerError
 
 
@@ -168,7 +168,10 @@ async def test_whoever_finds_the_lease_stolen_stops_and_the_next_one_works(
     assert two.writes > 0
 
 
-async def test_whoever_cannot_renew_stops_though_its_connections_stand(contest: Contest) -> None:
+async def test_whoever_cannot_renew_stops_though_its_connections_stand(
+    contest: Contest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "_RELEASE_SECONDS", 0.5)
     one, two = contest.one, contest.two
     await one.start(deadline=1.5)
     await contest.holder("one")

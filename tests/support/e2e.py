@@ -254,11 +254,13 @@ class Runner:
         self._task = None
 
 
-def programs(exports: tuple[str, ...]) -> dict[str, Program]:
-    """All four, which look sooner at what nobody tells them than in a real cluster."""
-    konnector = partial(
-        konnector_app.build, options=Options(health_interval=0.1, health_patience=30)
-    )
+def programs(exports: tuple[str, ...], *, patience: float = 3.0) -> dict[str, Program]:
+    """All four, which look sooner at what nobody tells them than in a real cluster.
+
+    ``patience`` is for how many seconds a watch may fail before the konnector tells.
+    """
+    health = Options(health_interval=0.1, health_patience=round(patience / 0.1))
+    konnector = partial(konnector_app.build, options=health)
     operator = partial(postgres_app.build, options=PostgresOptions(pending_interval=0.5))
     builds: dict[str, Any] = {KONNECTOR: konnector, OPERATOR: operator}
     return {
@@ -489,7 +491,7 @@ async def install(world: World, side: Plane, name: str) -> Runner:
     """Prepare one program on one of the planes."""
     exports = (f"postgresaccesses.{objects.ACCESS_GROUP}",)
     cluster = "provider" if side is world.provider else "consumer"
-    runner = Runner(programs(exports)[name], side.admin, cluster=cluster)
+    runner = Runner(programs(exports, patience=1.0)[name], side.admin, cluster=cluster)
     await runner.install()
     world.runners[name] = runner
     return runner
