@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
+from psycopg import sql
 from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import (
     PASSWORD,
@@ -23,7 +24,7 @@ from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.postgres import session
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Endpoint
+from fairlead.postgres.session import Endpoint, connect
 from fairlead.postgres.sync import sync
 
 
@@ -598,3 +599,11 @@ async def test_the_claims_of_this_installation_are_listed(
     await sync(endpoint, wanted("first", claimed=claim("first")))
     result = await sync(endpoint, wanted("second", claimed=claim("second")))
     assert result.claimed == {"first": claim("first"), "second": claim("second")}
+
+
+@pytest.mark.parametrize("method", ["run", "rows"])
+async def test_a_session_takes_one_statement_at_a_time(endpoint: Endpoint, method: str) -> None:
+    """Whatever slips through quoting, no second statement follows the first."""
+    async with connect(endpoint, "postgres") as session:
+        with pytest.raises(psycopg.errors.SyntaxError):
+            await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
