@@ -80,11 +80,14 @@ class ClaimRun:
 
     async def run(self, referrers: list[Referrers]) -> None:
         """Synchronise until cancelled."""
+        self._referring = [informer for one in referrers for informer in one.informers]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look_after())
+            await self._run(referrers)
+
+    async def _run(self, referrers: list[Referrers]) -> None:
         namespaces = self._provider.service_namespaces
         async with AsyncExitStack() as stack:
-            self._referring = [informer for one in referrers for informer in one.informers]
-            watcher = asyncio.create_task(self._look_after())
-            stack.callback(watcher.cancel)
             await namespaces.synced()
             for informer in self._referring:
                 await informer.synced()
