@@ -31,11 +31,24 @@ def explain(error: BaseException) -> str:
         return explain(error.exceptions[0])
     text = " ".join(str(error).split())
     if _is_ours(error):
-        return text
+        return text + _remedy(error)
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or text}"
     return f"unexpected {type(error).__name__}: {text or 'no message'} (--debug shows where)"
+
+
+def _remedy(error: BaseException) -> str:
+    """What to do about an answer of the server that says only what it is."""
+    # Not before: a sandbox does without the client, and the import takes its time.
+    from fairlead.client import Forbidden, Unauthorized
+
+    match error:
+        case Unauthorized():
+            return ": the server refused the kubeconfig's credentials; renew its token"
+        case Forbidden():
+            return "; have it granted, or use other credentials"
+    return ""
 
 
 def _is_ours(error: BaseException) -> bool:

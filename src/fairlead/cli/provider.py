@@ -113,6 +113,8 @@ def invite(
         address = check_external_address(external_address) if external_address else ""
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+    if not output.absolute().parent.is_dir():
+        raise click.UsageError(f"there is no folder {output.parent} to write the invitation to")
     options = InviteOptions(
         pretty_name=pretty_name,
         external_address=address,

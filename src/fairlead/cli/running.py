@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import click
 import msgspec
 import structlog
 
@@ -12,6 +13,7 @@ from fairlead import process
 from fairlead.cli.options import cluster_config
 from fairlead.client import Client
 from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, logs
+from fairlead.runtime.health import AddressError, split_address
 
 
 class RunOptions(msgspec.Struct, kw_only=True):
@@ -42,6 +44,9 @@ def run_program(
         ClientError: the cluster cannot be reached, or refuses what the program needs at start.
         ManagerError: an address cannot be listened on, or leadership was lost.
     """
+    for address in (options.health_address, options.metrics_address):
+        if address:
+            _check(address)
     config = cluster_config(options.kubeconfig, options.context)
     logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
     log = structlog.get_logger(logger_name="fairlead.cli")
@@ -67,3 +72,10 @@ def run_program(
             await manager.run(stop)
 
     process.run(main)
+
+
+def _check(address: str) -> None:
+    try:
+        split_address(address)
+    except AddressError as error:
+        raise click.UsageError(str(error)) from None

@@ -80,7 +80,7 @@ class Cluster:
         return self._group is not None
 
     def unsynced(self) -> str:
-        """Which of the informers it began with have not synced and why, "" when all have.
+        """Which of the informers it began with are not up to date and why, "" when all are.
 
         Those that joined later are their owners' to report: one that waits for its resource must
         not make the whole process unready.
@@ -88,7 +88,8 @@ class Cluster:
         waiting = [
             shared.informer.reflector.error or f"waiting for {shared.informer.scope}"
             for shared in self._shared.values()
-            if shared.essential and not shared.informer.synced.is_set()
+            if shared.essential
+            and (shared.informer.reflector.error or not shared.informer.synced.is_set())
         ]
         return "; ".join(waiting)
 

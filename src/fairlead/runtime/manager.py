@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 
@@ -121,8 +122,10 @@ class Manager:
                 try:
                     await stack.enter_async_context(server)
                 except OSError as error:
-                    text = error.strerror or error
-                    raise ManagerError(f"cannot listen on {server.address}: {text}") from error
+                    text = os.strerror(error.errno).lower() if error.errno else error
+                    raise ManagerError(
+                        f"cannot listen on {server.address}: {text}; choose another address"
+                    ) from error
             self._running = True
             _log.info("running", health=self.health_url, metrics=self.metrics_url)
             try:

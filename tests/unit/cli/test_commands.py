@@ -68,6 +68,16 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
             "has to be a URL",
             id="address",
         ),
+        pytest.param(
+            ["provider", "invite", "a", "--template", "t", "-o", "no-such-folder/f"],
+            "no folder no-such-folder",
+            id="output",
+        ),
+        pytest.param(
+            ["binding", "run", "--health-probe-bind-address", "nonsense"],
+            "write host:port",
+            id="listen",
+        ),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:

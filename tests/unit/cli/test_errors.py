@@ -4,6 +4,7 @@ import click
 import pytest
 
 from fairlead.cli.errors import explain, explained
+from fairlead.client.errors import refusal
 from fairlead.demo.steps import StoryError
 
 
@@ -29,6 +30,19 @@ from fairlead.demo.steps import StoryError
 )
 def test_every_error_is_one_line(error: Exception, line: str) -> None:
     assert explain(error) == line
+
+
+@pytest.mark.parametrize(
+    ("reason", "remedy"),
+    [
+        pytest.param("Unauthorized", "renew its token", id="unauthorized"),
+        pytest.param("Forbidden", "have it granted", id="forbidden"),
+    ],
+)
+def test_what_the_server_refuses_has_a_remedy(reason: str, remedy: str) -> None:
+    error = refusal(reason, "no")
+    assert explain(error).startswith("no")
+    assert remedy in explain(error)
 
 
 def test_errors_become_click_errors_with_exit_code_1() -> None:

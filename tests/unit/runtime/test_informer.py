@@ -205,6 +205,28 @@ def test_waiting_for_a_closed_lease_ends(virtual: Run) -> None:
     virtual(story())
 
 
+def test_a_server_that_goes_away_makes_the_cluster_unready_until_it_is_back(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        cluster = Cluster("c", cast("Client", server))
+        informer = cluster.informer(WIDGETS)
+        task = asyncio.create_task(cluster.run())
+        await informer.synced()
+        assert cluster.unsynced() == ""
+        for verb in ("list", "watch"):
+            server.fault[verb] = lambda: refusal("ServiceUnavailable")
+        await server.end_watches()
+        await asyncio.sleep(60)
+        assert cluster.unsynced().startswith("cannot watch widgets.example.org")
+        server.fault.clear()
+        await asyncio.sleep(60)
+        assert cluster.unsynced() == ""
+        task.cancel()
+        await asyncio.wait([task])
+
+    virtual(story())
+
+
 def test_a_later_informer_that_cannot_sync_leaves_the_cluster_ready(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()
