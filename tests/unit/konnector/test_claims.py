@@ -13,19 +13,15 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.claims.reconcile import copy_content, next_step
 from fairlead.konnector.claims.selection import Selection, keys
 from fairlead.konnector.claims.steps import (
-    AskNamespace,
     Confirm,
     ConfirmNamespace,
     Create,
     Delete,
-    Done,
-    Refuse,
     Replace,
     SetOwner,
     Sides,
-    Step,
-    Wait,
 )
+from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
 
 
 OURS = "cluster-abc"

@@ -17,11 +17,12 @@ from fairlead.konnector.claims.copies import is_consumer_copy
 from fairlead.konnector.claims.execution import Executor
 from fairlead.konnector.claims.reconcile import next_step
 from fairlead.konnector.claims.selection import Referrers, Selection, keys
-from fairlead.konnector.claims.steps import Done, Refuse, Sides, Step, Wait
+from fairlead.konnector.claims.steps import Sides
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.reserved import Reserved
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.copies import is_ours
+from fairlead.konnector.syncer.steps import Done, Refuse, Step, Wait
 from fairlead.konnector.syncer.view import EVERYWHERE, View
 from fairlead.runtime import Delta, Informer, Request, Result
 

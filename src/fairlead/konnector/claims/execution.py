@@ -15,7 +15,6 @@ from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.claims.copies import payload
 from fairlead.konnector.claims.reconcile import copy_content
 from fairlead.konnector.claims.steps import (
-    AskNamespace,
     Confirm,
     ConfirmNamespace,
     Create,
@@ -24,10 +23,10 @@ from fairlead.konnector.claims.steps import (
     SetOwner,
     Side,
     Sides,
-    Step,
 )
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.convergence import Convergence
+from fairlead.konnector.syncer.steps import AskNamespace, Step
 
 
 class Executor:

@@ -20,20 +20,16 @@ from fairlead.konnector.claims.copies import (
     replaced_body,
 )
 from fairlead.konnector.claims.steps import (
-    AskNamespace,
     Confirm,
     ConfirmNamespace,
     Create,
     Delete,
-    Done,
-    Refuse,
     Replace,
     SetOwner,
     Sides,
-    Step,
-    Wait,
 )
 from fairlead.konnector.syncer.copies import is_foreign, is_ours
+from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
 
 
 def next_step(sides: Sides) -> Step:

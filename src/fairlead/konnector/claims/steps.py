@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.konnector.syncer.steps import Step
 
 
 Side = Literal["consumer", "provider"]
@@ -39,31 +40,6 @@ class Sides(msgspec.Struct, frozen=True):
     converged: bool = False
     confirmed_gone: frozenset[Side] = frozenset()
     namespace_gone: bool = False
-
-
-class Step(msgspec.Struct, frozen=True):
-    """The base of all steps."""
-
-
-class Done(Step, frozen=True):
-    """Both sides are as they should be, or it is not our business."""
-
-
-class Wait(Step, frozen=True):
-    """An event will bring us back."""
-
-    reason: str
-
-
-class Refuse(Step, frozen=True):
-    """Nothing may be done until a person acts."""
-
-    reason: str
-    message: str
-
-
-class AskNamespace(Step, frozen=True):
-    """Create the APIServiceNamespace."""
 
 
 class SetOwner(Step, frozen=True):
