@@ -22,7 +22,12 @@ from tests.support.konnector import (
     widget,
 )
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS, Isolation
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICENAMESPACES,
+    CLUSTERBINDINGS,
+    Isolation,
+)
 from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
@@ -282,6 +287,21 @@ async def test_a_secret_that_was_there_before_its_referrer_comes_at_once(world: 
     await world.provider.create(SECRETS, secret("blue-origin", namespace))
     await world.consumer.create(WIDGETS, widget())
     await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+
+
+async def test_nothing_of_the_konnectors_own_is_claimed(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    labelled = {"name": "plan", "labels": {"example.org/for-the-factory": "true"}}
+    plan = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": labelled, "data": {"a": "b"}}
+    await world.consumer.create(CONFIGMAPS, plan, "kube-bind")
+    await world.consumer.create(CONFIGMAPS, plan, "default")
+    namespace = await link.provider_namespace()
+    await when(world.provider, CONFIGMAPS, "plan", namespace, until=bool)
+    asked = await world.provider.list(APISERVICENAMESPACES, link.cluster_namespace)
+    assert [found.meta.name for found in asked.items] == ["default"]
+    own = await world.consumer.get(CONFIGMAPS, "plan", "kube-bind")
+    assert "kube-bind.io/owner" not in own.meta.labels
 
 
 async def test_a_secret_of_the_consumer_is_never_overwritten(world: World) -> None:
