@@ -432,7 +432,7 @@ class World:
     async def settled(self) -> None:
         """All programs run, and nothing is asked any more."""
         self._all_run()
-        await quiet(self.provider, self.consumer)
+        await quiet(self.provider, self.consumer, window=_QUIET_SECONDS / 2)
         self.sound = True
 
     def _all_run(self) -> None:
@@ -452,13 +452,13 @@ async def steady(*planes: Plane) -> None:
     assert [await one.version() for one in planes] == before
 
 
-async def quiet(*planes: Plane, forget: bool = True) -> None:
-    """Wait until nothing has been asked for a while."""
+async def quiet(*planes: Plane, forget: bool = True, window: float = _QUIET_SECONDS) -> None:
+    """Wait until nothing has been asked for ``window`` seconds."""
     async with asyncio.timeout(SECONDS):
         known = [-1]
         while (now := [len(one.traffic.seen) for one in planes]) != known:
             known = now
-            await asyncio.sleep(_QUIET_SECONDS)
+            await asyncio.sleep(window)
     if forget:
         for one in planes:
             one.traffic.seen.clear()
@@ -468,7 +468,7 @@ async def eventually(check: Callable[..., Awaitable[bool]], *arguments: object) 
     """Ask until it holds; databases tell nobody when they change."""
     async with asyncio.timeout(SECONDS):
         while not await check(*arguments):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
 
 
 def is_ready(body: JSON) -> bool:
