@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 import yaml
-from tests.support.e2e import SHOP, World, is_ready, open_world, quiet, says
+from tests.support.countingplanes import quiet
+from tests.support.e2e import SHOP, World, is_ready, open_world, says
 from tests.support.konnector import condition, gone, when
 from tests.support.line import Line
 from tests.support.pairs import Started
+from tests.support.process import config_file, process
 from tests.support.realplane import RealPlane, missing_assets
 
 from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
@@ -28,7 +29,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding import SERVICEBINDINGS
 from fairlead.binding.manifests import NAME as BINDING
-from fairlead.client import ClusterConfig, ConnectionFailed
+from fairlead.client import ConnectionFailed
 from fairlead.demo import story
 from fairlead.demo import world as demo
 from fairlead.demo.postgresql import EmbeddedPostgres
@@ -436,44 +437,6 @@ async def test_a_konnector_process_that_is_killed_outright(world: World, tmp_pat
         await world.arrived("outright", app=False)
     await konnector.start()
     await world.settled()
-
-
-@asynccontextmanager
-async def process(file: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The konnector as its container runs it."""
-    flags = ["--health-probe-bind-address=", "--metrics-bind-address=", "--log-format=json"]
-    with (file.parent / "log").open("ab") as log:
-        running = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "fairlead", "konnector", "run", "--kubeconfig", str(file), *flags),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        yield running
-        if running.returncode is None:
-            running.terminate()
-            assert await running.wait() == 0, (file.parent / "log").read_text()[-2000:]
-    finally:
-        if running.returncode is None:
-            running.kill()
-            await running.wait()
-
-
-def config_file(config: ClusterConfig) -> str:
-    authority = base64.b64encode(config.certificate_authority).decode()
-    cluster = {"server": config.server, "certificate-authority-data": authority}
-    context = {"cluster": "c", "user": "u", "namespace": config.namespace}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": config.token}}],
-        "contexts": [{"name": "x", "context": context}],
-        "current-context": "x",
-    }
-    return yaml.safe_dump(body)
 
 
 async def test_nothing_is_written_once_all_is_over(world: World) -> None:

@@ -8,7 +8,8 @@ from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 
 import pytest
-from tests.support.e2e import SHOP, Plane, Runner, link, plane, programs
+from tests.support.countingplanes import Plane, plane
+from tests.support.e2e import SHOP, Runner, link, programs
 from tests.support.konnector import gone, providing, when
 from tests.support.line import Line
 from tests.support.provider import WIDGETS, example

@@ -14,19 +14,16 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import msgspec
 import pytest
 import pytest_asyncio
+from tests.support.countingplanes import Plane, plane, quiet, steady
 from tests.support.e2e import (
     PRIVILEGES,
     SHOP,
     Database,
-    Plane,
     Runner,
     is_ready,
     link,
-    plane,
     programs,
-    quiet,
     says,
-    steady,
 )
 from tests.support.konnector import Link, gone, when
 from tests.support.postgres import access

@@ -1,0 +1,181 @@
+"""Embedded control planes that count what they are asked, and hold it where a test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import LEASES, NAMESPACES
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.sandbox import Sandbox
+from fairlead.sandbox.request_info import RequestInfo
+
+
+SECONDS = 30.0
+WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+REVIEWS = frozenset({"subjectaccessreviews", "selfsubjectaccessreviews", "token"})
+QUIET_SECONDS = 0.4
+
+
+class Hold:
+    """The moment of a request: it is kept waiting, or something is done and it goes on."""
+
+    def __init__(self, wanted: tuple[str, str, str], then: Callable[[], None] | None) -> None:
+        self.reached = asyncio.Event()
+        self.released = asyncio.Event()
+        self._wanted = wanted
+        self._then = then
+
+    def matches(self, info: RequestInfo) -> bool:
+        return (info.verb, info.resource, info.subresource) == self._wanted
+
+    async def meet(self) -> None:
+        first = not self.reached.is_set()
+        self.reached.set()
+        if self._then is None:
+            await self.released.wait()
+        elif first:
+            self._then()
+
+
+class Traffic:
+    """What a sandbox is asked, and what of it is held."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.seen: list[RequestInfo] = []
+        self._holds: list[Hold] = []
+        self._apply = sandbox.faults.apply
+        sandbox.faults.apply = self._noted  # type: ignore[method-assign]
+
+    async def _noted(self, info: RequestInfo) -> None:
+        self.seen.append(info)
+        for hold in self._holds:
+            if hold.matches(info):
+                await hold.meet()
+        await self._apply(info)
+
+    @contextlib.contextmanager
+    def hold(
+        self,
+        verb: str,
+        resource: str,
+        subresource: str = "",
+        *,
+        then: Callable[[], None] | None = None,
+    ) -> Iterator[Hold]:
+        """Hold all such requests while the block runs, or do something at the first of them."""
+        hold = Hold((verb, resource, subresource), then)
+        self._holds.append(hold)
+        try:
+            yield hold
+        finally:
+            self._holds.remove(hold)
+            hold.released.set()
+
+    def writes(self) -> list[tuple[str, str, str]]:
+        return [
+            (info.verb, info.resource, info.name)
+            for info in self.seen
+            if info.verb in WRITES and not REVIEWS & {info.resource, info.subresource}
+        ]
+
+    def count(self, *verbs: str, resource: str = "") -> int:
+        return sum(
+            1
+            for info in self.seen
+            if (not verbs or info.verb in verbs) and resource in {"", info.resource}
+        )
+
+
+class Plane:
+    """A sandbox, its administrator and its traffic."""
+
+    def __init__(self, sandbox: Sandbox, admin: Client) -> None:
+        self.sandbox = sandbox
+        self.admin = admin
+        self.traffic = Traffic(sandbox)
+
+    @property
+    def faults(self) -> Any:
+        return self.sandbox.faults
+
+    async def restart(self) -> None:
+        await self.sandbox.stop()
+        await self.sandbox.start()
+
+    async def version(self) -> str:
+        """The version of the newest object: equal versions mean that nothing was written."""
+        return (await self.admin.list(NAMESPACES)).resource_version
+
+    async def everybody_lists(self) -> str:
+        """Drop all watches and what they could be resumed from, and wait until all are back.
+
+        Returns:
+            the version of the newest object when they were dropped.
+        """
+        dropped, wanted = set(self.sandbox.faults._watches), self.watched()
+        # With something newer than all that is watched, no watch can be resumed.
+        marker: JSON = {"metadata": {"generateName": "marker-"}}
+        newest = await self.admin.create(LEASES, marker, "kube-public")
+        self.traffic.seen.clear()
+        self.faults.drop_watches()
+        self.faults.compact()
+
+        def away() -> str:
+            listed = Counter(info.resource for info in self.traffic.seen if info.verb == "list")
+            running = self.sandbox.faults._watches
+            if unlisted := wanted - listed:
+                return f"not listed: {unlisted}"
+            if dropped & running:
+                return "a dropped watch still runs"
+            running_ = self.watched()
+            return f"watches {running_} instead of {wanted}" if running_ != wanted else ""
+
+        try:
+            async with asyncio.timeout(SECONDS):
+                while away():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{self.sandbox.name}: {away()}") from None
+        return newest.meta.resource_version
+
+    def watched(self) -> Counter[str]:
+        """The watches that run, by resource."""
+        return Counter(watch.resource for watch in self.sandbox.faults._watches)
+
+
+@contextlib.asynccontextmanager
+async def plane(name: str) -> AsyncIterator[Plane]:
+    async with (
+        Sandbox(name=name) as sandbox,
+        Client(parse_kubeconfig(sandbox.kubeconfig())) as admin,
+    ):
+        yield Plane(sandbox, admin)
+
+
+async def steady(*planes: Plane) -> None:
+    """Wait until nothing is asked, have everybody list again, and see nothing written."""
+    await quiet(*planes)
+    watched = [one.watched() for one in planes]
+    before = await asyncio.gather(*(one.everybody_lists() for one in planes))
+    await quiet(*planes, forget=False)
+    for one, watches in zip(planes, watched, strict=True):
+        assert one.traffic.writes() == [], [i for i in one.traffic.seen if i.verb in WRITES]
+        assert one.traffic.count() <= 4 * watches.total()
+    assert [await one.version() for one in planes] == before
+
+
+async def quiet(*planes: Plane, forget: bool = True, window: float = QUIET_SECONDS) -> None:
+    """Wait until nothing has been asked for ``window`` seconds."""
+    async with asyncio.timeout(SECONDS):
+        known = [-1]
+        while (now := [len(one.traffic.seen) for one in planes]) != known:
+            known = now
+            await asyncio.sleep(window)
+    if forget:
+        for one in planes:
+            one.traffic.seen.clear()
