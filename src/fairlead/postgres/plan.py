@@ -77,7 +77,7 @@ def _conflict(username: str, holder: Claim, claim: Claim) -> str:
     if holder.installation != claim.installation:
         return (
             f"role {username} belongs to another installation of Fairlead;"
-            " choose another spec.username"
+            " choose another spec.username, or drop the role if that installation is gone"
         )
     if holder.namespace != claim.namespace:
         return f"role {username} is taken in another namespace; choose another spec.username"

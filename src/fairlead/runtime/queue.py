@@ -53,6 +53,8 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, tuple[float, int]] = {}
         self._number = 0
         self._timer: asyncio.TimerHandle | None = None
+        # uvloop's handle of a very short delay does not know when it is due.
+        self._timer_at = 0.0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
@@ -203,12 +205,13 @@ class WorkQueue(Generic[K]):
     def _schedule(self) -> None:
         if self._closed:
             return
+        first = self._heap[0][0]
         if self._timer is not None:
-            if self._timer.when() <= self._heap[0][0]:
+            if self._timer_at <= first:
                 return
             self._timer.cancel()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_at(self._heap[0][0], self._fire)
+        self._timer_at = first
+        self._timer = asyncio.get_running_loop().call_at(first, self._fire)
 
     def _fire(self) -> None:
         self._timer = None

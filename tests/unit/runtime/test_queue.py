@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -35,6 +36,17 @@ def test_a_key_waits_once(virtual: Run) -> None:
         assert queue.stats.adds == 2
 
     virtual(story())
+
+
+def test_very_short_delays_work_on_the_loop_that_programs_run_on() -> None:
+    async def story() -> list[str]:
+        queue = WorkQueue[str]()
+        for key, delay in (("a", 2e-4), ("b", 1e-4), ("c", 1e-6)):
+            queue.add_after(key, delay)
+        return sorted([await queue.get() for _ in "abc"])
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(story()) == ["a", "b", "c"]
 
 
 def test_a_key_added_while_worked_on_comes_again_afterwards(virtual: Run) -> None:
