@@ -248,3 +248,23 @@ async def test_nothing_leaks_from_one_provider_to_another(
     assert (await world.consumer.get(SECRETS, "blue-origin", "default")).meta.deleting is False
     await link.condition("Ready", holds)
     await quiet(requests)
+
+
+async def test_copies_outlive_a_while_in_which_what_refers_to_them_is_not_served(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    before = await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    requests = Requests(world.consumer_plane)
+    world.consumer_plane.faults.fail("*", "widgets", 404, times=-1)
+    world.consumer_plane.faults.drop_watches()
+    async with asyncio.timeout(60):
+        # The watch and two lists empty the cache; the third list comes long after that.
+        while requests.count("list", resource="widgets") < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    kept = await world.consumer.get(SECRETS, "blue-origin", "default")
+    assert kept.meta.uid == before["metadata"]["uid"]
