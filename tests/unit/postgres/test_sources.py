@@ -1,0 +1,63 @@
+"""Whose Secrets a connection may name."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.stale import StaleServer
+
+from fairlead.api.access import PostgresAccess
+from fairlead.api.meta import Object, object_from_dict
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
+from fairlead.postgres.sources import Sources
+
+
+def credentials(namespace: str) -> Object:
+    plain = {"host": "db.example.org", "username": "admin", "password": f"of-{namespace}"}
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+    metadata = {"name": "login", "namespace": namespace}
+    return object_from_dict(
+        {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
+    )
+
+
+def access(**connection: Any) -> PostgresAccess:
+    body = {
+        "metadata": {"name": "app", "namespace": "team"},
+        "spec": {
+            "username": "app",
+            "generatedSecret": "app-login",
+            "connection": {"existingSecret": "login", **connection},
+            "grants": [],
+        },
+    }
+    return msgspec.convert(body, PostgresAccess)
+
+
+SERVER = StaleServer({}, [credentials("team"), credentials("other")])
+
+
+@pytest.mark.parametrize(
+    ("named", "allowed", "whose"),
+    [
+        pytest.param({}, False, "team", id="its-own"),
+        pytest.param({"existingSecretNamespace": "team"}, False, "team", id="its-own-by-name"),
+        pytest.param({"existingSecretNamespace": "other"}, True, "other", id="allowed"),
+    ],
+)
+async def test_existing_secrets(named: dict[str, str], allowed: bool, whose: str) -> None:
+    options = PostgresOptions(existing_secret_namespace=allowed)
+    endpoint = await Sources(SERVER.client, options).endpoint(access(**named), enforce=True)
+    assert endpoint.password == f"of-{whose}"
+
+
+@pytest.mark.parametrize("enforce", [True, False], ids=["living", "deleting"])
+async def test_anothers_secret_is_refused_unless_the_operator_allows_it(enforce: bool) -> None:
+    sources = Sources(SERVER.client, PostgresOptions())
+    with pytest.raises(AccessError) as refused:
+        await sources.endpoint(access(existingSecretNamespace="other"), enforce=enforce)
+    assert refused.value.reason == "PolicyDenied"
