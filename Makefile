@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# A module's tests stay in one process, which starts control planes of its own.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 .PHONY: help demo test envtest lint types crds bench format requirements clean
 
@@ -28,10 +30,10 @@ demo: $(VENV)/run.stamp ## play the story on embedded control planes and an embe
 	@$(BIN)/fairlead demo
 
 test: $(VENV)/dev.stamp ## the whole suite; the contract suite needs no control plane
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
-	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m pytest tests/contract tests/e2e
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(PYTEST) tests/contract tests/e2e
 
 lint: $(VENV)/dev.stamp ## formatting, style and the house's layers
 	$(BIN)/ruff format --check

@@ -9,7 +9,12 @@ import pytest
 from tests.contract.support import WIDGETS, eventually, widget_crd
 from tests.support.planes import ControlPlane
 
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SERVICEACCOUNTS
+from fairlead.api.resource import (
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SERVICEACCOUNTS,
+)
 from fairlead.client import AlreadyExists, Client, NotFound, parse_kubeconfig
 
 
@@ -24,8 +29,9 @@ async def namespace(client: Client) -> AsyncIterator[str]:
     """A fresh namespace, deleted without waiting for it."""
     name = f"contract-{uuid.uuid4().hex[:8]}"
     await client.create(NAMESPACES, {"metadata": {"name": name}})
-    # The account is the last thing that a control plane makes in a new namespace by itself.
+    # What a control plane makes in a new namespace by itself would come between a test's events.
     await eventually(lambda: _exists(client.get(SERVICEACCOUNTS, "default", name)))
+    await eventually(lambda: _exists(client.get(CONFIGMAPS, "kube-root-ca.crt", name)))
     yield name
     await client.delete(NAMESPACES, name)
 

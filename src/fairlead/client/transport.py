@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
@@ -24,6 +22,7 @@ from fairlead.client.credentials import Credential, credential_source
 from fairlead.client.errors import ApiError, ConnectionFailed, api_error, status_from_answer
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.retry import RetryPolicy
+from fairlead.client.sockets import Sockets
 from fairlead.client.tls import build_ssl_context
 from fairlead.client.warnings import WarningLog
 
@@ -60,6 +59,7 @@ class Transport:
         self._contexts: tuple[Credential, ssl.SSLContext] | None = None
         self._headers = _fixed_headers(config, user_agent)
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = Sockets()
         self._closed = False
 
     async def close(self) -> None:
@@ -68,6 +68,7 @@ class Transport:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+            await self._sockets.close()
 
     async def request(
         self,
@@ -208,7 +209,7 @@ class Transport:
         if self._closed:
             raise ConnectionFailed(f"the client of {self.config.server} is closed")
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=0, socket_factory=_kept_alive_socket)
+            connector = aiohttp.TCPConnector(limit=0, socket_factory=self._sockets.make)
             self._session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
             )
@@ -249,14 +250,3 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
 def _retry_after(value: str | None) -> float | None:
     """Seconds; API servers give no dates."""
     return float(value) if value and value.isascii() and value.isdigit() else None
-
-
-def _kept_alive_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket whose kernel notices within a minute that the other end is gone."""
-    family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
-        if hasattr(socket, name):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-    return made

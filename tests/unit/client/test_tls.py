@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 import tempfile
 from dataclasses import replace
@@ -163,3 +165,43 @@ class TestIdentity:
     def test_unusable_authority(self, pem: bytes) -> None:
         with pytest.raises(ConfigError, match="certificate-authority for https://h holds no"):
             build_ssl_context(ClusterConfig("https://h", certificate_authority=pem))
+
+
+class TestGoodbye:
+    """A closed client leaves no connection behind, whatever its peer does."""
+
+    @pytest.mark.parametrize("answered", [False, True], ids=["asking", "idle"])
+    async def test_no_farewell_is_waited_for(
+        self, authority: Authority, tmp_path: Path, answered: bool
+    ) -> None:
+        tls = server_context(authority, "127.0.0.1", folder=tmp_path)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            asked, ended = asyncio.Event(), asyncio.Event()
+            loop = asyncio.get_running_loop()
+
+            def peer() -> bytes:
+                connection = tls.wrap_socket(listener.accept()[0], server_side=True)
+                connection.recv(65536)
+                if answered:
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+                loop.call_soon_threadsafe(asked.set)
+                rest = b""
+                with socket.socket(fileno=connection.detach()) as raw:
+                    raw.settimeout(10)
+                    while data := raw.recv(65536):
+                        rest = data
+                loop.call_soon_threadsafe(ended.set)
+                return rest
+
+            peering = asyncio.create_task(asyncio.to_thread(peer))
+            url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+            client = Client(ClusterConfig(url, certificate_authority=authority.pem))
+            asking = asyncio.create_task(client.request("GET", "/x"))
+            await asked.wait()
+            if answered:
+                await asking
+            asking.cancel()
+            await asyncio.wait([asking])
+            await client.close()
+            await peering
+            assert ended.is_set()
