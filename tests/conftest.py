@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from asyncio import AbstractEventLoop
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+import uvloop
 from tests.support.planes import (
     ControlPlane,
     LoopThread,
@@ -12,6 +14,11 @@ from tests.support.planes import (
     SandboxControlPlane,
 )
 from tests.support.realplane import RealPlane, missing_assets
+
+
+def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], AbstractEventLoop]]:
+    """Tests run on the loop that the programs run on."""
+    return {"uvloop": uvloop.new_event_loop}
 
 
 @pytest.fixture(scope="session")

@@ -57,7 +57,7 @@ class Faults:
         self._rules: list[_Rule] = []
         self._partitioned = False
         self._watches: set[Droppable] = set()
-        self._connections: set[asyncio.BaseTransport] = set()
+        self._connections: set[asyncio.Transport] = set()
 
     def fail(
         self,
@@ -112,7 +112,7 @@ class Faults:
         """Cut every connection and accept none until :meth:`heal`."""
         self._partitioned = True
         for transport in list(self._connections):
-            abort(transport)
+            transport.abort()
 
     def heal(self) -> None:
         """End the partition."""
@@ -139,7 +139,7 @@ class Faults:
                     raise rule.error
         self._rules = [rule for rule in self._rules if rule.times]
 
-    def connected(self, transport: asyncio.BaseTransport) -> None:
+    def connected(self, transport: asyncio.Transport) -> None:
         """Note a connection, so that a partition cuts it."""
         self._connections = {one for one in self._connections if not one.is_closing()}
         self._connections.add(transport)
@@ -151,14 +151,6 @@ class Faults:
     def unwatching(self, watch: Droppable) -> None:
         """Forget a watch."""
         self._watches.discard(watch)
-
-
-def abort(transport: asyncio.BaseTransport) -> None:
-    """Cut a connection without waiting for what is still to be sent."""
-    if isinstance(transport, asyncio.WriteTransport):
-        transport.abort()
-    else:
-        transport.close()
 
 
 class Droppable:

@@ -199,6 +199,6 @@ def respond(answer: Answer) -> web.Response:
 
 def cut(request: web.BaseRequest) -> web.Response:
     """Abort the connection; what is returned reaches nobody."""
-    if isinstance(request.transport, asyncio.Transport):
+    if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)

@@ -392,6 +392,17 @@ def test_a_renamed_binding_moves_its_directory() -> None:
     assert [item["name"] for item in pod(cluster.get("deployments", "web"))["volumes"]] == ["new"]
 
 
+def test_a_mode_by_default_is_no_change_and_another_secret_keeps_it() -> None:
+    cluster, binding = bound()
+    (volume,) = pod(cluster.get("deployments", "web"))["volumes"]
+    volume["secret"]["defaultMode"] = 0o644
+    assert cluster.reconcile(binding).changed_workloads() == []
+    volume["secret"]["secretName"] = "other"
+    cluster.reconcile(binding)
+    (volume,) = pod(cluster.get("deployments", "web"))["volumes"]
+    assert volume["secret"] == {"secretName": "s1", "defaultMode": 0o644}
+
+
 def test_a_narrowed_filter_unmounts_the_others() -> None:
     workload = deployment(containers=[{"name": "a"}, {"name": "b"}])
     cluster, binding = bound(workload)

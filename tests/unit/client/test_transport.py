@@ -232,7 +232,8 @@ class TestFaults:
             await client.request("GET", "/x")
 
     async def test_no_http_at_all(self) -> None:
-        async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readline()
             writer.write(b"220 smtp ready\r\n\r\n")
             await writer.drain()
             writer.close()

@@ -49,10 +49,20 @@ def _project(context: Context, workload: Workload) -> None:
     containers = workload.bound_containers(context.container_names)
     if not containers:
         return
-    put_by_name(workload.volumes(), {"name": name, "secret": {"secretName": context.secret}})
+    volumes = workload.volumes()
+    put_by_name(volumes, {"name": name, "secret": _source(volumes, name, context.secret)})
     for container in containers:
         path = mount_path(container, context.binding_name)
         put_by_name(container.volume_mounts(), {"name": name, "mountPath": path})
+
+
+def _source(volumes: list[Any], name: str, secret: str) -> dict[str, Any]:
+    """The Secret, with the mode of the volume that is there: API servers add one by default."""
+    source = {"secretName": secret}
+    there = next((item.get("secret") for item in volumes if _name(item) == name), None)
+    if isinstance(there, dict) and "defaultMode" in there:
+        source["defaultMode"] = there["defaultMode"]
+    return source
 
 
 def _unmount(container: Container, names: set[str]) -> None:
