@@ -6,6 +6,7 @@ Each command imports what it alone needs, for who starts a server waits for its 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -80,7 +81,7 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
         raise click.UsageError("two clusters have the same name")
     folder.mkdir(parents=True, exist_ok=True)
 
-    with without_authorities():
+    with without_authorities(), without_collections():
         from fairlead.sandbox import Sandbox
 
     async def main(stop: asyncio.Event) -> None:
@@ -116,6 +117,17 @@ def without_authorities() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Look for no garbage while modules are imported, nor ever among what they have made."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @command.command("run")
