@@ -53,6 +53,6 @@ def main(debug: bool) -> None:
     """Fairlead gets a service from the team that runs it to the app that needs it.
 
     \b
-    Try it without any cluster:
+    Example, without any cluster:
         fairlead demo
     """  # noqa: D301

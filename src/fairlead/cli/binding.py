@@ -16,7 +16,12 @@ from fairlead.runtime import Cluster, Manager
 
 @click.group("binding")
 def command() -> None:
-    """Project binding data of services into workloads."""
+    """Project binding data of services into workloads.
+
+    \b
+    Example:
+        fairlead binding run --kubeconfig consumer.kubeconfig
+    """  # noqa: D301
 
 
 @command.command("run")

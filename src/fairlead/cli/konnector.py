@@ -16,7 +16,12 @@ from fairlead.runtime import Cluster, Manager
 
 @click.group("konnector")
 def command() -> None:
-    """Keep bound APIs of a consumer cluster in step with their providers."""
+    """Keep bound APIs of a consumer cluster in step with their providers.
+
+    \b
+    Example:
+        fairlead konnector run --kubeconfig consumer.kubeconfig
+    """  # noqa: D301
 
 
 @command.command("run")

@@ -17,7 +17,12 @@ from fairlead.runtime import Cluster, Manager
 
 @click.group("postgres")
 def command() -> None:
-    """Make PostgreSQL roles, grants and Secrets of PostgresAccess objects."""
+    """Make PostgreSQL roles, grants and Secrets of PostgresAccess objects.
+
+    \b
+    Example:
+        fairlead postgres run --kubeconfig provider.kubeconfig
+    """  # noqa: D301
 
 
 @command.command("run")

@@ -30,7 +30,13 @@ from fairlead.runtime import Cluster, Manager
 
 @click.group("provider")
 def command() -> None:
-    """Offer services to other clusters."""
+    """Offer services to other clusters.
+
+    \b
+    Example:
+        fairlead provider run --kubeconfig provider.kubeconfig
+        fairlead provider invite shop-team --template postgres -o shop-team.json
+    """  # noqa: D301
 
 
 @command.command("run")

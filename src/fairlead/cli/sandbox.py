@@ -42,7 +42,13 @@ WORKLOADS: dict[str, Resource] = {
 
 @click.group("sandbox")
 def command() -> None:
-    """Kubernetes API servers on this machine, without containers."""
+    """Kubernetes API servers on this machine, without containers.
+
+    \b
+    Example:
+        fairlead sandbox up --dir /tmp/planes
+        kubectl --kubeconfig /tmp/planes/sandbox.kubeconfig get namespaces
+    """  # noqa: D301
 
 
 @command.command("up")

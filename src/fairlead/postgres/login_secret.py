@@ -9,6 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead.api.access import GROUP, POSTGRESACCESSES, PostgresAccessSpec
+from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.postgres import password
 from fairlead.postgres.errors import AccessError, invalid
@@ -25,6 +26,16 @@ _OPAQUE = "Opaque"
 class _Flags(msgspec.Struct):
     type: str = ""
     immutable: bool | None = None
+
+
+def check_name(name: str) -> None:
+    """Refuse what no Secret can be called.
+
+    Raises:
+        AccessError: NameInvalid, naming the field.
+    """
+    for wrong in subdomain_errors(name):
+        raise invalid("NameInvalid", f"spec.generatedSecret {name!r} names no Secret: {wrong}")
 
 
 def check_ours(existing: Object, access: Object) -> None:

@@ -7,6 +7,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Conflict, NotFound
 from fairlead.postgres import password
 from fairlead.postgres.login_secret import (
+    check_name,
     check_ours,
     current_password,
     left_behind,
@@ -32,6 +33,7 @@ class Publication:
             AccessError: the Secret is not ours, or holds what nobody could log in with.
         """
         name = current.decoded.spec.generated_secret
+        check_name(name)
         namespace = current.found.meta.namespace
         existing = await self._get(name, namespace)
         if existing is not None and left_behind(existing, current.found):

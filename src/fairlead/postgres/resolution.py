@@ -60,13 +60,17 @@ def check_connection(connection: Connection) -> None:
     Raises:
         AccessError: ConnectionInvalid.
     """
-    direct = connection.host or connection.username or connection.password
+    direct = {
+        "host": connection.host,
+        "username": connection.username,
+        "password": connection.password,
+    }
     ways = [
         name
         for name, given in (
             ("serverRef", connection.server_ref),
             ("existingSecret", connection.existing_secret),
-            ("host with username and password", direct),
+            (", ".join(name for name, given in direct.items() if given), any(direct.values())),
         )
         if given
     ]

@@ -146,7 +146,10 @@ def test_conditions_that_a_pass_does_not_reach_keep_what_they_said() -> None:
     assert conditions(binding)["Ready"] == ("False", "ProcessingError")
     assert conditions(binding)["InjectionReady"] == ("True", "ApplicationUpdated")
     assert binding["status"]["binding"] == {"name": "s1"}
-    assert message(binding, "Ready") == 'secrets "s1" not found'
+    assert message(binding, "Ready") == (
+        'secrets "s1" not found: spec.service asks for it in namespace ns;'
+        " create it or correct the binding"
+    )
 
 
 def test_a_binding_that_is_deleted_does_not_become_ready() -> None:

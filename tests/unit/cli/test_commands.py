@@ -26,23 +26,26 @@ def run(*arguments: str, stdin: str | None = None, **env: str) -> Result:
     return CliRunner().invoke(main, arguments, input=stdin, env=env)
 
 
-def leaves(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+def commands(command: click.Command, *path: str) -> Iterator[tuple[str, ...]]:
+    """Every command and every group of commands."""
+    yield path
     if not isinstance(command, click.Group):
-        yield path
         return
     context = click.Context(command)
     for name in command.list_commands(context):
         child = command.get_command(context, name)
         assert child is not None
-        yield from leaves(child, *path, name)
+        yield from commands(child, *path, name)
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=" ".join(p)) for p in leaves(main)])
+@pytest.mark.parametrize(
+    "path", [pytest.param(p, id=" ".join(("fairlead", *p))) for p in commands(main)]
+)
 def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
     result = run(*path, "--help")
     assert result.exit_code == 0
     assert "Example" in result.output
-    assert f"fairlead {' '.join(path)}" in result.output
+    assert " ".join(("    fairlead", *path)) in result.output
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.login_secret import (
+    check_name,
     check_ours,
     current_password,
     left_behind,
@@ -102,6 +103,11 @@ def secret(owner: Object | None, *, type_: str = "Opaque", **data: str) -> Objec
             "it has serverRef and existingSecret",
             id="two",
         ),
+        pytest.param(
+            {"serverRef": {"name": "main"}, "host": "db"},
+            "it has serverRef and host$",
+            id="one and part of another",
+        ),
     ],
 )
 def test_one_way_to_the_server(fields: JSON, message: str) -> None:
@@ -110,6 +116,24 @@ def test_one_way_to_the_server(fields: JSON, message: str) -> None:
         return
     with pytest.raises(AccessError, match=message):
         check_connection(connection(**fields))
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        pytest.param("login-1.app", "", id="a name"),
+        pytest.param("Not A Name", "RFC 1123", id="no subdomain"),
+        pytest.param("../other/secrets/x", "RFC 1123", id="a path"),
+        pytest.param("x" * 254, "no more than 253", id="too long"),
+    ],
+)
+def test_the_generated_secret_has_a_name_that_a_secret_can_have(name: str, wrong: str) -> None:
+    if not wrong:
+        check_name(name)
+        return
+    with pytest.raises(AccessError, match=f"spec.generatedSecret .*{wrong}") as refused:
+        check_name(name)
+    assert refused.value.reason == "NameInvalid"
 
 
 def test_a_profile_says_where_clients_go() -> None:

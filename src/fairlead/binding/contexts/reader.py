@@ -47,7 +47,16 @@ class Reader:
         place = f"service {reference.name} in namespace {reference.namespace}"
         self._check("get", resource, reference.namespace, reference.name, f"cannot read {place}")
         read = Get(resource, reference.namespace, reference.name)
-        return Service(self.snapshot.get(read), resource, reference.id)
+        try:
+            return Service(self.snapshot.get(read), resource, reference.id)
+        except ReadError as error:
+            if error.failure.code != "NotFound":
+                raise
+            where = f"in namespace {reference.namespace}" if resource.namespaced else "by its name"
+            text = (
+                f"{error}: {reference.place} asks for it {where}; create it or correct the binding"
+            )
+            raise _failure("NotFound", text) from None
 
     def secret(self, namespace: str, name: str) -> JSON:
         """A Secret; ReadError says what is wrong with it."""
