@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,8 +16,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 import yaml
-from tests.support.countingplanes import quiet
-from tests.support.e2e import SHOP, World, is_ready, open_world, says
+from tests.support.countingplanes import Plane, quiet
+from tests.support.e2e import SHOP, World, eventually, is_ready, open_world, says
 from tests.support.konnector import condition, gone, when
 from tests.support.line import Line
 from tests.support.pairs import Started
@@ -442,6 +443,26 @@ async def test_a_konnector_process_that_is_killed_outright(world: World, tmp_pat
 async def test_nothing_is_written_once_all_is_over(world: World) -> None:
     await world.whole_way("last")
     await world.steady()
+
+
+async def test_programs_that_start_again_find_everything_done(world: World) -> None:
+    await world.whole_way("known")
+    await world.settled()
+    planes = (world.provider, world.consumer)
+    watched = [one.watched() for one in planes]
+    for runner in world.runners.values():
+        await runner.kill()
+    await quiet(*planes)
+    for runner in world.runners.values():
+        await runner.start()
+    await eventually(lambda: _all_watched(planes, watched))
+    await quiet(*planes, forget=False)
+    written = {(verb, resource) for one in planes for verb, resource, _ in one.traffic.writes()}
+    assert not written
+
+
+async def _all_watched(planes: tuple[Plane, ...], watched: list[Counter[str]]) -> bool:
+    return [one.watched() for one in planes] == watched
 
 
 async def test_a_real_api_server_that_restarts(postgres: EmbeddedPostgres) -> None:
