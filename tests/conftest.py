@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 import uvloop
+from hypothesis import HealthCheck, settings
 from tests.support.planes import (
     ControlPlane,
     LoopThread,
@@ -14,6 +15,11 @@ from tests.support.planes import (
     SandboxControlPlane,
 )
 from tests.support.realplane import RealPlane, missing_assets
+
+
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("fairlead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("fairlead")
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], AbstractEventLoop]]:
