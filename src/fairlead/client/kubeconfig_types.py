@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from fairlead.api import yamltext
 from fairlead.client.errors import ConfigError
 
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MAX_DEPTH = 64
 
 
@@ -125,9 +125,9 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
         ConfigError: the bytes are no YAML, or not of this form; quotes nothing of them.
     """
     try:
-        text = data.decode()
-        _check_shape(text, where=where, aliases=aliases)
-        content = yaml.load(text, _LOADER)  # noqa: S506  a safe loader
+        content = yamltext.load(data.decode(), aliases=aliases, max_depth=_MAX_DEPTH)
+    except yamltext.UnwelcomeYAMLError as error:
+        raise ConfigError(f"{where} {error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{where} is not UTF-8 text") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -138,20 +138,6 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
         return msgspec.convert(content, Kubeconfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where} is no kubeconfig: {error}") from None
-
-
-def _check_shape(text: str, *, where: str, aliases: bool) -> None:
-    """Refuse before building: libyaml's constructor overflows the C stack on deep nesting."""
-    depth = 0
-    for event in yaml.parse(text, _LOADER):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > _MAX_DEPTH:
-                raise ConfigError(f"{where} is nested more than {_MAX_DEPTH} levels deep")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        elif isinstance(event, yaml.AliasEvent) and not aliases:
-            raise ConfigError(f"{where} has YAML aliases, which are not allowed here")
 
 
 def _problem(error: Exception) -> str:

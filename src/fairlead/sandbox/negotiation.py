@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 import yaml
 
+from fairlead.api import yamltext
 from fairlead.api.meta import JSON
 from fairlead.sandbox import errors, protobuf
 
@@ -22,6 +23,7 @@ _FORMS: dict[str, Form] = {
 }
 _JSON = {"application/json", "application/*", "*/*"}
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
+_MAX_DEPTH = 500
 _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
 
 
@@ -115,9 +117,24 @@ def _decode_json(body: bytes, kind: str) -> Any:
 
 def _decode_yaml(body: bytes, kind: str) -> Any:
     try:
-        return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    except yaml.YAMLError as error:
+        return decode_yaml(body)
+    except ValueError as error:
         raise _unrecognized(kind, f"yaml parse error: {error}") from None
+
+
+def decode_yaml(body: bytes) -> Any:
+    """The JSON value that YAML or JSON text stands for.
+
+    Raises:
+        ValueError: it is neither, is nested too deeply or has aliases.
+    """
+    try:
+        value = yamltext.load(body, aliases=False, max_depth=_MAX_DEPTH)
+        return decode_json(msgspec.json.encode(value))
+    except yamltext.UnwelcomeYAMLError as error:
+        raise ValueError(f"it {error}") from None
+    except (yaml.YAMLError, TypeError, UnicodeError) as error:
+        raise ValueError(str(error)) from None
 
 
 def _decode_protobuf(body: bytes, kind: str) -> JSON:

@@ -56,12 +56,22 @@ def test_other_forms_are_refused(header: str) -> None:
         pytest.param("application/json", b"[]", 400, id="no-object"),
         pytest.param("application/yaml", b"a: [", 400, id="broken-yaml"),
         pytest.param("application/yaml", b"!!python/name:os.system x", 400, id="unsafe-yaml"),
+        pytest.param("application/yaml", b"[" * 100_000, 400, id="deep-yaml"),
+        pytest.param("application/yaml", b"a: &a [x]\nb: [*a, *a]", 400, id="yaml-aliases"),
+        pytest.param("application/yaml", b"\xff", 400, id="no-utf-8"),
+        pytest.param("application/yaml", b"? [a]\n: b", 400, id="yaml-keys"),
     ],
 )
 def test_unreadable_bodies_are_refused(kind: str, body: bytes, code: int) -> None:
     with pytest.raises(StatusError) as found:
         decode_body(kind, body, "ConfigMap")
     assert found.value.code == code
+
+
+def test_yaml_becomes_what_json_has() -> None:
+    body = b"day: 2020-01-01\nnumber: 3.0\n2: two\n"
+    found = decode_body("application/yaml", body, "ConfigMap")
+    assert found == {"day": "2020-01-01", "number": 3, "2": "two"}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,46 @@
+"""YAML read with care: what a stranger wrote neither ends the program nor fills its memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+
+class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Builds what JSON has; a date is a text there."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own declaration
+        first: [(tag, pattern) for tag, pattern in found if not tag.endswith(":timestamp")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class UnwelcomeYAMLError(ValueError):
+    """Valid YAML of a shape that is not read; the message goes after the name of its place."""
+
+
+def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
+    """The value of one document.
+
+    Args:
+        text: the document; bytes are UTF-8.
+        aliases: whether YAML aliases are welcome; a small text full of them is a huge value.
+        max_depth: how many collections may stand in one another.
+
+    Raises:
+        UnwelcomeYAMLError: it is too deep, or has aliases. libyaml's constructor overflows the C
+            stack on deep nesting, so this is found out before anything is built.
+        yaml.YAMLError: it is no YAML, or has tags of a language.
+    """
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > max_depth:
+                raise UnwelcomeYAMLError(f"is nested more than {max_depth} levels deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent) and not aliases:
+            raise UnwelcomeYAMLError("has YAML aliases, which are not allowed here")
+    return yaml.load(text, _Loader)  # noqa: S506  a safe loader
