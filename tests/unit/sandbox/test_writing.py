@@ -120,6 +120,8 @@ async def test_scale_sees_the_replicas_of_any_kind(api: Api, widgets: None) -> N
     scale["spec"]["replicas"] = 7
     reply = await api.send("PUT", f"{WIDGETS}/a/scale", scale)
     assert (reply.code, reply.body["reason"]) == (409, "Conflict")
+    reply = await api.patch(f"{WIDGETS}/a/scale", {}, "application/apply-patch+yaml")
+    assert reply.code == 415
     reply = await api.patch(f"{WIDGETS}/a/scale", {"spec": {"replicas": -1}})
     assert "should be a non-negative integer" in reply.message
 

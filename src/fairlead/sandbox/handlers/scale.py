@@ -17,6 +17,7 @@ from fairlead.sandbox.schema.errors import invalid
 from fairlead.sandbox.types import Scale
 
 
+_PATCHES = (patches.JSON_PATCH, patches.MERGE_PATCH, patches.STRATEGIC_PATCH)
 _KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -35,6 +36,8 @@ async def patch(call: Call) -> Answer:
     """Patch the Scale."""
     old = existing(call)
     media_type = call.content_type.partition(";")[0].strip().lower()
+    if media_type not in _PATCHES:
+        raise errors.unsupported_media_type(_PATCHES)
     return await _write(call, old, patches.apply(call, media_type, to_scale(call, old)))
 
 
