@@ -7,7 +7,7 @@ fields and describing kinds in OpenAPI.
 from __future__ import annotations
 
 from fairlead.sandbox.kinds.fit import misfit, prune, unknown
-from fairlead.sandbox.kinds.model import Field, Message, Model, Type, load
+from fairlead.sandbox.kinds.model import Field, Message, Model, Type, empty, load
 
 
-__all__ = ["Field", "Message", "Model", "Type", "load", "misfit", "prune", "unknown"]
+__all__ = ["Field", "Message", "Model", "Type", "empty", "load", "misfit", "prune", "unknown"]

@@ -7,6 +7,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
+from fairlead.api.meta import JSON
+
 
 Shape = Literal["one", "list", "map"]
 
@@ -75,6 +77,19 @@ def load() -> Model:
             name = line
             own[name] = []
     return Model(kinds, {name: _message(name, own) for name in own})
+
+
+def empty(message: Message) -> JSON:
+    """What a Go client sends of an object that says nothing: structs by value, empty."""
+    messages = load().messages
+    result: JSON = {}
+    for field in message.fields.values():
+        by_value = field.required or not field.kept
+        if field.type.name in messages and field.type.shape == "one" and by_value:
+            result[field.name] = empty(messages[field.type.name])
+        elif field.required or (by_value and field.type.name == "time"):
+            result[field.name] = None
+    return result
 
 
 def _field(word: str) -> Field:
