@@ -149,6 +149,7 @@ FILES = {
     "stage-gadget.yaml": gadget("stage", "size: 3"),
     "applied.yaml": configmap("applied", 'x: "1", y: "2"', 'one: "1", two: "2"'),
     "applied-less.yaml": configmap("applied", 'x: "1"', 'one: "1", three: "3"'),
+    "applied-other.yaml": configmap("applied", 'x: "1"', 'one: "9"'),
     "replaced.yaml": configmap("replaced", 'x: "1"', 'one: "1"'),
     "g1.yaml": gadget("g1", "size: 3, tags: [a, b]"),
     "g1-more.yaml": gadget("g1", "size: 4, color: blue"),

@@ -198,6 +198,17 @@ async def test_a_role_grants_and_its_end_takes_away(robot: Robot) -> None:
     await until(lambda: robot.client.list(CONFIGMAPS, robot.namespace), Forbidden)
 
 
+async def test_applying_what_is_not_there_needs_the_right_to_create(robot: Robot) -> None:
+    await robot.grant(allow("patch", "configmaps"))
+    await eventually(lambda: robot.may("patch", "configmaps"))
+    body = {**configmap("a"), "apiVersion": "v1", "kind": "ConfigMap"}
+    body["metadata"]["namespace"] = robot.namespace
+    with pytest.raises(Forbidden, match='configmaps "a" is forbidden'):
+        await robot.client.apply(CONFIGMAPS, body)
+    await robot.admin.create(CONFIGMAPS, configmap("a"), robot.namespace)
+    await robot.client.apply(CONFIGMAPS, body, force=True)
+
+
 async def test_a_changed_role_is_in_force(robot: Robot) -> None:
     name = await robot.grant(allow("list", "configmaps"))
     await eventually(lambda: robot.may("list", "configmaps"))

@@ -75,6 +75,12 @@ class Call:
     body: bytes
     content_type: str
     user: User
+    user_agent: str = ""
+
+    @property
+    def manager(self) -> str:
+        """Who owns what the call writes: the field manager, else the program that asks."""
+        return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
     @property
     def key(self) -> Key:

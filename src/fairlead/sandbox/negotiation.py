@@ -23,6 +23,9 @@ _FORMS: dict[str, Form] = {
 }
 _JSON = {"application/json", "application/*", "*/*"}
 _PROTOBUF = "application/vnd.kubernetes.protobuf"
+_GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"} | dict.fromkeys(
+    (int, float), "number"
+)
 _MAX_DEPTH = 500
 _ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
 
@@ -37,6 +40,11 @@ def _number(text: str) -> float:
 
 decode_json = msgspec.json.Decoder(float_hook=_number).decode
 """JSON with its numbers as the server keeps them; raises ``msgspec.DecodeError``."""
+
+
+def go_kind(value: Any) -> str:
+    """What a Go server calls the kind of a JSON value."""
+    return _GO_KINDS.get(type(value), "null")
 
 
 class Accept(NamedTuple):

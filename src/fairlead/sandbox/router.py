@@ -108,7 +108,8 @@ class Router:
         type_ = self.find(info)
         accept = negotiate(headers.get("Accept", "*/*"))
         content_type = headers.get("Content-Type", "")
-        return Call(self._core, type_, info, query, accept, body, content_type, user)
+        agent = headers.get("User-Agent", "")
+        return Call(self._core, type_, info, query, accept, body, content_type, user, agent)
 
     def handler(self, call: Call) -> Handler:
         """What answers the call.

@@ -16,6 +16,7 @@ from fairlead.sandbox.core import Answer, Call, User, error_answer
 from fairlead.sandbox.discovery import Discovery
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.faults import Disconnect, Faults
+from fairlead.sandbox.handlers.apply import creates
 from fairlead.sandbox.handlers.watch import Watch
 from fairlead.sandbox.handlers.write import with_warnings
 from fairlead.sandbox.request_info import RequestInfo, parse_request
@@ -88,6 +89,8 @@ class HttpServer:
         call = self._call(request, info, user, body)
         if call is None:
             return page_not_found()
+        if creates(call):
+            self._authorize(user, info._replace(verb="create"))
         try:
             answer = await self._router.handler(call)(call)
         except StatusError as error:

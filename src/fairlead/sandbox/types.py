@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -13,11 +14,13 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
 from fairlead.sandbox import kinds, metadata
+from fairlead.sandbox.apply import shapes
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError
 
 
+_ANYTHING: JSON = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata"})
 ALL_VERBS = (
     "create",
@@ -40,6 +43,9 @@ class Strategy:
     """Whether status is written through its subresource alone."""
     unconditional_update = True
     """Whether an update may come without a resourceVersion."""
+    allocated: Sequence[str] = ()
+    """Paths, with slashes, of what the server fills in for a new object: no part of what its
+    writer owns unless the writer has sent it."""
     selectable_fields: Sequence[str] = ()
     """Field selectors beyond metadata.name and metadata.namespace."""
     graceful = True
@@ -150,6 +156,19 @@ class ResourceType:
             object.__setattr__(self, "message", message)
         prefix = b'{"apiVersion":' + msgspec.json.encode(self.resource.api_version) + b","
         object.__setattr__(self, "_prefix", prefix)
+
+    @cached_property
+    def shape(self) -> shapes.Shape:
+        """Which parts of its objects have owners."""
+        if self.message is not None:
+            return shapes.of_kind(self.message)
+        return shapes.of_schema(self.strategy.openapi or _ANYTHING)
+
+    @cached_property
+    def empty(self) -> JSON:
+        """An object of the kind that says nothing, as a Go client would send it."""
+        body: JSON = kinds.empty(self.message) if self.message is not None else {}
+        return {"metadata": {}, **body}
 
     @property
     def group_resource(self) -> GroupResource:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors, metadata
+from fairlead.sandbox.apply import tracking
+from fairlead.sandbox.apply.managers import Managed, Manager, encode
 from fairlead.sandbox.core import Core, Operation, User
 from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError, invalid
@@ -20,9 +22,14 @@ def create(
     body: JSON,
     *,
     user: User | None = None,
+    manager: str = "",
+    owners: Managed | None = None,
     dry_run: bool = False,
 ) -> Record:
     """Store a new object; ``body`` now belongs to the store.
+
+    ``manager`` owns its fields; ``owners`` are those of an apply, who are known already. What the
+    server itself makes has no owners.
 
     Raises:
         StatusError: the object is invalid, refused, or already there.
@@ -33,6 +40,7 @@ def create(
     body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, namespace)
+    new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
     key = Key(meta.get("namespace", ""), meta.get("name", ""))
     core.admit(Operation("create", type_, key, body, None, user=user))
     if meta.get("resourceVersion"):
@@ -53,6 +61,11 @@ def create(
         raise errors.invalid(resource.group, resource.kind, key.name, found)
     if core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
+    if owners is not None:
+        meta["managedFields"] = encode(owners)
+    elif manager:
+        who = Manager(manager, "Update", resource.api_version)
+        meta["managedFields"] = new.entries(body, who)
     return _put(core, type_, key, body, dry_run=dry_run)
 
 
@@ -63,19 +76,24 @@ def update(
     body: JSON,
     *,
     subresource: str = "",
+    through: str = "",
     user: User | None = None,
+    manager: str = tracking.SERVER,
+    owners: Managed | None = None,
     dry_run: bool = False,
     patched: bool = False,
 ) -> Record:
     """Replace an object; the last record of it when nothing held it any more.
 
-    ``patched`` says that the body was made from ``old``, so that a changed uid is a wrong field
-    and no failed precondition.
+    ``manager`` owns what it changes, perhaps ``through`` a subresource that shows but a part of
+    the object; ``owners`` are those of an apply. ``patched`` says that the body was made from
+    ``old``, so that a changed uid is a wrong field and no failed precondition.
 
     Raises:
         StatusError: the object is invalid, refused, or has changed.
     """
     check_kind(type_, body)
+    given = tracking.entries_of(body)
     body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, old.key.namespace)
@@ -100,6 +118,14 @@ def update(
     if type_.strategy.generation and _content(type_, body) != _content(type_, before):
         body["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
+    if owners is not None:
+        entries = encode(owners)
+    else:
+        who = Manager(manager, "Update", type_.resource.api_version, subresource or through)
+        entries = tracking.after_update(type_.shape, before, body, given, who)
+    body["metadata"].pop("managedFields", None)
+    if entries:
+        body["metadata"]["managedFields"] = entries
     if body == before:
         return old
     return finish(core, type_, old.key, body, dry_run=dry_run)

@@ -26,6 +26,7 @@ class ServiceStrategy(Completed):
     """Services; addresses are given but lead nowhere, as nothing runs behind them."""
 
     name_rule = staticmethod(metadata.service_name)
+    allocated = ("spec/clusterIP", "spec/clusterIPs", "spec/ipFamilies", "spec/ipFamilyPolicy")
 
     def prepare_create(self, body: JSON) -> None:
         """Nothing balances its load yet."""

@@ -63,6 +63,7 @@ class NamespaceStrategy(Strategy):
     graceful = False
     selectable_fields = ("status.phase",)
     name_rule = staticmethod(metadata.label_name)
+    allocated = ("metadata/labels", "spec/finalizers")
 
     def prepare_create(self, body: JSON) -> None:
         """Write defaults into a new object."""

@@ -148,6 +148,8 @@ _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 class JobStrategy(WithSpec):
     """Jobs; their Pods are told apart by the Job's uid unless it says how itself."""
 
+    allocated = ("metadata/labels", "spec/selector", "spec/template/metadata")
+
     def prepare_create(self, body: JSON) -> None:
         """Label the Pods and the Job, and select by these labels."""
         super().prepare_create(body)

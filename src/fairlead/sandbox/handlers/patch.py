@@ -1,4 +1,4 @@
-"""PATCH with JSON, merge and strategic merge patches."""
+"""PATCH with JSON, merge and strategic merge patches; server-side apply has its own module."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from fairlead.api.meta import JSON
 from fairlead.api.patch import apply_merge_patch
 from fairlead.sandbox import errors, writes
 from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.handlers.apply import APPLY_PATCH
+from fairlead.sandbox.handlers.apply import apply as server_side_apply
 from fairlead.sandbox.handlers.read import existing
 from fairlead.sandbox.handlers.write import answer, check_request, with_warnings
-from fairlead.sandbox.negotiation import decode_json
+from fairlead.sandbox.negotiation import decode_json, go_kind
 from fairlead.sandbox.patches import PatchError, json_patch, strategic_merge_patch
+from fairlead.sandbox.schema.errors import forbidden
 
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-APPLY_PATCH = "application/apply-patch+yaml"
-_GO_KINDS = {"str": "string", "int": "number", "float": "number", "NoneType": "null"}
 _REASONS = {400: "BadRequest", 413: "RequestEntityTooLarge", 422: "Invalid"}
 
 
@@ -28,12 +29,7 @@ async def patch(call: Call) -> Answer:
     """Change an object or its status by a patch."""
     media_type = call.content_type.partition(";")[0].strip().lower()
     if media_type == APPLY_PATCH:
-        raise errors.StatusError(
-            415,
-            "UnsupportedMediaType",
-            "this server has no server-side apply yet; use a merge patch "
-            f"({MERGE_PATCH}) or kubectl apply without --server-side",
-        )
+        return await server_side_apply(call)
     _check_type(call, media_type)
     old = existing(call)
     body = apply(call, media_type, call.type.to_dict(old))
@@ -45,6 +41,7 @@ async def patch(call: Call) -> Answer:
         body,
         subresource=call.info.subresource,
         user=call.user,
+        manager=call.manager,
         dry_run=call.dry_run,
         patched=True,
     )
@@ -57,13 +54,15 @@ def apply(call: Call, media_type: str, current: JSON) -> JSON:
     Raises:
         StatusError: the patch cannot be read or does not fit.
     """
+    if "force" in call.query:
+        wrong = forbidden("force", "may not be specified for non-apply patch")
+        raise errors.invalid("meta.k8s.io", "PatchOptions", "", [wrong])
     change = _decode(call.body)
     try:
         if media_type == JSON_PATCH:
             result = json_patch(current, change)
         elif not isinstance(change, dict):
-            kind = "array" if isinstance(change, list) else type(change).__name__
-            text = f"json: cannot unmarshal {_GO_KINDS.get(kind, kind)} into Go value of type "
+            text = f"json: cannot unmarshal {go_kind(change)} into Go value of type "
             raise errors.bad_request(text + "map[string]interface {}")
         elif media_type == STRATEGIC_PATCH:
             result = strategic_merge_patch(call.type.resource.kind, current, change)
@@ -86,7 +85,7 @@ def _refused(error: PatchError) -> errors.StatusError:
 
 
 def _check_type(call: Call, media_type: str) -> None:
-    accepted = [JSON_PATCH, MERGE_PATCH]
+    accepted = [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
     if not call.type.custom:
         accepted.append(STRATEGIC_PATCH)
     if media_type not in accepted and not call.type.custom:

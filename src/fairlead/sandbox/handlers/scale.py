@@ -81,7 +81,16 @@ async def _write(call: Call, old: Record, scale: JSON) -> Answer:
     for name in parents:
         target = target.setdefault(name, {})
     target[last] = replicas
-    record = writes.update(call.core, call.type, old, body, user=call.user, dry_run=call.dry_run)
+    record = writes.update(
+        call.core,
+        call.type,
+        old,
+        body,
+        through="scale",
+        user=call.user,
+        manager=call.manager,
+        dry_run=call.dry_run,
+    )
     await call.core.store.settle(record.rv)
     return _answer(call, record)
 

@@ -64,6 +64,7 @@ async def create(call: Call) -> Answer:
         call.info.namespace,
         body,
         user=call.user,
+        manager=call.manager,
         dry_run=call.dry_run,
     )
     return with_warnings(await answer(call, record, 201), warnings)
@@ -84,6 +85,7 @@ async def update(call: Call) -> Answer:
         body,
         subresource=call.info.subresource,
         user=call.user,
+        manager=call.manager,
         dry_run=call.dry_run,
     )
     return with_warnings(await answer(call, record), warnings)
@@ -107,6 +109,7 @@ async def _create_by_update(call: Call, body: JSON) -> Answer:
         call.info.namespace,
         body,
         user=call.user,
+        manager=call.manager,
         dry_run=call.dry_run,
     )
     return await answer(call, record, 201)
