@@ -123,20 +123,25 @@ class _Comparison:
             self.added.append(path)
         elif new is _MISSING:
             self.removed.append(path)
-        elif _is_leaf(shape, old, new):
+        elif not _has_parts(shape, old) and not _has_parts(shape, new):
             self.modified.append(path)
             return
+        elif not _is_nested(shape, old) or not _is_nested(shape, new):
+            self.modified.append(path)
         if shape is not WHOLE:
             self.parts(shape, old, new, path)
 
 
-def _is_leaf(shape: Shape, old: Any, new: Any) -> bool:
-    container = dict if shape.is_map else list if shape.is_list else None
-    if container is None:
+def _has_parts(shape: Shape, value: Any) -> bool:
+    """Whether there is anything in the value that can have an owner of its own."""
+    return bool(value) and _is_nested(shape, value)
+
+
+def _is_nested(shape: Shape, value: Any) -> bool:
+    """Whether the value is what its shape says, null included, and no scalar in its place."""
+    if value is None:
         return True
-    if not isinstance(old, container) and not isinstance(new, container):
-        return True
-    return not old and not new
+    return isinstance(value, dict) if shape.is_map else isinstance(value, list) and shape.is_list
 
 
 def _parts(shape: Shape, value: Any, path: Path) -> Mapping[str, Any]:

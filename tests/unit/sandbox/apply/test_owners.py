@@ -10,7 +10,7 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox.apply import lastapplied, managers, paths, shapes
 from fairlead.sandbox.apply.managers import ConflictsError, Managed, Manager, Owned
 from fairlead.sandbox.apply.tracking import after_update
-from fairlead.sandbox.apply.walk import ShapeError, fields, merge
+from fairlead.sandbox.apply.walk import ShapeError, changes, fields, merge
 
 
 TEXT: JSON = {"type": "string"}
@@ -203,6 +203,26 @@ def test_an_atomic_map_is_taken_as_a_whole() -> None:
     found, owners = apply(live, thing(atom={"b": "1"}), owners, YOU, force=True)
     assert found == thing(atom={"b": "1"})
     assert set(owners) == {YOU}
+
+
+def test_a_value_of_another_kind_takes_the_place_and_all_in_it() -> None:
+    live, owners = apply({"metadata": {"name": "a"}}, thing(free={"a": {"b": 1}}), {})
+    found, owners = apply(live, thing(free={"a": 5}), owners, YOU, force=True)
+    assert found == thing(free={"a": 5})
+    assert set(owners) == {YOU}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param([], None, {"f:tags": {}}, id="empty and null"),
+        pytest.param(None, ["x"], {}, id="null and more: only the items"),
+        pytest.param(["x"], "x", {"f:tags": {}}, id="a scalar"),
+    ],
+)
+def test_what_counts_as_changed(old: Any, new: Any, expected: JSON) -> None:
+    found = changes(SHAPE, thing(tags=old), thing(tags=new)).modified
+    assert paths.encode(found).get("f:spec", {}) == expected
 
 
 def test_conflicts_with_several_are_told_by_manager() -> None:
