@@ -53,7 +53,7 @@ def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
     sandbox = Sandbox(name="contract")
     plane_thread.run(sandbox.start())
     yield SandboxControlPlane(sandbox, plane_thread)
-    plane_thread.run(sandbox.stop())
+    plane_thread.run(sandbox.close())
 
 
 @pytest.fixture(scope="session", params=["sandbox", "real"])

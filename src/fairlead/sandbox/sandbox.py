@@ -81,7 +81,7 @@ class Sandbox:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self.stop()
+        await self.close()
 
     @property
     def core(self) -> Core:
@@ -154,8 +154,15 @@ class Sandbox:
         port = await self._listener.open(host, port, self._security.server_context())
         self._address = (host, port)
 
+    async def close(self) -> None:
+        """Stop for good: what was in memory alone is gone."""
+        await self.stop()
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
     async def stop(self) -> None:
-        """Stop listening, cut what is still running, and store everything."""
+        """Stop listening, cut what is still running, and store everything; it can start again."""
         self.faults.end_watches()
         if self._listener is not None:
             await self._listener.close()

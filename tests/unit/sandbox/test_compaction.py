@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,11 +15,15 @@ def _body(name: str) -> JSON:
     return {"apiVersion": "v1", "metadata": {"name": name, "uid": name}}
 
 
-def _store(changes: int) -> Store:
-    store = Store(Log())
-    for _ in range(changes):
-        store.put("things", Key("", "a"), _body("a"))
-    return store
+@pytest.fixture
+def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    """With as many changes as the parameter says."""
+    log = Log()
+    made = Store(log)
+    for _ in range(request.param):
+        made.put("things", Key("", "a"), _body("a"))
+    yield made
+    log.close()
 
 
 async def _until_compacted(store: Store, version: int) -> None:
@@ -27,8 +32,8 @@ async def _until_compacted(store: Store, version: int) -> None:
             await asyncio.sleep(0.001)
 
 
-async def test_old_history_is_forgotten_in_time() -> None:
-    store = _store(3)
+@pytest.mark.parametrize("store", [3], indirect=True)
+async def test_old_history_is_forgotten_in_time(store: Store) -> None:
     compactor = Compactor(store, Retention(seconds=0.001, tick=0.001))
     store.put("things", Key("", "a"), _body("a"))
     await _until_compacted(store, 4)
@@ -38,8 +43,10 @@ async def test_old_history_is_forgotten_in_time() -> None:
     await store.close()
 
 
-async def test_too_much_history_is_forgotten_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = _store(10)
+@pytest.mark.parametrize("store", [10], indirect=True)
+async def test_too_much_history_is_forgotten_in_steps(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     versions: list[int | None] = []
     compact = store.compact
 
@@ -56,8 +63,8 @@ async def test_too_much_history_is_forgotten_in_steps(monkeypatch: pytest.Monkey
     await store.close()
 
 
-async def test_young_history_stays() -> None:
-    store = _store(3)
+@pytest.mark.parametrize("store", [3], indirect=True)
+async def test_young_history_stays(store: Store) -> None:
     compactor = Compactor(store, Retention(tick=0.001))
     await asyncio.sleep(0.02)
     compactor.stop()

@@ -15,11 +15,13 @@ from fairlead.sandbox import Sandbox
 @pytest.mark.parametrize("kept", ["memory", "file"])
 async def test_a_restart_keeps_everything(tmp_path: Path, kept: str) -> None:
     sandbox = Sandbox(tls=False, rbac=False, data=tmp_path if kept == "file" else None)
-    async with sandbox, Api(sandbox.url) as api:
+    await sandbox.start()
+    async with Api(sandbox.url) as api:
         await api.post(CRDS, crd())
         made = (await api.post(WIDGETS, widget("a", spec={"size": 1}))).body
         changed = (await api.patch(f"{WIDGETS}/a", {"spec": {"size": 2}})).body
         url = sandbox.url
+    await sandbox.stop()
     async with sandbox, Api(sandbox.url) as api:
         assert sandbox.url == url
         assert (await api.get(f"{WIDGETS}/a")).body == changed
@@ -127,3 +129,4 @@ async def test_a_connection_that_comes_with_the_stop_is_cut() -> None:
         async with asyncio.timeout(10):
             with suppress(ConnectionError):
                 assert await loop.sock_recv(late, 1) == b""
+    await sandbox.close()

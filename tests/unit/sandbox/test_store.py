@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,8 +20,10 @@ def _keys(*names: str) -> list[Key]:
 
 
 @pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return Store(Log(tmp_path / "log" if request.param == "file" else None))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made = Store(Log(tmp_path / "log" if request.param == "file" else None))
+    yield made
+    made.log.close()
 
 
 async def test_changes_are_published_in_the_order_of_their_versions(store: Store) -> None:

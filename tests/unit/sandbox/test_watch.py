@@ -107,3 +107,4 @@ async def test_stopping_the_server_ends_watches() -> None:
     async with Api(sandbox.url) as api, api.watch(CONFIGMAPS, resourceVersion="1") as events:
         await sandbox.stop()
         assert all(event["type"] == "ADDED" for event in await events.rest())
+    await sandbox.close()

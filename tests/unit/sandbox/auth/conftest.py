@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,9 +114,12 @@ def keys() -> Secrets:
 
 
 @pytest.fixture
-def make_plane(keys: Secrets) -> Callable[..., Plane]:
+def make_plane(keys: Secrets) -> Iterator[Callable[..., Plane]]:
+    logs: list[Log] = []
+
     def make(*, rbac: bool = True) -> Plane:
-        core = Core(Store(Log(None)), Registry([*builtin_types(), *review_types()]))
+        logs.append(Log(None))
+        core = Core(Store(logs[-1]), Registry([*builtin_types(), *review_types()]))
         reactor = Reactor()
         core.store.observe(reactor.observe)
         reactor.add(NamespaceController(core))
@@ -124,7 +127,9 @@ def make_plane(keys: Secrets) -> Callable[..., Plane]:
         guard = install(core, router, reactor, keys, rbac=rbac, host="127.0.0.1")
         return Plane(core, router, guard, keys)
 
-    return make
+    yield make
+    for log in logs:
+        log.close()
 
 
 @pytest.fixture
