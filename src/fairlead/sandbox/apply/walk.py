@@ -172,15 +172,22 @@ def merge(shape: Shape, live: Any, config: Any) -> Any:
 
 
 def _merge_list(shape: List, live: list[Any], config: list[Any]) -> list[Any]:
-    """Items of both in the order of the configuration, others where they stand among them."""
+    """Items of both in the order of the configuration, others where they stand among them.
+
+    Live items that share a key stay unless the configuration has one in their place.
+    """
     there = _items(shape, live, (), strict=False)
     wanted = _items(shape, config, (), strict=False)
     result: list[Any] = []
-    rest = iter(wanted)
-    for element, inner in there.items():
+    rest, met = iter(wanted), set()
+    for inner in live:
+        element = _element(shape, inner)
         if element not in wanted:
             result.append(inner)
             continue
+        if element in met:
+            continue
+        met.add(element)
         for name in rest:
             if name in there:
                 result.append(merge(shape.items, there[name], wanted[name]))

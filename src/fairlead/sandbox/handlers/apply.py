@@ -13,6 +13,7 @@ from fairlead.sandbox.apply.paths import NOTHING
 from fairlead.sandbox.apply.walk import ShapeError
 from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.handlers.write import answer, check_request, with_warnings
+from fairlead.sandbox.metadata import take_metadata
 from fairlead.sandbox.negotiation import decode_yaml, go_kind
 from fairlead.sandbox.records import Record
 from fairlead.sandbox.schema.errors import FieldError, invalid, required
@@ -101,8 +102,13 @@ def _configuration(call: Call) -> JSON:
         )
     config["metadata"] = metadata
     if not call.info.subresource:
-        writes.check_kind(call.type, msgspec.json.decode(msgspec.json.encode(config)))
+        writes.check_kind(call.type, _copy(config))
+    take_metadata(_copy(config))
     return config
+
+
+def _copy(config: JSON) -> JSON:
+    return msgspec.json.decode(msgspec.json.encode(config), type=JSON)
 
 
 def _create(call: Call, config: JSON, *, force: bool) -> Record:

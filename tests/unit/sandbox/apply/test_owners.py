@@ -168,6 +168,14 @@ def test_the_order_of_items(live: str, config: str, expected: str) -> None:
     assert "".join(found["spec"]["tags"]) == expected
 
 
+def test_live_items_of_one_key_stay_until_one_takes_their_place() -> None:
+    twice = [{"port": 1, "name": "a"}, {"port": 1, "name": "b"}, {"port": 2}]
+    kept = merge(SHAPE, thing(ports=twice), thing(ports=[{"port": 2}, {"port": 3}]))
+    assert kept == thing(ports=[*twice, {"port": 3}])
+    taken = merge(SHAPE, thing(ports=twice), thing(ports=[{"port": 1, "name": "c"}]))
+    assert taken == thing(ports=[{"port": 1, "name": "c"}, {"port": 2}])
+
+
 def apply(
     live: JSON, config: JSON, owners: Managed, manager: Manager = ME, *, force: bool = False
 ) -> tuple[JSON, Managed]:
