@@ -102,3 +102,22 @@ async def test_wrong_metadata_is_refused(api: Api) -> None:
                 at = f"{path}/{made.body['metadata']['name']}"
                 await api.delete(at)
                 await api.patch(at, {"metadata": {"finalizers": None}})
+
+
+UNFIT = "failed to create typed patch object"
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_odd_configurations_are_refused_or_applied(api: Api, path: str) -> None:
+    name = "widgets.example.org" if path == CRDS else "odd"
+    sample = (await api.post(path, {"metadata": {"name": name}, **BODIES[path]})).body
+    kind = {"apiVersion": sample["apiVersion"], "kind": sample["kind"]}
+    body = {**kind, "metadata": {"name": name, **METADATA}, **BODIES[path]}
+    at = f"{path}/{name}?fieldManager=kubectl&force=true"
+    annotation = {"kubectl.kubernetes.io/last-applied-configuration": '{"metadata": 5}'}
+    await api.patch(f"{path}/{name}", {"metadata": {"annotations": annotation}})
+    for place in _places(body):
+        for value in ODD:
+            made = await api.patch(at, _with(body, place, value), "application/apply-patch+yaml")
+            unfit = made.code == 500 and made.message.startswith(UNFIT)
+            assert made.code < 500 or unfit, (place, value, made.body)
