@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import uuid
 
+import msgspec
 import pytest
 from tests.contract.support import GROUP, WIDGETS, crd, eventually, gone, widget
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Client, Invalid, MethodNotAllowed, NotFound
+from fairlead.runtime import install_crds
 
 
 def _fresh() -> Resource:
@@ -153,3 +155,67 @@ async def test_a_new_default_shows_on_stored_objects(client: Client, namespace: 
 
     await eventually(shown)
     await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+
+
+def _of_version(resource: Resource, version: str, field: str) -> JSON:
+    body = crd(resource.plural, resource.kind)
+    (one,) = body["spec"]["versions"]
+    schema = {"type": "object", "properties": {field: {"type": "string"}}}
+    return {
+        **body,
+        "spec": {
+            **body["spec"],
+            "versions": [{**one, "name": version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+
+
+async def test_an_older_version_stays_unserved_while_objects_may_be_stored_in_it(
+    client: Client,
+) -> None:
+    resource = _fresh()
+    name = f"{resource.plural}.{GROUP}"
+    older = msgspec.structs.replace(resource, version="v1alpha1")
+    newer = msgspec.structs.replace(resource, version="v1alpha2")
+    await install_crds(client, [_of_version(resource, "v1alpha1", "old")])
+    await client.create(older, {**_object(older, "a"), "old": "kept"}, "default")
+    await install_crds(client, [_of_version(resource, "v1alpha2", "new")])
+    body = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    assert [(one["name"], one["served"], one["storage"]) for one in body["spec"]["versions"]] == [
+        ("v1alpha2", True, True),
+        ("v1alpha1", False, False),
+    ]
+    old = body["spec"]["versions"][1]["schema"]["openAPIV3Schema"]
+    assert list(old["properties"]) == ["old"]
+    assert body["status"]["storedVersions"] == ["v1alpha1", "v1alpha2"]
+
+    async def unserved() -> bool:
+        try:
+            await client.get(older, "a", "default")
+        except NotFound:
+            return (await client.get(newer, "a", "default")).meta.name == "a"
+        return False
+
+    await eventually(unserved)
+    await install_crds(client, [_of_version(resource, "v1alpha2", "new")])
+    again = await client.get(CUSTOMRESOURCEDEFINITIONS, name)
+    assert again.meta.generation == body["metadata"]["generation"]
+    without = {**body, "spec": {**body["spec"], "versions": body["spec"]["versions"][:1]}}
+    without["metadata"] = {**body["metadata"], "resourceVersion": again.meta.resource_version}
+    with pytest.raises(Invalid, match="storedVersions"):
+        await client.update(CUSTOMRESOURCEDEFINITIONS, without)
+    # Whoever migrates storage writes every object anew before saying that none is left.
+    moved = {"metadata": {"annotations": {"moved": "true"}}}
+    await client.merge_patch(newer, "a", "default", moved)
+    await client.merge_patch(
+        CUSTOMRESOURCEDEFINITIONS,
+        name,
+        "",
+        {"status": {"storedVersions": ["v1alpha2"]}},
+        subresource="status",
+    )
+    await install_crds(client, [_of_version(resource, "v1alpha2", "new")])
+    last = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    assert [one["name"] for one in last["spec"]["versions"]] == ["v1alpha2"]
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+    await gone(client, name, "", CUSTOMRESOURCEDEFINITIONS)

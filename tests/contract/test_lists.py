@@ -108,6 +108,20 @@ async def test_a_page_tells_how_much_is_left(client: Client, namespace: str) -> 
     assert metadata["remainingItemCount"] == len(everything.items) - 1
 
 
+async def test_one_page_may_be_enough(client: Client, namespace: str) -> None:
+    for name in ("a", "b", "c"):
+        await client.create(CONFIGMAPS, configmap(name, labels={"own": "yes"}), namespace)
+    first = await client.page(CONFIGMAPS, namespace, labels="own=yes", limit=2, metadata_only=True)
+    assert [item.meta.name for item in first.items] == ["a", "b"]
+    assert first.items[0].kind == "ConfigMap"
+    assert "data" not in first.items[0].to_dict()
+    last = await client.page(
+        CONFIGMAPS, namespace, labels="own=yes", limit=2, continue_=first.continue_
+    )
+    assert [item.meta.name for item in last.items] == ["c"]
+    assert last.continue_ == ""
+
+
 async def test_an_old_page_has_expired_after_compaction(
     client: Client, namespace: str, control_plane: ControlPlane
 ) -> None:

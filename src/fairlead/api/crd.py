@@ -169,6 +169,9 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
     if result.get("type") == "array" and "items" not in result:
         result["items"] = {"x-kubernetes-preserve-unknown-fields": True}
     _open_objects(result)
+    if result.get("properties") == {}:
+        # Servers store none, so that a CRD that has it would differ from its stored self for ever.
+        del result["properties"]
     return result
 
 

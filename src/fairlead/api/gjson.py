@@ -31,6 +31,33 @@ def values(data: Any, path: str) -> list[str]:
     return [text for text in texts if text]
 
 
+def paired(data: Any, first: str, second: str) -> list[tuple[list[str], list[str]]] | None:
+    """What two paths find in each item of the array that both go through.
+
+    None where they do not part within one array: then nothing says what belongs together.
+    """
+    if _UNSUPPORTED.search(first) or _UNSUPPORTED.search(second):
+        return None
+    left, right = _PART.findall(first), _PART.findall(second)
+    common = _common_array(left, right)
+    if common == 0:
+        return None
+    rests = [".".join(parts[common:]) for parts in (left, right)]
+    items = _flat(_walk(data, [*left[: common - 1]]))
+    return [(values(item, rests[0]), values(item, rests[1])) for item in items]
+
+
+def _common_array(left: list[str], right: list[str]) -> int:
+    """How many parts lead both paths into the items of the last array they share; 0 for none."""
+    shared = 0
+    for index, (one, other) in enumerate(zip(left[:-1], right[:-1], strict=False)):
+        if one != other:
+            break
+        if one == "#":
+            shared = index + 1
+    return shared
+
+
 def _walk(data: Any, parts: list[str]) -> Iterator[Any]:
     if not parts:
         yield data

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from fairlead.api.conditions import Condition
+from fairlead.api.crd import structural_schema
 from fairlead.api.kubebind_fields import (
     ConditionsStatus,
     ExportResource,
@@ -56,6 +58,17 @@ class Collection(Kind, kw_only=True):
     status: ConditionsStatus = ConditionsStatus()
 
 
+class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Empty: that the object is there says it all."""
+
+
+class Cluster(Kind, kw_only=True):
+    """On the provider, one object named ``default``: the cluster as a place that consumers use."""
+
+    spec: ClusterSpec = ClusterSpec()
+    status: ConditionsStatus = ConditionsStatus()
+
+
 class ClusterIdentity(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
@@ -77,6 +90,10 @@ class BindableResourcesRequestSpec(
     ttl_after_finished: str = ""
 
 
+PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_schema(Condition))]
+"""A ``metav1.Condition`` as it is stored."""
+
+
 class BindableResourcesRequestStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
@@ -85,8 +102,8 @@ class BindableResourcesRequestStatus(
     phase: Annotated[Phase, Meta(extra_json_schema={"x-default": "Pending"})] = "Pending"
     namespace: str = ""
     kubeconfig_secret_ref: LocalSecretKeyRef | None = None
-    completion_time: str = ""
-    conditions: list[dict[str, Any]] = []
+    completion_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = ""
+    conditions: list[PlainCondition] = []
 
 
 class BindableResourcesRequest(Kind, kw_only=True):

@@ -2,8 +2,8 @@
 
 A selector matches in any of three ways: by labels, by name, or because another object refers to
 the claimed one. A selector without any of them matches nothing. All names and namespaces here are
-the consumer's. Kept as kube-bind v1alpha2 has it, also
-where its documentation says otherwise.
+the consumer's. As kube-bind v1alpha2 has it, also where its documentation says otherwise, but for
+which namespace a reference means.
 """
 
 from __future__ import annotations
@@ -40,16 +40,18 @@ class ClaimError(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What one object refers to; ``namespaces`` None means that it does not say."""
+    """What one object refers to; a key without a namespace is the name in any."""
 
-    names: frozenset[str]
-    namespaces: frozenset[str] | None
+    keys: frozenset[Key]
+
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Where objects that are meant may be, with "" for anywhere."""
+        return frozenset(key.namespace for key in self.keys)
 
     def cover(self, key: Key) -> bool:
         """Whether an object is among them."""
-        if key.name not in self.names:
-            return False
-        return self.namespaces is None or key.namespace in self.namespaces
+        return key in self.keys or Key("", key.name) in self.keys
 
 
 def claimable(claim: GroupResource) -> bool:
@@ -83,7 +85,6 @@ def matches(
     selector: Selector,
     meta: ObjectMeta,
     *,
-    isolation: Isolation,
     referrers: Callable[[SelectorReference], Iterable[JSON]],
 ) -> bool:
     """Whether an object is claimed.
@@ -91,7 +92,6 @@ def matches(
     Args:
         selector: the claim's.
         meta: of the object, with the consumer's namespace.
-        isolation: of the export.
         referrers: the consumer's objects of a reference's kind; asked last and only for
             references, because they may have to be listed. It gives none for a reference that
             :func:`reference_allowed` refuses or that has no version.
@@ -99,7 +99,7 @@ def matches(
     if label_matches(selector, meta.labels) or name_matches(selector.named_resources, meta.key):
         return True
     return any(
-        reference_targets(reference, referrer, isolation=isolation).cover(meta.key)
+        reference_targets(reference, referrer).cover(meta.key)
         for reference in selector.references
         for referrer in referrers(reference)
     )
@@ -121,22 +121,29 @@ def name_matches(named: Iterable[NamedResource], key: Key) -> bool:
     return any(item.name == key.name and item.namespace in {"", key.namespace} for item in named)
 
 
-def reference_targets(
-    reference: SelectorReference, referrer: JSON, *, isolation: Isolation
-) -> Targets:
+def reference_targets(reference: SelectorReference, referrer: JSON) -> Targets:
     """What an object refers to by a reference's paths.
 
-    Names and namespaces are matched independently of one another. Without a path to namespaces
-    it is the referrer's own under Namespaced isolation, and otherwise any.
+    Names and namespaces that stand in the items of one array belong together; elsewhere each name
+    goes with each namespace. Where no namespace is said it is the referrer's own, or any when the
+    referrer has none.
     """
-    names = frozenset(gjson.values(referrer, reference.json_path.name))
-    if reference.json_path.namespace:
-        found = gjson.values(referrer, reference.json_path.namespace)
-        return Targets(names, frozenset(found))
-    if isolation == "Namespaced":
-        own = referrer.get("metadata", {}).get("namespace", "")
-        return Targets(names, frozenset({own}))
-    return Targets(names, None)
+    path = reference.json_path
+    own = referrer.get("metadata", {}).get("namespace", "")
+    if not path.namespace:
+        found = [(gjson.values(referrer, path.name), [own])]
+    elif (items := gjson.paired(referrer, path.name, path.namespace)) is not None:
+        found = [(names, namespaces or [own]) for names, namespaces in items]
+    else:
+        found = [(gjson.values(referrer, path.name), gjson.values(referrer, path.namespace))]
+    return Targets(
+        frozenset(
+            Key(namespace, name)
+            for names, namespaces in found
+            for name in names
+            for namespace in namespaces
+        )
+    )
 
 
 def reference_allowed(

@@ -17,12 +17,20 @@ from fairlead.api.conditions import ConditionStatus
 Severity = Literal["", "Error", "Warning", "Info"]
 
 READY: Final = "Ready"
+CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
+CREDENTIALS_IN_USE: Final = "CredentialsInUse"
+"""Ours, on a ClusterBinding: its message is the digest of the kubeconfig that wrote it."""
 CONSUMER_IN_SYNC: Final = "ConsumerInSync"
 EXPORTS_READY: Final = "ExportsReady"
 HEALTHY: Final = "Healthy"
 HEARTBEATING: Final = "Heartbeating"
 INFORMERS_SYNCED: Final = "InformersSynced"
+NAMESPACE_READY: Final = "NamespaceReady"
+"""Our own condition: kube-bind's APIServiceNamespace has none."""
+OBJECTS_REMAIN: Final = "ObjectsRemain"
+OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
+"""Why NamespaceReady is False while a provider namespace that should go is kept."""
 PERMISSION_CLAIM: Final = "PermissionClaim"
 PROVIDER_IN_SYNC: Final = "ProviderInSync"
 SCHEMA_IN_SYNC: Final = "SchemaInSync"
@@ -104,6 +112,36 @@ def set_conditions(
         if ready is not None:
             result[READY] = _timed(ready, stored.get(READY), now)
     return sorted(result.values(), key=lambda condition: (condition.type != READY, condition.type))
+
+
+def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Condition]:
+    """The conditions that began or ended to hold, or fail for another reason than before.
+
+    Not the summary, which says the same again, and not what cannot be told.
+    """
+    before = {condition.type: condition for condition in old}
+    changed: list[Condition] = []
+    for condition in new:
+        was = before.get(condition.type)
+        told = condition.type != READY and condition.status != "Unknown"
+        same = was is not None and (was.status, was.reason) == (condition.status, condition.reason)
+        if told and not same:
+            changed.append(condition)
+    return changed
+
+
+def happening(condition: Condition) -> tuple[Literal["Normal", "Warning"], str, str]:
+    """Type, reason and message of the Event about a condition that has turned.
+
+    What is wrong is a warning, and so are conflicts, which are wrong while they are True.
+    """
+    failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
+    warns = failed or (condition.type == CONFLICTS and condition.status == "True")
+    return (
+        "Warning" if warns else "Normal",
+        condition.reason or condition.type,
+        condition.message or f"{condition.type} is {condition.status}",
+    )
 
 
 def remove_condition(conditions: Iterable[Condition], type_: str) -> list[Condition]:

@@ -10,6 +10,7 @@ from fairlead.api.kubebind_boundschema import BoundSchema
 from fairlead.api.kubebind_catalogue import (
     APIServiceExportTemplate,
     BindableResourcesRequest,
+    Cluster,
     Collection,
 )
 from fairlead.api.kubebind_types import (
@@ -132,4 +133,5 @@ def _catalogue() -> list[JSON]:
             ),
             category=_CATALOGUE,
         ),
+        _crd(names.CLUSTERS, Cluster, (_READY,), category=_CATALOGUE),
     ]

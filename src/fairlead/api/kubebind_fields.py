@@ -20,6 +20,8 @@ Phase = Literal["Pending", "Failed", "Succeeded"]
 GROUP_PATTERN = r"^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"
 RESOURCE_PATTERN = r"^[a-z][-a-z0-9]*[a-z0-9]$"
 
+ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
+
 
 def immutable(field: str) -> JSON:
     """The rule that a field never changes once it is there, as keys of its schema."""
@@ -30,9 +32,16 @@ def immutable(field: str) -> JSON:
 class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """A resource of any version."""
 
+    # Made by a factory, so that it is written even when it is empty: servers put it there, and
+    # what differs from what they have stored would be written again and again.
     group: Annotated[
-        str, Meta(pattern=GROUP_PATTERN, description="API group; empty for the core group.")
-    ] = ""
+        str,
+        Meta(
+            pattern=GROUP_PATTERN,
+            description="API group; empty for the core group.",
+            extra_json_schema={"x-default": ""},
+        ),
+    ] = msgspec.field(default_factory=str)
     resource: Annotated[
         str, Meta(pattern=RESOURCE_PATTERN, description="Plural name of the resource.")
     ]
@@ -61,7 +70,7 @@ class LabelSelectorRequirement(
 
     key: str
     operator: str
-    values: list[str] = []
+    values: Annotated[list[str], Meta(extra_json_schema=ATOMIC_LIST)] = []
 
 
 class LabelSelectorTerms(
@@ -70,7 +79,9 @@ class LabelSelectorTerms(
     """A ``metav1.LabelSelector``."""
 
     match_labels: dict[str, str] = {}
-    match_expressions: list[LabelSelectorRequirement] = []
+    match_expressions: Annotated[
+        list[LabelSelectorRequirement], Meta(extra_json_schema=ATOMIC_LIST)
+    ] = []
 
 
 class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
@@ -99,7 +110,9 @@ class SelectorReference(GroupResource, kw_only=True, frozen=True):
 class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Which objects a claim is about; any of the three ways is enough, none means no object."""
 
-    label_selector: LabelSelectorTerms | None = None
+    label_selector: Annotated[
+        LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
+    ] = None
     named_resources: list[NamedResource] = []
     references: list[SelectorReference] = []
 

@@ -31,6 +31,7 @@ APISERVICEEXPORTTEMPLATES = _resource(
 APISERVICENAMESPACES = _resource("apiservicenamespaces", "APIServiceNamespace")
 BOUNDSCHEMAS = _resource("boundschemas", "BoundSchema")
 CLUSTERBINDINGS = _resource("clusterbindings", "ClusterBinding")
+CLUSTERS = _resource("clusters", "Cluster", namespaced=False)
 COLLECTIONS = _resource("collections", "Collection", namespaced=False)
 BINDABLERESOURCESREQUESTS = _resource("bindableresourcesrequests", "BindableResourcesRequest")
 
@@ -55,6 +56,10 @@ ANNOTATION_PROVIDER_UID: Final = "kube-bind.io/provider-uid"
 ANNOTATION_SERVICE_NAMESPACE: Final = "kube-bind.io/api-service-namespace"
 """On a provider namespace: ``<cluster namespace>/<name of the APIServiceNamespace>``."""
 ANNOTATION_SOURCE_SPEC_HASH: Final = "kube-bind.io/source-spec-hash"
+ANNOTATION_DELETION_POLICY: Final = "kube-bind.io/deletion-policy"
+"""On a consumer's object, or on an APIServiceBinding for all its objects: what becomes of copies
+on the provider when the object goes. ``Orphan`` leaves them; anything else deletes them."""
+DELETION_POLICY_ORPHAN: Final = "Orphan"
 ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
 ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
 ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"
@@ -64,8 +69,14 @@ ANNOTATION_CLUSTER_PRETTY_NAME: Final = "backend.kube-bind.io/cluster-pretty-nam
 FINALIZER_SYNCER: Final = "kubebind.io/syncer"
 """On consumer objects; the protocol spells it without the dash."""
 
+FINALIZER_NAMESPACE: Final = "kubebind.io/namespace"
+"""On APIServiceNamespaces, spelled like the syncer's: they stay until their provider namespace is
+gone, and that stays while it holds synced objects."""
+
 FIELD_MANAGER: Final = "kube-bind.io"
 CLUSTER_BINDING_NAME: Final = "cluster"
+CLUSTER_NAME: Final = "default"
+"""The one object of kind Cluster."""
 BINDER_NAME: Final = "kube-binder"
 """The ServiceAccount, ClusterRole and RoleBinding of a consumer in its cluster namespace."""
 KUBECONFIG_NAME: Final = "kubeconfig"
@@ -135,6 +146,11 @@ def spec_hash(spec: object) -> str:
     """A SHA-256 of what a spec says, whatever the order of its keys; hexadecimal."""
     canonical = msgspec.json.encode(msgspec.to_builtins(spec), order="sorted")
     return hashlib.sha256(canonical).hexdigest()
+
+
+def kubeconfig_digest(kubeconfig: bytes) -> str:
+    """What tells one kubeconfig from another and gives nothing of it away."""
+    return f"sha256:{hashlib.sha256(kubeconfig).hexdigest()}"
 
 
 def _base36(number: int) -> str:

@@ -77,7 +77,8 @@ class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
     conditions: list[Condition] = []
     provider_pretty_name: str = ""
     bound_schemas: Annotated[
-        list[GroupResource], Meta(description="Resources that were bound.")
+        list[GroupResource],
+        Meta(description="Resources that were bound.", extra_json_schema={"minItems": 1}),
     ] = []
     permission_claims: list[PermissionClaim] = []
 

@@ -1,8 +1,13 @@
-"""What the two sides hand each other outside any cluster: the BindingResponse and its requests."""
+"""What the two sides hand each other outside any cluster.
+
+A BindingProvider says how to be let in, a BindingResponse lets in and says what to ask for, and
+an Error says why not.
+"""
 
 from __future__ import annotations
 
 import base64
+from enum import StrEnum
 
 import msgspec
 
@@ -44,6 +49,69 @@ class Authentication(
     """How the caller was authenticated; empty for an invitation."""
 
     oauth2_code_grant: OAuth2CodeGrant | None = msgspec.field(default=None, name="oauth2CodeGrant")
+
+
+class OAuth2CodeGrantMethod(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """Where a browser authenticates."""
+
+    authenticated_url: str = msgspec.field(name="authenticatedURL")
+
+
+class AuthenticationMethod(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """One way to be let in; ``method`` is the name of the field that describes it."""
+
+    method: str
+    oauth2_code_grant: OAuth2CodeGrantMethod | None = msgspec.field(
+        default=None, name="oauth2CodeGrant"
+    )
+
+
+class _Document(
+    msgspec.Struct,
+    rename="camel",
+    omit_defaults=True,
+    kw_only=True,
+    frozen=True,
+    tag_field="kind",
+    tag=str,
+):
+    """What always says its apiVersion, and its kind, the name of the class."""
+
+    api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
+
+
+class BindingProvider(_Document, kw_only=True, frozen=True):
+    """How a provider introduces itself to whoever asks its address."""
+
+    version: str = ""
+    provider_pretty_name: str = ""
+    authentication_methods: list[AuthenticationMethod] = []
+
+
+class ErrorCode(StrEnum):
+    """The kinds of refusal."""
+
+    AUTHENTICATION_FAILED = "AUTHENTICATION_FAILED"
+    AUTHORIZATION_FAILED = "AUTHORIZATION_FAILED"
+    RESOURCE_NOT_FOUND = "RESOURCE_NOT_FOUND"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+    BAD_REQUEST = "BAD_REQUEST"
+    CLUSTER_CONNECTION_FAILED = "CLUSTER_CONNECTION_FAILED"
+
+
+class Error(_Document, kw_only=True, frozen=True):
+    """Why a provider did not do what it was asked for over HTTP.
+
+    ``code`` is an :class:`ErrorCode`, or one that a later provider has come to know.
+    """
+
+    message: str
+    code: str
+    details: str = ""
 
 
 class BindingResponse(

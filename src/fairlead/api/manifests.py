@@ -112,7 +112,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         group = "coordination.k8s.io"
         return [
             rule(group, ["leases"], ["create"]),
-            rule(group, ["leases"], ["get", "update", "patch"], names=[self.lease]),
+            rule(group, ["leases"], ["get", "update"], names=[self.lease]),
         ]
 
     def deployment(self) -> JSON:

@@ -89,7 +89,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
 
     def to_dict(self) -> JSON:
         """A private decoded copy."""
-        return msgspec.json.decode(self.raw, type=JSON)
+        return _body.decode(self.raw)
 
     def decode(self, type_: type[T]) -> T:
         """The body as ``type_``; unknown fields are ignored.
@@ -118,6 +118,7 @@ class _Envelope(msgspec.Struct, rename="camel"):
 
 
 _envelope = msgspec.json.Decoder(_Envelope)
+_body = msgspec.json.Decoder(JSON)
 
 
 def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str = "") -> Object:
@@ -131,11 +132,16 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
     """
     envelope = _envelope.decode(raw)
     return Object(
-        api_version=envelope.api_version or api_version,
-        kind=envelope.kind or kind,
+        # Of equal strings the caller's, which thousands of objects share.
+        api_version=_known(envelope.api_version, api_version),
+        kind=_known(envelope.kind, kind),
         meta=envelope.metadata,
         raw=bytes(raw),
     )
+
+
+def _known(found: str, expected: str) -> str:
+    return found if found and found != expected else expected
 
 
 def object_from_dict(body: JSON) -> Object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 
@@ -17,7 +19,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
     @property
     def api_version(self) -> str:
         """``group/version``, or the version alone for the core group."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+        return _api_version(self.group, self.version)
 
     @property
     def group_resource(self) -> str:
@@ -38,6 +40,12 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.group_resource}/{self.version}"
+
+
+@lru_cache(maxsize=1024)
+def _api_version(group: str, version: str) -> str:
+    """The same string each time, for every cached object has it."""
+    return f"{group}/{version}" if group else version
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:

@@ -123,3 +123,11 @@ def test_a_crd_is_ready_to_be_created() -> None:
     assert list(schema["properties"]) == ["apiVersion", "kind", "metadata", "spec"]
     assert schema["properties"]["metadata"] == {"type": "object"}
     assert schema["required"] == ["spec"]
+
+
+class Empty(Struct):
+    """Nothing can be said of it yet."""
+
+
+def test_an_object_without_fields_is_as_servers_store_it() -> None:
+    assert schema_of(Empty) == {"description": Empty.__doc__, "type": "object"}

@@ -7,11 +7,16 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import (
-    APISERVICEBINDINGS,
     APIServiceExportTemplate,
+    AuthenticationMethod,
+    BindingProvider,
     BoundSchemaSpec,
+    Error,
+    ErrorCode,
     ExportResource,
+    GroupResource,
     Isolation,
+    OAuth2CodeGrantMethod,
     bound_schema_spec,
     consumer_crds,
     crd_from_bound_schema,
@@ -25,7 +30,6 @@ from fairlead.api.meta import JSON, OwnerReference
 
 
 SCHEMA: JSON = {"type": "object", "properties": {"spec": {"type": "object"}}}
-CRDS = {crd["metadata"]["name"]: crd for crd in provider_crds() + consumer_crds()}
 
 
 def crd(*, scope: str = "Namespaced", **spec: Any) -> JSON:
@@ -121,7 +125,7 @@ def test_namespaced_isolation_flips_the_scope(
     assert convert(crd(scope=scope), isolation).scope == expected
 
 
-def test_objects_are_synchronised_in_the_first_served_version() -> None:
+def test_objects_are_synchronised_in_the_served_resource_version() -> None:
     versions = crd()["spec"]["versions"]
     old = versions[0] | {"name": "v1alpha1", "served": False}
     new = versions[0] | {"name": "v2", "storage": False}
@@ -146,6 +150,10 @@ def test_a_bound_schema_carries_its_hash_and_owner() -> None:
 
 def test_core_resources_have_a_name_of_their_own() -> None:
     assert ExportResource(resource="secrets").name == "secrets.core"
+    assert GroupResource(resource="secrets").name == "secrets.core"
+    body = crd(group="", names={"kind": "Secret", "plural": "secrets"})
+    assert convert(body).name == "secrets.core"
+    assert new_bound_schema(convert(body), namespace="ns")["metadata"]["name"] == "secrets.core"
 
 
 def test_each_cluster_has_its_own_crds() -> None:
@@ -154,92 +162,14 @@ def test_each_cluster_has_its_own_crds() -> None:
     assert not consumer & {body["spec"]["names"]["kind"] for body in provider_crds()}
 
 
-@pytest.mark.parametrize(
-    ("plural", "short", "category", "scope"),
-    [
-        ("apiservicebindings", ["sb"], "kube-bindings", "Cluster"),
-        ("apiservicebindingbundles", ["sbb"], "kube-bindings", "Cluster"),
-        ("apiserviceexports", None, "kube-bindings", "Namespaced"),
-        ("apiserviceexportrequests", None, "kube-bindings", "Namespaced"),
-        ("apiserviceexporttemplates", None, "kube-bind", "Cluster"),
-        ("apiservicenamespaces", None, "kube-bindings", "Namespaced"),
-        ("boundschemas", ["bs"], "kube-bindings", "Namespaced"),
-        ("clusterbindings", None, "kube-bindings", "Namespaced"),
-        ("bindableresourcesrequests", None, "kube-bindings", "Namespaced"),
-        ("collections", None, "kube-bind", "Cluster"),
-    ],
-)
-def test_names_and_scopes(plural: str, short: list[str] | None, category: str, scope: str) -> None:
-    spec = CRDS[f"{plural}.kube-bind.io"]["spec"]
-    assert spec["names"].get("shortNames") == short
-    assert spec["names"]["categories"] == [category]
-    assert spec["scope"] == scope
-    assert spec["versions"][0]["subresources"] == {"status": {}}
-
-
-def schema_at(plural: str, *path: str) -> JSON:
-    (version,) = CRDS[f"{plural}.kube-bind.io"]["spec"]["versions"]
-    schema: JSON = version["schema"]["openAPIV3Schema"]
-    for name in path:
-        schema = schema["items"] if name == "#" else schema["properties"][name]
-    return schema
-
-
-@pytest.mark.parametrize(
-    ("plural", "field"),
-    [
-        ("apiservicebindings", "kubeconfigSecretRef"),
-        ("apiservicebindingbundles", "kubeconfigSecretRef"),
-        ("clusterbindings", "kubeconfigSecretRef"),
-        ("apiserviceexports", "resources"),
-        ("apiserviceexports", "permissionClaims"),
-        ("apiserviceexports", "informerScope"),
-        ("apiserviceexports", "isolation"),
-        ("apiserviceexports", "clusterScopedIsolation"),
-        ("apiserviceexportrequests", "parameters"),
-        ("apiserviceexportrequests", "resources"),
-        ("apiserviceexportrequests", "permissionClaims"),
-        ("apiserviceexportrequests", "namespaces"),
-        ("apiserviceexportrequests", "schemaUpdatePolicy"),
-    ],
-)
-def test_immutable_fields(plural: str, field: str) -> None:
-    rules = schema_at(plural, "spec", field)["x-kubernetes-validations"]
-    assert rules == [{"rule": "self == oldSelf", "message": f"{field} is immutable"}]
-
-
-def test_the_policy_of_a_template_may_change() -> None:
-    policy = schema_at("apiserviceexporttemplates", "spec", "schemaUpdatePolicy")
-    assert policy["default"] == "Never"
-    assert "x-kubernetes-validations" not in policy
-
-
-def test_a_cluster_binding_has_one_name() -> None:
-    (rule,) = schema_at("clusterbindings")["x-kubernetes-validations"]
-    assert rule["message"] == "cluster binding name should be cluster"
-
-
-def test_the_schema_of_a_bound_schema_is_kept_as_it_is() -> None:
-    versions = schema_at("boundschemas", "spec", "versions")
-    assert versions["x-kubernetes-list-map-keys"] == ["name"]
-    assert versions["items"]["properties"]["schema"] == {
-        "type": "object",
-        "x-kubernetes-preserve-unknown-fields": True,
-    }
-
-
-def test_secret_references_are_never_empty() -> None:
-    secret = schema_at(APISERVICEBINDINGS.plural, "spec", "kubeconfigSecretRef")
-    assert secret["required"] == ["name", "namespace", "key"]
-    assert secret["properties"]["name"]["minLength"] == 1
-
-
 TEMPLATE: JSON = {
     "metadata": {"name": "widgets"},
     "spec": {
         "scope": "Namespaced",
         "resources": [{"group": "example.org", "resource": "widgets", "versions": ["v1"]}],
-        "permissionClaims": [{"resource": "secrets", "selector": {"labelSelector": {}}}],
+        "permissionClaims": [
+            {"group": "", "resource": "secrets", "selector": {"labelSelector": {}}}
+        ],
         "schemaUpdatePolicy": "Always",
     },
 }
@@ -286,3 +216,49 @@ def test_a_binding_response_goes_over_the_wire_and_back() -> None:
 def test_what_is_no_binding_response_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         decode_binding_response(data)
+
+
+def test_a_provider_says_how_to_be_let_in() -> None:
+    grant = OAuth2CodeGrantMethod(authenticated_url="https://p.example/api/authorize")
+    method = AuthenticationMethod(method="OAuth2CodeGrant", oauth2_code_grant=grant)
+    provider = BindingProvider(
+        version="v1", provider_pretty_name="Acme", authentication_methods=[method]
+    )
+    assert msgspec.to_builtins(provider) == {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BindingProvider",
+        "version": "v1",
+        "providerPrettyName": "Acme",
+        "authenticationMethods": [
+            {
+                "method": "OAuth2CodeGrant",
+                "oauth2CodeGrant": {"authenticatedURL": "https://p.example/api/authorize"},
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_error_goes_over_the_wire_and_back(code: ErrorCode) -> None:
+    error = Error(message="no", code=code, details="because")
+    data = msgspec.json.encode(error)
+    assert msgspec.json.decode(data) == {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "Error",
+        "message": "no",
+        "code": code.value,
+        "details": "because",
+    }
+    assert msgspec.json.decode(data, type=Error) == error
+
+
+def test_an_error_of_a_later_provider_is_still_read() -> None:
+    data = b'{"kind":"Error","message":"slow down","code":"TOO_MANY"}'
+    assert msgspec.json.decode(data, type=Error).code == "TOO_MANY"
+
+
+def test_the_empty_group_is_written_so_that_a_default_is_no_difference() -> None:
+    assert msgspec.to_builtins(ExportResource(resource="secrets")) == {
+        "group": "",
+        "resource": "secrets",
+    }

@@ -75,56 +75,68 @@ SECRET = ObjectMeta(name="db", namespace="shop", labels={"app": "web"})
     ],
 )
 def test_labels_and_names(given: Selector, expected: bool) -> None:
-    assert matches(given, SECRET, isolation="Prefixed", referrers=lambda _: []) is expected
+    assert matches(given, SECRET, referrers=lambda _: []) is expected
+
+
+REFS = reference("spec.refs.#.name", "spec.refs.#.in")
 
 
 @pytest.mark.parametrize(
-    ("paths", "isolation", "objects", "expected"),
+    ("paths", "objects", "expected"),
     [
-        pytest.param(reference(), "Prefixed", [referrer(secret="db")], True, id="by name"),
-        pytest.param(reference(), "Prefixed", [referrer(secret="x")], False, id="other name"),
-        pytest.param(reference(), "Prefixed", [], False, id="nobody refers"),
+        pytest.param(reference(), [referrer(secret="db")], True, id="by name"),
+        pytest.param(reference(), [referrer(secret="x")], False, id="other name"),
+        pytest.param(reference(), [], False, id="nobody refers"),
         pytest.param(
-            reference(), "Prefixed", [referrer("far", secret="db")], True, id="any namespace"
+            reference(), [referrer("far", secret="db")], False, id="the referrer's namespace"
         ),
         pytest.param(
-            reference(),
-            "Namespaced",
-            [referrer("far", secret="db")],
-            False,
-            id="own namespace only under Namespaced isolation",
-        ),
-        pytest.param(
-            reference(), "Namespaced", [referrer("shop", secret="db")], True, id="own namespace"
+            reference(), [referrer("", secret="db")], True, id="any where the referrer has none"
         ),
         pytest.param(
             reference(namespace="metadata.namespace"),
-            "Prefixed",
             [referrer("far", secret="db")],
             False,
             id="namespace by path",
         ),
         pytest.param(
-            reference("spec.refs.#.name", "spec.refs.#.in"),
-            "Prefixed",
+            REFS,
             [referrer(refs=[{"name": "db", "in": "far"}, {"name": "x", "in": "shop"}])],
+            False,
+            id="of one array, another item's namespace",
+        ),
+        pytest.param(
+            REFS,
+            [referrer("far", refs=[{"name": "x", "in": "far"}, {"name": "db", "in": "shop"}])],
             True,
-            id="names and namespaces are independent sets",
+            id="of one array, its own namespace",
+        ),
+        pytest.param(
+            REFS,
+            [referrer("shop", refs=[{"name": "x", "in": "far"}, {"name": "db"}])],
+            True,
+            id="of one array, without a namespace",
+        ),
+        pytest.param(
+            REFS, [referrer("far", refs=[{"name": "db"}])], False, id="and the referrer is far"
+        ),
+        pytest.param(
+            reference("spec.names", "spec.namespaces"),
+            [referrer("far", names=["db", "x"], namespaces=["x", "shop"])],
+            True,
+            id="of two arrays, each with each",
         ),
         pytest.param(
             reference(namespace="spec.missing"),
-            "Prefixed",
             [referrer(secret="db")],
             False,
             id="a namespace path that leads nowhere matches nothing",
         ),
     ],
 )
-def test_references(
-    paths: JSON, isolation: Isolation, objects: list[JSON], expected: bool
-) -> None:
+def test_references(paths: JSON, objects: list[JSON], expected: bool) -> None:
     given = selector(references=[paths])
-    assert matches(given, SECRET, isolation=isolation, referrers=lambda _: objects) is expected
+    assert matches(given, SECRET, referrers=lambda _: objects) is expected
 
 
 def test_referring_objects_are_not_asked_for_when_labels_are_enough() -> None:
@@ -132,7 +144,7 @@ def test_referring_objects_are_not_asked_for_when_labels_are_enough() -> None:
         raise AssertionError
 
     given = selector(labelSelector={}, references=[reference()])
-    assert matches(given, SECRET, isolation="None", referrers=never)
+    assert matches(given, SECRET, referrers=never)
 
 
 WIDGETS = ExportResource(group="example.org", resource="widgets", versions=["v1"])

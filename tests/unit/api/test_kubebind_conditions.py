@@ -7,11 +7,13 @@ from fairlead.api.kubebind_conditions import (
     Condition,
     false,
     get_condition,
+    happening,
     is_false,
     is_true,
     remove_condition,
     set_conditions,
     summarize,
+    transitions,
     true,
     unknown,
 )
@@ -116,3 +118,40 @@ def test_look_up_and_removal() -> None:
     assert not is_false(conditions, "C")
     assert get_condition(conditions, "C") is None
     assert remove_condition(conditions, "A") == conditions[1:]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "turned"),
+    [
+        pytest.param([], [true("A")], ["A"], id="new"),
+        pytest.param([true("A")], [true("A")], [], id="unchanged"),
+        pytest.param([true("A")], [false("A", "R", "m")], ["A"], id="failed"),
+        pytest.param([false("A", "R", "m")], [false("A", "S", "m")], ["A"], id="other reason"),
+        pytest.param([false("A", "R", "m")], [false("A", "R", "n")], [], id="other words only"),
+        pytest.param([], [false("Ready", "R", "m")], [], id="the summary repeats others"),
+        pytest.param([true("A")], [unknown("A", "R", "m")], [], id="what cannot be told"),
+    ],
+)
+def test_transitions(old: list[Condition], new: list[Condition], turned: list[str]) -> None:
+    assert [condition.type for condition in transitions(old, new)] == turned
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        pytest.param(true("A"), ("Normal", "A", "A is True"), id="holds"),
+        pytest.param(false("A", "R", "m"), ("Warning", "R", "m"), id="error"),
+        pytest.param(
+            false("A", "R", "m", severity="Info"), ("Normal", "R", "m"), id="only-information"
+        ),
+        pytest.param(
+            Condition("Conflicts", "True", reason="R", message="m"),
+            ("Warning", "R", "m"),
+            id="conflicts-are-bad-while-they-hold",
+        ),
+    ],
+)
+def test_what_is_told_of_a_condition_that_turned(
+    condition: Condition, told: tuple[str, str, str]
+) -> None:
+    assert happening(condition) == told

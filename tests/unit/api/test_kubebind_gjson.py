@@ -57,3 +57,24 @@ def test_values_at_a_path(path: str, expected: list[str]) -> None:
 @given(path=st.text(alphabet="spec.lit#*?\\[]()=|@!07 ", max_size=30))
 def test_no_path_does_harm(path: str) -> None:
     assert all(text == text.strip() and text for text in gjson.values(DATA, path))
+
+
+DEEP = {"a": [{"b": [{"n": "x", "s": "y"}, {"n": "z"}]}, {"b": []}, {"n": "q"}], "n": "top"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "found"),
+    [
+        pytest.param("a.#.b.#.n", "a.#.b.#.s", [(["x"], ["y"]), (["z"], [])], id="innermost"),
+        pytest.param(
+            "a.#.b.#.n", "a.#.n", [(["x", "z"], []), ([], []), ([], ["q"])], id="outer-array"
+        ),
+        pytest.param("a.#.n", "n", None, id="not-of-one-array"),
+        pytest.param("n", "n", None, id="no-array"),
+        pytest.param("a.#", "a.#", None, id="counts"),
+        pytest.param("c.#.n", "c.#.s", [], id="absent"),
+        pytest.param("a.#(n==1).n", "a.#.n", None, id="unsupported"),
+    ],
+)
+def test_pairs(first: str, second: str, found: Any) -> None:
+    assert gjson.paired(DEEP, first, second) == found
