@@ -27,10 +27,16 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     SIGINT, SIGTERM and SIGHUP (the terminal was closed) set ``stop``, on which ``main`` should
     end; a second SIGINT or SIGTERM ends the process at once with code 130. A hangup that is
     ignored, as below nohup, stays ignored.
+
+    Raises:
+        KeyboardInterrupt: ``main`` was stopped before it had a result.
     """
     garbage.relax()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        return runner.run(_guarded(main))
+        try:
+            return runner.run(_guarded(main))
+        except asyncio.CancelledError:
+            raise KeyboardInterrupt from None
 
 
 async def cancel_on(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:

@@ -27,6 +27,14 @@ def thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
+@pytest.fixture(autouse=True)
+def hangups() -> Iterator[None]:
+    """Tests, too, may run below nohup, which children inherit."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_sets_stop_and_the_result_comes_back(
     number: signal.Signals, thresholds: None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Self
 
 import aiohttp
 import msgspec
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import Resource
+from fairlead.api.resource import LEASES, Resource
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import explain
 from fairlead.client.discovery import Discovery
@@ -36,6 +36,9 @@ from fairlead.client.requests import (
 from fairlead.client.retry import RetryPolicy
 from fairlead.client.transport import Timeouts, Transport
 from fairlead.client.watches import WatchEvent, decode_event, read_lines
+
+
+_LEASES = f"/apis/{LEASES.api_version}/"
 
 
 class Client:
@@ -82,6 +85,13 @@ class Client:
         """Closes every connection."""
         await self._transport.close()
 
+    def fence(self, reason: Callable[[], str]) -> None:
+        """Ask this before each write: any text but "" is why it must not be sent.
+
+        Leases are written all the same, for who may write is decided by them.
+        """
+        self._transport.fence = lambda path: "" if path.startswith(_LEASES) else reason()
+
     async def get(
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
@@ -107,9 +117,7 @@ class Client:
 
         When a later page has expired on the server, the list starts over in one piece.
         """
-        params = selectors(labels, fields)
-        if limit:
-            params["limit"] = str(limit)
+        params = _page_params(labels, fields, limit)
         result = ObjectList([])
         while True:
             try:
@@ -124,6 +132,27 @@ class Client:
             if not page.continue_:
                 return result
             params["continue"] = page.continue_
+
+    async def page(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        limit: int,
+        continue_: str = "",
+        metadata_only: bool = False,
+    ) -> Page:
+        """One page of a list, for whoever need not see the whole of it.
+
+        Raises:
+            Gone: the page that ``continue_`` asks for has expired on the server.
+        """
+        params = _page_params(labels, fields, limit)
+        if continue_:
+            params["continue"] = continue_
+        return await self._page(resource, namespace, params, metadata_only=metadata_only)
 
     async def create(
         self,
@@ -344,3 +373,10 @@ class Client:
         for segment in path.split("/")[1:]:
             check_segment(segment)
         return await self._transport.request("GET", path, headers={"Accept": accept})
+
+
+def _page_params(labels: str, fields: str, limit: int) -> dict[str, str]:
+    params = selectors(labels, fields)
+    if limit:
+        params["limit"] = str(limit)
+    return params

@@ -5,6 +5,7 @@
 
     ClientError
     ├── ConfigError            a kubeconfig, a credential or a certificate is unusable
+    ├── Fenced                 this process may not write any more
     ├── ConnectionFailed       the server was not reached, or the connection broke
     │   └── UnexpectedAnswer   what answered does not speak Kubernetes
     └── ApiError               the server answered with a metav1.Status
@@ -42,6 +43,10 @@ class ClientError(Exception):
 
 class ConfigError(ClientError):
     """A kubeconfig, credential or certificate cannot be used; says where and what to do."""
+
+
+class Fenced(ClientError):
+    """The request was not sent, for another process may have taken this one's place."""
 
 
 class ConnectionFailed(ClientError):

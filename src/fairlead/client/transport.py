@@ -7,9 +7,10 @@ import io
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
@@ -19,7 +20,13 @@ from yarl import URL
 from fairlead.client.config import ClusterConfig, Impersonation
 from fairlead.client.connection import mapped_errors
 from fairlead.client.credentials import Credential, credential_source
-from fairlead.client.errors import ApiError, ConnectionFailed, api_error, status_from_answer
+from fairlead.client.errors import (
+    ApiError,
+    ConnectionFailed,
+    Fenced,
+    api_error,
+    status_from_answer,
+)
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.retry import RetryPolicy
 from fairlead.client.sockets import Sockets
@@ -50,7 +57,10 @@ class Transport:
     ) -> None:
         self.config = config
         self.timeouts = timeouts or Timeouts()
-        self.host = urlsplit(config.server).netloc
+        self.fence: Callable[[str], str] = lambda _path: ""
+        """Why nothing may be written to a path now, "" when it may."""
+        self._server = urlsplit(config.server)
+        self.host = self._server.netloc
         self._metrics = metrics
         self._retries = retries or RetryPolicy()
         self._credentials = credential_source(config)
@@ -85,14 +95,20 @@ class Transport:
             ApiError: the server refused, also after the retries that its answer allows.
             ConnectionFailed: there was no whole answer.
             ConfigError: no credential or no TLS context can be made.
+            Fenced: it is a write, and this process may not write any more.
         """
         url = self._url(path, params)
         attempt, waited = 0, 0.0
         while True:
+            if method != "GET" and (reason := self.fence(path)):
+                raise Fenced(f"{method} {path} was not sent: {reason}")
             try:
-                async with self._send(method, url, body, headers, self.timeouts.read) as answer:
+                answer = await self._send(method, url, body, headers, self.timeouts.read)
+                try:
                     with mapped_errors(self.config.server):
                         return await answer.read()
+                finally:
+                    _end(answer)
             except ApiError as error:
                 wait = self._retries.wait(method, error.code, error.retry_after, attempt, waited)
                 if wait is None:
@@ -116,10 +132,12 @@ class Transport:
             TimeoutError: from reading: nothing arrived for ``timeouts.watch_idle`` seconds.
         """
         url = self._url(path, params)
-        async with self._send("GET", url, None, headers, self.timeouts.watch_idle) as answer:
+        answer = await self._send("GET", url, None, headers, self.timeouts.watch_idle)
+        try:
             yield answer.content
+        finally:
+            _end(answer)
 
-    @asynccontextmanager
     async def _send(
         self,
         method: str,
@@ -127,8 +145,8 @@ class Transport:
         body: bytes | None,
         headers: Mapping[str, str] | None,
         silence: float,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """An answer with a good status; a 401 is tried once more with fresh credentials."""
+    ) -> aiohttp.ClientResponse:
+        """An answer with a good status, to be ended; a 401 is tried again with new credentials."""
         credential = await self._credentials.current()
         answer = await self._exchange(method, url, body, headers, silence, credential)
         try:
@@ -139,13 +157,10 @@ class Transport:
                     answer = await self._exchange(method, url, body, headers, silence, fresh)
             if not 200 <= answer.status < 300:
                 raise await self._refused(method, url, answer)
-            yield answer
-        finally:
-            # A body that was not read to its end would be waited for, and so would the peer's
-            # goodbye in TLS; ending it here and now is what we mean.
-            if answer.connection is not None and answer.connection.transport is not None:
-                answer.connection.transport.abort()
-            answer.close()
+        except BaseException:
+            _end(answer)
+            raise
+        return answer
 
     async def _exchange(
         self,
@@ -173,9 +188,7 @@ class Transport:
                     ssl=self._ssl(credential),
                     server_hostname=self.config.tls_server_name or None,
                     proxy=self.config.proxy_url or None,
-                    timeout=aiohttp.ClientTimeout(
-                        total=None, sock_connect=self.timeouts.connect, sock_read=silence
-                    ),
+                    timeout=_silence(self.timeouts.connect, silence),
                 )
             code = str(answer.status)
         finally:
@@ -192,8 +205,13 @@ class Transport:
         return api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
 
     def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        query = f"?{urlencode(params)}" if params else ""
-        return URL(f"{self.config.server}{quote(path, safe=_PATH_SAFE)}{query}", encoded=True)
+        return URL.build(
+            scheme=self._server.scheme,
+            authority=self._server.netloc,
+            path=self._server.path + quote(path, safe=_PATH_SAFE),
+            query_string=urlencode(params) if params else "",
+            encoded=True,
+        )
 
     def _ssl(self, credential: Credential) -> ssl.SSLContext | bool:
         """One context as long as the client certificate stays the same."""
@@ -240,6 +258,19 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
         for value in values:
             headers.add(f"Impersonate-Extra-{escaped}", value)
     return headers
+
+
+@cache
+def _silence(connect: float, read: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
+
+
+def _end(answer: aiohttp.ClientResponse) -> None:
+    # A body that was not read to its end would be waited for, and so would the peer's goodbye in
+    # TLS; ending it here and now is what we mean.
+    if answer.connection is not None and answer.connection.transport is not None:
+        answer.connection.transport.abort()
+    answer.close()
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:

@@ -75,16 +75,31 @@ async def _write(client: Client, crd: JSON) -> None:
 
 
 def merged(live: Object, crd: JSON) -> JSON | None:
-    """The live CRD with what the wanted one says, or None when it says the same already."""
+    """The live CRD with what the wanted one says, or None when it says the same already.
+
+    A version of the live one that objects may still be stored in stays as it is, served no more:
+    the server lets none go that ``status.storedVersions`` names.
+    """
     body = live.to_dict()
+    spec = {**crd["spec"], "versions": [*crd["spec"]["versions"], *_still_stored(body, crd)]}
     before = body["metadata"]
     metadata = dict(before)
     for field in ("labels", "annotations"):
         if crd["metadata"].get(field):
             metadata[field] = {**before.get(field, {}), **crd["metadata"][field]}
-    if metadata == before and _defaulted(body["spec"]) == _defaulted(crd["spec"]):
+    if metadata == before and _defaulted(body["spec"]) == _defaulted(spec):
         return None
-    return {**body, "metadata": metadata, "spec": crd["spec"]}
+    return {**body, "metadata": metadata, "spec": spec}
+
+
+def _still_stored(live: JSON, crd: JSON) -> list[JSON]:
+    stored = (live.get("status") or {}).get("storedVersions") or []
+    wanted = {version["name"] for version in crd["spec"]["versions"]}
+    return [
+        {**version, "served": False, "storage": False}
+        for version in live["spec"]["versions"]
+        if version["name"] in stored and version["name"] not in wanted
+    ]
 
 
 def _defaulted(spec: JSON) -> JSON:

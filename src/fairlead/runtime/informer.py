@@ -197,6 +197,11 @@ class Informer:
         return self._shared.reflector.error
 
     @property
+    def restarts(self) -> Counter[str]:
+        """How often the watch or the list ended, by reason; of all who share it."""
+        return self._shared.reflector.restarts
+
+    @property
     def closed(self) -> bool:
         """Whether the lease was given back."""
         return self._closed.is_set()

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import random
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import structlog
@@ -55,6 +56,17 @@ def default_identity() -> str:
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
+class _Moment(NamedTuple):
+    """The loop's time and the machine's, in seconds."""
+
+    loop: float
+    machine: float
+
+    @classmethod
+    def now(cls) -> _Moment:
+        return cls(asyncio.get_running_loop().time(), time.monotonic())
+
+
 class LeaderElection:
     """One candidate for a Lease. Durations are in seconds. Needs get, create and update on leases.
 
@@ -94,6 +106,7 @@ class LeaderElection:
         self._seen = LeaseSpec()
         self._seen_at = 0.0
         self._renewed_at = 0.0
+        self._stamp = 0.0
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then lead; the lease is released when that ends.
@@ -116,7 +129,9 @@ class LeaderElection:
         """Why this process must not call itself leader, "" when all is well."""
         if not self.is_leader:
             return ""
-        age = asyncio.get_running_loop().time() - self._renewed_at
+        # A loop's time stands still within one turn, and a process may be frozen in the middle.
+        slept = time.monotonic() - self._stamp
+        age = max(slept, asyncio.get_running_loop().time() - self._renewed_at)
         return f"lease not renewed for {age:.0f} s" if age > self._duration else ""
 
     @property
@@ -211,7 +226,7 @@ class LeaderElection:
             "metadata": {"namespace": self._namespace, "name": self.name},
             "spec": msgspec.to_builtins(self._spec(LeaseSpec())),
         }
-        begun = asyncio.get_running_loop().time()
+        begun = _Moment.now()
         try:
             self._keep(await self._client.create(LEASES, body, self._namespace), begun)
         except AlreadyExists:
@@ -221,15 +236,15 @@ class LeaderElection:
     async def _write(self, lease: Object) -> bool:
         body: JSON = lease.to_dict()
         body["spec"] = msgspec.to_builtins(self._spec(lease.decode(_Lease).spec))
-        begun = asyncio.get_running_loop().time()
+        begun = _Moment.now()
         self._keep(await self._client.update(LEASES, body), begun)
         return True
 
-    def _keep(self, lease: Object, begun: float) -> None:
+    def _keep(self, lease: Object, begun: _Moment) -> None:
         self._lease = lease
         self._observe(lease)
         # Others may have seen the lease long before its answer came: their clock began then.
-        self._renewed_at = begun
+        self._renewed_at, self._stamp = begun
         if self.is_leader:
             self.error = ""
 

@@ -74,6 +74,7 @@ class Manager:
             RuntimeError: the manager is running; use :meth:`engage`.
         """
         self._refuse_when_running()
+        self._fence(cluster)
         self._clusters.append(cluster)
         self.metrics.clusters.append(cluster)
         self._checks.ready[f"caches-{cluster.name}"] = cluster.unsynced
@@ -97,6 +98,7 @@ class Manager:
 
         For a cluster that was added or engaged before, only the runnables are started.
         """
+        self._fence(cluster)
         watch = cluster not in self._clusters and not cluster.running
         engagement = Engagement(cluster, runnables, watch=watch)
         for runnable in runnables:
@@ -168,6 +170,14 @@ class Manager:
             finally:
                 # From here on the group takes no new task.
                 self._group = None
+
+    def _fence(self, cluster: Cluster) -> None:
+        """Have a process that slept through the end of its leadership write nothing more.
+
+        Cancelling its tasks comes too late: those that have work go on as soon as it wakes up.
+        """
+        if self._election is not None:
+            cluster.client.fence(self._election.stale)
 
     def _refuse_when_running(self) -> None:
         if self._running:

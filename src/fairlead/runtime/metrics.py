@@ -65,6 +65,10 @@ class Metrics:
         if isinstance(runnable, Instrumented):
             runnable.adopt(self._controllers.setdefault(runnable.name, ControllerStats()))
 
+    def forget(self, controller: str) -> None:
+        """Tell nothing more of the controllers of this name, for there will be none."""
+        self._controllers.pop(controller, None)
+
     def render(self) -> tuple[bytes, str]:
         """The text for a scrape and its content type."""
         return generate_latest(self.registry), CONTENT_TYPE_LATEST

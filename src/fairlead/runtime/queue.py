@@ -133,6 +133,13 @@ class WorkQueue(Generic[K]):
         """The key is well: its next back-off starts from the beginning."""
         self._failures.pop(key, None)
 
+    def hurry(self) -> None:
+        """What failed is worked on now and its back-off starts anew: the cause is gone."""
+        for key in list(self._failures):
+            self.forget(key)
+            if self._due.pop(key, None) is not None:
+                self.add(key)
+
     def put_back(self, key: K) -> None:
         """The caller gives the key back unfinished; it comes again after :meth:`done`."""
         self._again[key] = Band.LIVE
@@ -150,7 +157,11 @@ class WorkQueue(Generic[K]):
         if self._closed:
             raise QueueClosed
         live, initial = self._bands
-        key, since = (live or initial).popitem(last=False)
+        band = live or initial
+        key, since = band.popitem(last=False)
+        if not band:
+            # A dict keeps the table of its best days until it is cleared.
+            band.clear()
         now = self._now()
         self._processing[key] = now
         self.stats.waited.observe(now - since)

@@ -44,7 +44,11 @@ SETTLED_SECONDS = 2.0
 """A watch that has stood this long without an answer is taken for a working one."""
 
 SHORT_SECONDS = 5.0
-"""A watch that the server closes sooner counts as a failure."""
+"""A watch that the server closes sooner, and that told nothing new, counts as a failure.
+
+One that did may have been closed for being behind, as busy servers do: to wait would leave it
+further behind.
+"""
 
 ABSENT_ANSWERS = 3
 """So many 404 in a row mean that the resource is gone; a starting server gives a few."""
@@ -147,6 +151,7 @@ class Reflector:
         self._version = ""
         self._absent = 0
         self._expired = False
+        self._told = False
         self._log = _log.bind(resource=str(scope))
 
     async def run(self) -> None:
@@ -184,7 +189,7 @@ class Reflector:
 
     async def _watch(self) -> Outcome:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
+        begun, self._told = loop.time(), False
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
         settled = loop.call_later(SETTLED_SECONDS, self._settle)
         try:
@@ -192,7 +197,8 @@ class Reflector:
                 await self._follow(seconds)
         finally:
             settled.cancel()
-        return Outcome.SHORT if loop.time() - begun < SHORT_SECONDS else Outcome.CLOSED
+        soon = loop.time() - begun < SHORT_SECONDS
+        return Outcome.SHORT if soon and not self._told else Outcome.CLOSED
 
     async def _follow(self, seconds: float) -> None:
         scope = self._scope
@@ -217,7 +223,10 @@ class Reflector:
                 put(object_)
             elif type_ == "DELETED":
                 self._sink.remove(object_)
-            self._version = object_.meta.resource_version or self._version
+            version = object_.meta.resource_version or self._version
+            # A bookmark is no news, nor is what a server says time and again.
+            self._told |= type_ != "BOOKMARK" and version != self._version
+            self._version = version
             if first:
                 first = False
                 self._settle()

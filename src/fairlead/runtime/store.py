@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import structlog
 
 from fairlead.api.meta import Key, Object
+from fairlead.runtime.strings import SharedStrings
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -68,6 +69,7 @@ class Store:
     def __init__(self) -> None:
         self._namespaces: dict[str, dict[str, Object]] = {}
         self._indexes: dict[IndexFunction, Index] = {}
+        self._strings = SharedStrings()
         self._count = 0
         self._bytes = 0
 
@@ -97,6 +99,7 @@ class Store:
     def put(self, object_: Object) -> Object | None:
         """Keep an object; the one it replaces is returned."""
         meta = object_.meta
+        self._strings.share(meta)
         names = self._namespaces.get(meta.namespace)
         if names is None:
             names = self._namespaces[meta.namespace] = {}

@@ -29,16 +29,16 @@ _envelope = msgspec.json.Decoder(_Envelope)
 def strip_managed_fields(object_: Object) -> Object:
     """The object without ``metadata.managedFields``, which is often a third of its bytes."""
     raw = object_.raw
-    if raw.find(_MARK) < 0:
+    start = raw.find(_MARK)
+    if start < 0:
         return object_
     value = bytes(_envelope.decode(raw).metadata.managed_fields)
     if not value:
         return object_
-    member = _MARK + value
-    start = raw.find(member)
-    if start < 0 or raw.count(member) > 1:
+    end = start + len(_MARK) + len(value)
+    # Only where the name stands once, it is certain to be the metadata's.
+    if not raw.startswith(value, start + len(_MARK)) or raw.find(_MARK, end) >= 0:
         return _strip_slowly(object_)
-    end = start + len(member)
     if raw[end : end + 1] == b",":
         end += 1
     elif raw[start - 1 : start] == b",":

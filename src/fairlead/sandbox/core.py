@@ -13,6 +13,7 @@ from fairlead.sandbox.registry import Registry
 from fairlead.sandbox.request_info import RequestInfo
 from fairlead.sandbox.store import Store
 from fairlead.sandbox.types import ResourceType
+from fairlead.sandbox.wakeups import Wakeups
 
 
 Admission = Callable[["Operation"], None]
@@ -48,6 +49,7 @@ class Core:
     store: Store
     registry: Registry
     admission: list[Admission] = field(default_factory=list)
+    wakeups: Wakeups = field(default_factory=Wakeups)
 
     def admit(self, operation: Operation) -> None:
         """Ask everyone who may refuse.

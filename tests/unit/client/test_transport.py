@@ -24,6 +24,7 @@ from fairlead.client import (
     ClusterConfig,
     ConnectionFailed,
     ExecPlugin,
+    Fenced,
     Forbidden,
     Impersonation,
     NotFound,
@@ -335,3 +336,36 @@ class TestMetrics:
             "rest_client_request_duration_seconds_count", {"verb": "GET", "host": host}
         )
         assert timed == 2.0
+
+
+class TestFence:
+    """A process that may not write any more."""
+
+    async def test_nothing_but_leases_is_written(self, server: FakeServer) -> None:
+        lease = "/apis/coordination.k8s.io/v1/namespaces/x/leases/y"
+        for path in ("/x", lease):
+            server.on(path, OK)
+        why = ""
+        async with Client(ClusterConfig(server.url)) as client:
+            client.fence(lambda: why)
+            await client.request("PUT", "/x")
+            why = "lease not renewed for 16 s"
+            for verb in ("PUT", "POST", "PATCH", "DELETE"):
+                with pytest.raises(Fenced, match=f"{verb} /x was not sent: lease not renewed"):
+                    await client.request(verb, "/x")
+            await client.request("GET", "/x")
+            await client.request("PUT", lease)
+        assert [(one.method, one.path) for one in server.seen] == [
+            ("PUT", "/x"),
+            ("GET", "/x"),
+            ("PUT", lease),
+        ]
+
+    async def test_a_refused_write_is_not_sent_again(self, server: FakeServer) -> None:
+        server.on("/x", failure(429, "TooManyRequests", Retry_After="1"), OK)
+        reasons = iter(["", "too late"])
+        async with Client(ClusterConfig(server.url)) as client:
+            client.fence(lambda: next(reasons))
+            with pytest.raises(Fenced, match="too late"):
+                await client.request("POST", "/x")
+        assert len(server.seen) == 1

@@ -133,6 +133,37 @@ def test_a_changed_spec_is_written_over_the_live_version() -> None:
     assert result["metadata"]["resourceVersion"] == "5"
 
 
+OLDER = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"a": "b"}}
+UNSERVED = {**OLDER, "served": False, "storage": False}
+NEW = {"name": "v1", "served": True, "storage": True}
+
+
+@pytest.mark.parametrize(
+    ("live", "stored", "versions"),
+    [
+        pytest.param([OLDER], ["v1alpha1"], [NEW, UNSERVED], id="the-only-one"),
+        pytest.param(
+            [{**OLDER, "storage": False}, NEW],
+            ["v1alpha1", "v1"],
+            [NEW, UNSERVED],
+            id="stored-earlier",
+        ),
+        pytest.param([NEW, UNSERVED], ["v1alpha1", "v1"], None, id="unserved-already"),
+        pytest.param([NEW, UNSERVED], ["v1"], [NEW], id="stored-no-more"),
+        pytest.param([{**OLDER, "storage": False}, NEW], ["v1"], [NEW], id="never-stored"),
+        pytest.param([NEW], ["v1alpha1", "v1"], None, id="not-there-to-be-kept"),
+    ],
+)
+def test_a_version_stays_unserved_while_objects_may_be_stored_in_it(
+    live: list[JSON], stored: list[str], versions: list[JSON] | None
+) -> None:
+    body = crd()
+    body["spec"]["versions"] = live
+    found = object_from_dict(served(body, {"storedVersions": stored}))
+    result = merged(found, crd())
+    assert (result and result["spec"]["versions"]) == versions
+
+
 @pytest.mark.parametrize("reason", ["Conflict", "NotFound"])
 def test_somebody_else_at_the_same_crd_is_tried_again(virtual: Run, reason: str) -> None:
     server = Server()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import cast
+from unittest.mock import Mock
 
 import aiohttp
 import pytest
@@ -191,6 +192,16 @@ async def test_only_leaders_run_what_is_for_leaders() -> None:
         assert log.index("-first") < log.index("+second")
 
 
+async def test_clusters_are_written_to_only_while_the_lease_holds() -> None:
+    election = LeaderElection(cast("Client", FakeLeases().client()), "ns", "lead", "one")
+    manager = Manager(leader_election=election)
+    added, joined = Mock(spec=Client), Mock(spec=Client)
+    manager.add_cluster(Cluster("added", added))
+    await manager.engage(Cluster("joined", joined), [])
+    for client in (added, joined):
+        client.fence.assert_called_once_with(election.stale)
+
+
 async def test_a_candidate_that_waits_can_be_stopped() -> None:
     leases = FakeLeases()
     holder = LeaderElection(cast("Client", leases.client()), "ns", "lead", "holder")
@@ -269,7 +280,8 @@ async def test_metrics_have_controller_runtimes_names() -> None:
     for line in (
         'controller_runtime_reconcile_total{controller="widgets",result="success"} 1.0',
         'controller_runtime_max_concurrent_reconciles{controller="widgets"} 2.0',
-        'workqueue_depth{controller="widgets",name="widgets",priority="live"} 0.0',
+        # What is retried may be waiting for a worker just now.
+        'workqueue_depth{controller="widgets",name="widgets",priority="live"} ',
         'fairlead_informer_objects{cluster="east",resource="widgets.example.org"} 1.0',
         'controller_runtime_terminal_reconcile_errors_total{controller="widgets"} 0.0',
         "fairlead_event_loop_lag_seconds",

@@ -38,6 +38,24 @@ def test_a_key_waits_once(virtual: Run) -> None:
     virtual(story())
 
 
+def test_what_failed_is_hurried_and_forgiven_and_nothing_else(virtual: Run) -> None:
+    async def story() -> None:
+        queue = WorkQueue[str]()
+        for _ in range(9):
+            queue.retry("failed")
+        queue.add_after("due later", 60.0)
+        queue.hurry()
+        assert await drain(queue) == ["failed"]
+        assert queue.failures("failed") == 0
+        assert queue.delayed == 1
+        await asyncio.sleep(59.0)
+        assert len(queue) == 0
+        await asyncio.sleep(2.0)
+        assert await drain(queue) == ["due later"]
+
+    virtual(story())
+
+
 def test_very_short_delays_work_on_the_loop_that_programs_run_on() -> None:
     async def story() -> list[str]:
         queue = WorkQueue[str]()

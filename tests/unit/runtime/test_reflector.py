@@ -229,6 +229,44 @@ def test_a_server_that_closes_every_watch_at_once_makes_no_hot_loop(virtual: Run
     virtual(story())
 
 
+def test_a_server_that_closes_every_watch_with_a_bookmark_makes_no_hot_loop(virtual: Run) -> None:
+    class Chatty(FakeServer):
+        async def _stream(self, version: int, seconds: float) -> AsyncGenerator[WatchEvent, None]:
+            if self.count("watch") > 100:
+                await asyncio.sleep(seconds)
+            self.version += 1
+            yield WatchEvent("BOOKMARK", widget("", self.version, namespace="", uid="-"))
+
+    async def story() -> None:
+        server = Chatty()
+        async with reflected(server):
+            await asyncio.sleep(300)
+            assert server.count("watch") <= 40
+
+    virtual(story())
+
+
+def test_a_busy_server_that_closes_watches_for_being_behind_is_caught_up_with(
+    virtual: Run,
+) -> None:
+    """A kube-apiserver ends the watch of whoever cannot keep up, time and again."""
+
+    async def story() -> None:
+        server = FakeServer()
+        async with reflected(server) as (informer, told):
+            for number in range(1, 21):
+                await asyncio.sleep(1)
+                await server.put("a")
+                await asyncio.sleep(0.1)
+                await server.end_watches()
+                await asyncio.sleep(0.1)
+                assert len(told) == number
+            assert informer.reflector.error == ""
+            assert (server.count("list"), server.count("watch")) == (1, 21)
+
+    virtual(story())
+
+
 def test_a_restarted_server_that_forgot_our_version_is_listed_soon(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()

@@ -141,7 +141,7 @@ class Watch:
             self.stop()
             return
         self._pending.append(data)
-        self._wakeup.set()
+        self._call.core.wakeups.add(self._wakeup)
 
     def _event(self, change: Change) -> bytes | None:
         """The event that this watch sees, if it sees one; leaving the selection is a DELETED."""
