@@ -4,36 +4,48 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import provider_crds
 from fairlead.client import Client
+from fairlead.provider.bindableresources.controller import BindableResourcesController
 from fairlead.provider.clusterbinding.controller import ClusterBindingController
 from fairlead.provider.export.controller import ExportController
 from fairlead.provider.exportrequest.controller import RequestController
 from fairlead.provider.namespace.controller import NamespaceController
-from fairlead.provider.options import ProviderOptions
+from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.provider.rbac.controller import RbacController
 from fairlead.provider.watches import Watches
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
 
 
-def controllers(cluster: Cluster, options: ProviderOptions | None = None) -> list[Controller]:
-    """All controllers of a provider's cluster, ready to run; they share their informers."""
+def controllers(
+    cluster: Cluster,
+    options: ProviderOptions | None = None,
+    invitations: InviteOptions | None = None,
+) -> list[Controller]:
+    """All controllers of a provider's cluster, ready to run; they share their informers.
+
+    ``invitations`` says how consumers are invited who ask for it by an object.
+    """
     chosen = options or ProviderOptions()
     watches = Watches(cluster)
     return [
         RequestController(cluster, watches, chosen).controller,
         ExportController(cluster, watches).controller,
-        RbacController(cluster, watches).controller,
+        RbacController(cluster, watches, chosen).controller,
         NamespaceController(cluster, watches, chosen).controller,
         ClusterBindingController(cluster, watches).controller,
+        BindableResourcesController(cluster, invitations or InviteOptions()).controller,
     ]
 
 
 async def build(
-    manager: Manager, cluster: Cluster, options: ProviderOptions | None = None
+    manager: Manager,
+    cluster: Cluster,
+    options: ProviderOptions | None = None,
+    invitations: InviteOptions | None = None,
 ) -> None:
     """Add a provider's controllers to a manager that has not been started."""
     manager.add_cluster(cluster)
-    for controller in controllers(cluster, options):
+    for controller in controllers(cluster, options, invitations):
         manager.add(controller)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -43,14 +43,3 @@ def with_status(
     status["conditions"] = msgspec.to_builtins(merged)
     body["status"] = {name: value for name, value in status.items() if value is not None}
     return body
-
-
-def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Condition]:
-    """The conditions that began or ended to hold, or fail for another reason than before."""
-    before = {condition.type: condition for condition in old}
-    changed: list[Condition] = []
-    for condition in new:
-        was = before.get(condition.type)
-        if was is None or (was.status, was.reason) != (condition.status, condition.reason):
-            changed.append(condition)
-    return changed

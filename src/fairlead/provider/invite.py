@@ -6,8 +6,7 @@ stays.
 
 from __future__ import annotations
 
-import base64
-import re
+from collections.abc import Callable
 
 import msgspec
 
@@ -17,7 +16,6 @@ from fairlead.api.kubebind import (
     ANNOTATION_IDENTITY,
     API_VERSION,
     APISERVICEEXPORTTEMPLATES,
-    BINDER_NAME,
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     KUBECONFIG_NAME,
@@ -26,26 +24,19 @@ from fairlead.api.kubebind import (
     new_binding_response,
     request_from_template,
 )
+from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import (
-    CLUSTERROLES,
-    ROLEBINDINGS,
-    SECRETS,
-    SERVICEACCOUNTS,
-    Resource,
-)
-from fairlead.client import AlreadyExists, Client, NotFound
-from fairlead.client.waiting import WaitTimeout, wait_for
-from fairlead.provider.binder import binder_cluster_role, binder_role_binding
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client import Client, NotFound
+from fairlead.client.lookups import find, list_all
+from fairlead.provider.credentials import ensure_credentials
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
-from fairlead.provider.kubeconfig import consumer_kubeconfig
 from fairlead.provider.options import InviteOptions
-from fairlead.runtime import commit
+from fairlead.provider.storing import ensure
 
 
-TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of a Secret
-
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+class TemplateMissingError(InviteError):
+    """There is no such template; the text names those that there are."""
 
 
 async def invite(
@@ -57,6 +48,7 @@ async def invite(
     author: str = "",
     binding_name: str = "",
     options: InviteOptions | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> JSON:
     """A BindingResponse for one consumer, in its wire form; it contains a credential.
 
@@ -71,24 +63,31 @@ async def invite(
             Its default is ``name``.
         author: who invites; an identity stays with the author who invited it first.
         binding_name: of the request, and so of export and binding; default is the template's.
-        options: how the provider is reached.
+        options: how the provider is reached; what they do not say stays as it was before.
+        progress: is told what the one who invites may want to know.
 
     Raises:
+        TemplateMissingError: there is no such template.
         InviteError: the invitation cannot be given; the message says what to do.
         ApiError: the server refused.
     """
     chosen = options or InviteOptions()
     request = binding_name or template
-    if not _SUBDOMAIN.fullmatch(request) or len(request) > 253:
-        raise InviteError(f"binding name {request!r} has to be a DNS name, such as postgres")
+    if errors := subdomain_errors(request):
+        raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
     spec = await _template(client, template)
     identity = identity or name
     namespace = await ensure_cluster_namespace(
         client, identity=identity, author=author, prefix=chosen.namespace_prefix
     )
     binding = _cluster_binding(namespace, name, chosen)
-    await _ensure(client, CLUSTERBINDINGS, binding, "spec")
-    kubeconfig = await _credentials(client, namespace.meta.name, chosen)
+    await ensure(client, CLUSTERBINDINGS, binding, "spec")
+    kubeconfig, server = await ensure_credentials(client, namespace.meta.name, chosen)
+    if progress is not None and server not in {chosen.external_address, client.config.server}:
+        progress(
+            f"{identity} keeps reaching this cluster at {server}, as it was invited before; "
+            "--external-address changes that"
+        )
     return new_binding_response(
         kubeconfig=kubeconfig,
         requests=[request_from_template(spec, name=request)],
@@ -98,75 +97,27 @@ async def invite(
 
 async def _template(client: Client, name: str) -> TemplateSpec:
     try:
-        found = await client.get(APISERVICEEXPORTTEMPLATES, name)
+        found = await find(client, APISERVICEEXPORTTEMPLATES, name)
     except NotFound:
-        known = sorted(
-            item.meta.name for item in (await client.list(APISERVICEEXPORTTEMPLATES)).items
-        )
+        crd = APISERVICEEXPORTTEMPLATES.group_resource
+        if await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is not None:
+            raise
         raise InviteError(
+            f"this cluster has no kind {APISERVICEEXPORTTEMPLATES.kind}: is it the provider's? "
+            "`fairlead provider run` installs it there"
+        ) from None
+    if found is None:
+        known = sorted(
+            item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)
+        )
+        raise TemplateMissingError(
             f"APIServiceExportTemplate {name} does not exist; "
             + (f"there are: {', '.join(known)}" if known else "there are none yet")
-        ) from None
+        )
     try:
         return found.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:
         raise InviteError(f"APIServiceExportTemplate {name} is not valid: {error}") from None
-
-
-async def _credentials(client: Client, namespace: str, options: InviteOptions) -> bytes:
-    """The kubeconfig of the consumer's ServiceAccount, also stored for the konnector to fetch."""
-    account: JSON = {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": {"name": BINDER_NAME, "namespace": namespace},
-    }
-    await _ensure(client, SERVICEACCOUNTS, account)
-    await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
-    await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
-    token, ca = await _token(client, namespace, options.token_timeout)
-    kubeconfig = consumer_kubeconfig(
-        client.config, options, namespace=namespace, token=token, ca=ca
-    )
-    secret: JSON = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": KUBECONFIG_NAME, "namespace": namespace},
-        "type": "Opaque",
-        "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
-    }
-    await _ensure(client, SECRETS, secret, "data")
-    return kubeconfig
-
-
-async def _token(client: Client, namespace: str, seconds: float) -> tuple[str, bytes]:
-    """Token and CA of the ServiceAccount, as the cluster fills them in."""
-    body: JSON = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": BINDER_NAME,
-            "namespace": namespace,
-            "annotations": {"kubernetes.io/service-account.name": BINDER_NAME},
-        },
-        "type": TOKEN_TYPE,
-    }
-    await _ensure(client, SECRETS, body)
-    try:
-        secret = await wait_for(
-            client, SECRETS, BINDER_NAME, namespace, until=_unfilled, timeout=seconds
-        )
-    except WaitTimeout as error:
-        raise InviteError(
-            f"{error}: does the cluster's token controller run, and is Secret "
-            f"{namespace}/{BINDER_NAME} of type {TOKEN_TYPE}?"
-        ) from None
-    data = secret.decode(_Secret).data if secret is not None else {}
-    return data["token"].decode(), data.get("ca.crt", b"")
-
-
-def _unfilled(secret: Object | None) -> str:
-    filled = secret is not None and secret.decode(_Secret).data.get("token")
-    return "" if filled else "the token has not been filled in"
 
 
 def _cluster_binding(namespace: Object, pretty_name: str, options: InviteOptions) -> JSON:
@@ -187,24 +138,3 @@ def _cluster_binding(namespace: Object, pretty_name: str, options: InviteOptions
             "providerPrettyName": options.pretty_name,
         },
     }
-
-
-async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
-    """Create an object, or put the body's fields into the one that is there."""
-    metadata = body["metadata"]
-    try:
-        stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
-    except NotFound:
-        try:
-            return await client.create(resource, body)
-        except AlreadyExists:
-            stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
-    live = stored.to_dict()
-    for field in fields:
-        both = isinstance(body[field], dict) and isinstance(live.get(field), dict)
-        live[field] = live[field] | body[field] if both else body[field]
-    return await commit(client, resource, stored, live)
-
-
-class _Secret(msgspec.Struct):
-    data: dict[str, bytes] = {}

@@ -35,6 +35,7 @@ def manifests(
     image: str,
     exports: Sequence[str] = (),
     claims: Sequence[str] = DEFAULT_CLAIMS,
+    invitations: bool = False,
     replicas: int = 1,
 ) -> list[JSON]:
     """Everything to apply, in order.
@@ -45,6 +46,7 @@ def manifests(
         exports: what consumers may be offered, each as ``plural.group``.
         claims: which core resources consumers may claim beside them; rights on these are part of
             the result only when there are exports.
+        invitations: whether BindableResourcesRequests are answered; see :func:`invitation_role`.
         replicas: of the Deployment; one of them works at a time.
 
     Raises:
@@ -59,6 +61,7 @@ def manifests(
         *(controllers, program.bound(controllers)),
         *(handed_out, program.bound(handed_out)),
         *export_roles(exports, claims=claims),
+        *(_bound(program, invitation_role()) if invitations else ()),
         binder_cluster_role(),
         program.aggregated_role(f"{BINDER_NAME}-exports", LABEL_AGGREGATE_TO_PARENT),
         *(election, program.bound(election)),
@@ -101,19 +104,53 @@ def export_roles(exports: Sequence[str], *, claims: Sequence[str] = DEFAULT_CLAI
     return roles
 
 
+def invitation_role() -> JSON:
+    """What the provider needs to answer BindableResourcesRequests, beside its other rights.
+
+    It reads and writes Secrets in all namespaces, tokens of any ServiceAccount among them, and
+    has what invited consumers get. That is an administrator's power; a provider that invites by
+    ``fairlead provider invite`` alone does without.
+    """
+    role = _program().cluster_role(
+        f"{NAME}-invitations",
+        [
+            *binder_cluster_role()["rules"],
+            rule("", ["secrets"], ("create", "patch")),
+            rule("", ["serviceaccounts"], ("get", "create")),
+            rule("", ["namespaces"], ("patch",)),
+            rule(GROUP, ["clusterbindings"], ("create", "patch")),
+        ],
+    )
+    role["metadata"]["annotations"] = {
+        "kubernetes.io/description": (
+            "Lets the provider answer BindableResourcesRequests: make cluster namespaces, "
+            "ServiceAccounts and their tokens. Whoever may create Secrets in all namespaces can "
+            "become any ServiceAccount, so this is an administrator's power. Not needed where "
+            "people invite with `fairlead provider invite`."
+        )
+    }
+    return role
+
+
+def _bound(program: Program, role: JSON) -> tuple[JSON, JSON]:
+    return role, program.bound(role)
+
+
 def _controller_rules() -> list[JSON]:
     status = [
         f"{plural}/status"
         for plural in (
             *("apiserviceexportrequests", "apiserviceexports"),
-            *("apiservicenamespaces", "clusterbindings"),
+            *("apiservicenamespaces", "clusterbindings", "bindableresourcesrequests"),
         )
     ]
     own_crds = sorted(crd["metadata"]["name"] for crd in provider_crds())
     return [
         rule(GROUP, ["apiserviceexportrequests", "clusterbindings"], READ_VERBS),
         rule(GROUP, ["apiserviceexports", "boundschemas"], (*READ_VERBS, "create", "patch")),
-        rule(GROUP, ["apiservicenamespaces"], (*READ_VERBS, "create")),
+        rule(GROUP, ["apiservicenamespaces"], (*READ_VERBS, "create", "patch")),
+        rule(GROUP, ["apiserviceexporttemplates"], READ_VERBS),
+        rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "delete")),
         rule(GROUP, status, ("patch",)),
         rule(GROUP, ["apiserviceexports/finalizers"], ("update",)),
         rule("", ["namespaces"], (*READ_VERBS, "create", "delete")),

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import re
+import ssl
 from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import Isolation, Scope
 
 
 DEFAULT_NAMESPACE = "fairlead-provider"
 DEFAULT_PREFIX = "kube-bind-"
 """The default of kube-bind's own chart; its binary alone has ``cluster-``."""
+
+DEFAULT_SYNC_INTERVAL = 300.0
+MINIMAL_SYNC_INTERVAL = 10.0
+"""Seconds between two looks at the CRDs of a request that follows them."""
+_PREFIX_LENGTH = 30
+"""So that prefix, hash, dash and a consumer's own namespace name mostly fit into 63."""
+_PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
 
 _ISOLATIONS: dict[str, Isolation] = {
     "prefixed": "Prefixed",
@@ -26,10 +36,19 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
     ``consumer_scope`` becomes the informerScope of every export: with Namespaced a konnector
     needs rights in its own namespaces only, with Cluster it may read all consumers' objects of
     the exported kinds. ``isolation`` says how cluster-scoped objects are kept apart.
+
+    ``namespace`` is the controllers' own and ``namespace_prefix`` begins the names of cluster
+    namespaces: no consumer gets a namespace there. With ``cluster_wide_claims`` an export of
+    scope Cluster lets its consumer use all objects of claimed kinds, wherever they are.
+    ``schema_sync_interval`` is in seconds.
     """
 
     consumer_scope: Scope = "Namespaced"
     isolation: Isolation = "Prefixed"
+    cluster_wide_claims: bool = False
+    schema_sync_interval: float = DEFAULT_SYNC_INTERVAL
+    namespace: str = DEFAULT_NAMESPACE
+    namespace_prefix: str = DEFAULT_PREFIX
 
 
 class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
@@ -50,12 +69,14 @@ class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
 def parse_isolation(text: str) -> Isolation:
     """The isolation of a flag's text, in any case.
 
-    kube-bind takes whatever it does not know for ``none``, which keeps nothing apart; here that
-    has to be said.
+    kube-bind takes whatever it does not know for ``none``, which keeps nothing apart; of these
+    only the empty text means it here too.
 
     Raises:
-        ValueError: the text is none of prefixed, namespaced and none.
+        ValueError: the text is none of prefixed, namespaced and none, nor empty.
     """
+    if not text:
+        return "None"
     try:
         return _ISOLATIONS[text.lower()]
     except KeyError:
@@ -78,6 +99,23 @@ def parse_consumer_scope(text: str) -> Scope:
     raise ValueError(f"consumer scope {text!r} is unknown: say namespaced or cluster")
 
 
+def parse_sync_interval(text: str) -> float:
+    """The seconds of a flag's text such as ``5m``.
+
+    Raises:
+        ValueError: the text is no duration, or one that is too short.
+    """
+    duration = parse_duration(text)
+    if duration is None:
+        raise ValueError(f"schema sync interval {text!r} is no duration: say one such as 5m")
+    seconds = duration.total_seconds()
+    if seconds < MINIMAL_SYNC_INTERVAL:
+        raise ValueError(
+            f"schema sync interval {text} is too short: {MINIMAL_SYNC_INTERVAL:g}s is the least"
+        )
+    return seconds
+
+
 def check_external_address(address: str) -> str:
     """The address, if consumers can use it.
 
@@ -88,3 +126,34 @@ def check_external_address(address: str) -> str:
     if parts.scheme != "https" or not parts.hostname:
         raise ValueError(f"external address {address!r} has to be a URL such as https://host:6443")
     return address
+
+
+def check_external_ca(pem: bytes) -> bytes:
+    """The certificates, if consumers can trust them.
+
+    Raises:
+        ValueError: there is no certificate in it, or one that cannot be read.
+    """
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=pem.decode("ascii"))
+        found = context.cert_store_stats()["x509"]
+    except (ssl.SSLError, UnicodeDecodeError, ValueError):
+        found = 0
+    if not found:
+        raise ValueError("the external CA has to be one or more certificates in PEM")
+    return pem
+
+
+def check_namespace_prefix(prefix: str) -> str:
+    """The prefix, if namespaces can be named with it and a hash of at most 13 characters.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ValueError(
+            f"namespace prefix {prefix!r} has to begin with a letter or digit and to have nothing "
+            f"but lower-case letters, digits and dashes, at most {_PREFIX_LENGTH}"
+        )
+    return prefix

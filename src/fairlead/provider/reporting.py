@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind_conditions import READY
+from fairlead.api.kubebind_conditions import happening, transitions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client
-from fairlead.provider.changes import stored_conditions, transitions
+from fairlead.provider.changes import stored_conditions
 from fairlead.runtime import EventRecorder, commit
 
 
@@ -20,13 +20,5 @@ async def store_status(
     if stored is old:
         return old
     for condition in transitions(stored_conditions(old), stored_conditions(stored)):
-        if condition.type == READY or condition.status == "Unknown":
-            continue
-        failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
-        recorder.event(
-            stored,
-            "Warning" if failed else "Normal",
-            condition.reason or condition.type,
-            condition.message or f"{condition.type} is {condition.status}",
-        )
+        recorder.event(stored, *happening(condition))
     return stored

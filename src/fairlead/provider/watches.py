@@ -58,11 +58,15 @@ class Watches:
     def _add_indexes(self) -> None:
         for informer in (self.requests, self.exports):
             informer.add_index(BY_SCHEMA, schema_keys)
-        self.requests.add_index(BY_CRD, crd_names)
+            informer.add_index(BY_CRD, crd_names)
         self.namespaces.add_index(BY_CONSUMER, consumer_of)
         self.namespaces.add_index(BY_OWNER, owner_key)
         for informer in (self.role_bindings, self.cluster_role_bindings):
             informer.add_index(BY_EXPORT, export_key)
+
+    def crds_by_name(self) -> dict[str, Object]:
+        """The CRDs that are labelled for export."""
+        return {crd.meta.name: crd for crd in self.crds.list()}
 
 
 def schema_names(obj: Object) -> list[str]:

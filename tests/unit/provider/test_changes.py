@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
 from tests.support.kubebind import NOW, OLD, conditions, kube
 
-from fairlead.api.kubebind_conditions import Condition, false, true
-from fairlead.provider.changes import transitions, with_status
+from fairlead.api.kubebind_conditions import false, true
+from fairlead.provider.changes import with_status
 
 
 STORED = kube(
@@ -37,17 +36,3 @@ def test_a_field_is_set_or_removed() -> None:
 def test_without_a_summary_ready_is_nobodys_business() -> None:
     body = with_status(STORED, [false("Ours", "R", "m")], now=NOW, summary=False)
     assert conditions(body)["Ready"]["status"] == "True"
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "turned"),
-    [
-        pytest.param([], [true("A")], ["A"], id="new"),
-        pytest.param([true("A")], [true("A")], [], id="unchanged"),
-        pytest.param([true("A")], [false("A", "R", "m")], ["A"], id="failed"),
-        pytest.param([false("A", "R", "m")], [false("A", "S", "m")], ["A"], id="other reason"),
-        pytest.param([false("A", "R", "m")], [false("A", "R", "n")], [], id="other words only"),
-    ],
-)
-def test_transitions(old: list[Condition], new: list[Condition], turned: list[str]) -> None:
-    assert [condition.type for condition in transitions(old, new)] == turned

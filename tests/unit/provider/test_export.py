@@ -4,8 +4,8 @@ import pytest
 from tests.support.kubebind import NOW, bound_schema, conditions, export, kube, resource
 
 from fairlead.api.kubebind_conditions import true
-from fairlead.api.meta import Object
-from fairlead.provider.export.reconcile import Plan, annotated, conditioned, reconcile
+from fairlead.api.meta import Object, object_from_dict
+from fairlead.provider.export.reconcile import Plan, adopted, annotated, conditioned, reconcile
 
 
 def schemas(*items: Object) -> dict[str, Object]:
@@ -34,6 +34,57 @@ def test_a_schema_that_is_not_there_is_told(stored: dict[str, Object], message: 
     assert plan.condition.reason == "BoundSchemaMissing"
     assert plan.condition.severity == "Error"
     assert message in plan.condition.message
+
+
+def owned(uid: str = "uid-widgets", name: str = "widgets", plural: str = "widgets") -> Object:
+    body = bound_schema(plural, owner=name).to_dict()
+    body["metadata"]["ownerReferences"][0]["uid"] = uid
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("stored", "reason", "message"),
+    [
+        pytest.param(owned(), "", "", id="our own"),
+        pytest.param(bound_schema(), "", "", id="nobody's"),
+        pytest.param(
+            owned("uid-first", "first"),
+            "BoundSchemaConflict",
+            "BoundSchema widgets.example.org belongs to APIServiceExport first",
+            id="another export's",
+        ),
+        pytest.param(
+            owned("uid-old"),
+            "BoundSchemaMissing",
+            "is of a deleted export of this name",
+            id="that of one of this name before",
+        ),
+    ],
+)
+def test_a_second_export_of_a_resource_is_told(stored: Object, reason: str, message: str) -> None:
+    plan = reconcile(export(), schemas(stored))
+    assert plan.condition is not None
+    assert plan.condition.reason == reason
+    assert message in plan.condition.message
+    assert plan.condition.severity == ("Error" if reason else "")
+    assert plan.adopt == ([stored] if stored.meta.controller() is None else [])
+
+
+def test_an_export_with_a_conflict_takes_nothing() -> None:
+    both = export(resources=[resource(), resource("gadgets")])
+    plan = reconcile(both, schemas(bound_schema(), owned("uid-first", "first", "gadgets")))
+    assert plan.condition is not None
+    assert plan.condition.reason == "BoundSchemaConflict"
+    assert plan.adopt == []
+
+
+def test_an_adopted_schema_keeps_its_other_owners() -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}
+    body = bound_schema().to_dict()
+    body["metadata"]["ownerReferences"] = [other]
+    owners = adopted(object_from_dict(body), export())["metadata"]["ownerReferences"]
+    assert owners[0] == other
+    assert (owners[1]["uid"], owners[1]["controller"]) == ("uid-widgets", True)
 
 
 def test_the_hash_follows_every_spec_and_no_status() -> None:

@@ -17,7 +17,7 @@ from tests.support.kubebind import (
 
 from fairlead.api.kubebind import bound_schema_spec, spec_hash
 from fairlead.api.meta import JSON, Object
-from fairlead.provider.exportrequest.reconcile import Plan, State, reconcile
+from fairlead.provider.exportrequest.reconcile import Plan, State, follows, reconcile
 from fairlead.provider.options import ProviderOptions
 
 
@@ -93,6 +93,23 @@ def test_options_become_the_export_and_the_schema() -> None:
     assert result.create_schemas[0]["spec"]["informerScope"] == "Cluster"
 
 
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(ProviderOptions(consumer_scope="Cluster"), id="another scope"),
+        pytest.param(ProviderOptions(isolation="Namespaced"), id="another isolation"),
+    ],
+)
+def test_schemas_stay_as_their_export_is_when_the_options_change(others: ProviderOptions) -> None:
+    """An export is immutable, and rights go by it."""
+    given = request(schemaUpdatePolicy="Always")
+    made, schema = export(), bound_schema(owner="widgets")
+    before = plan(given, made=made, schemas=[schema])
+    assert plan(given, made=made, schemas=[schema], options=others) == before
+    (created,) = plan(given, made=made, options=others).create_schemas
+    assert (created["spec"]["informerScope"], created["spec"]["scope"]) == ("Namespaced",) * 2
+
+
 def test_namespaced_isolation_makes_namespaced_kinds_cluster_scoped_for_consumers() -> None:
     result = plan(request(), options=ProviderOptions(isolation="Namespaced"))
     assert result.create_schemas[0]["spec"]["scope"] == "Cluster"
@@ -166,6 +183,153 @@ def test_what_is_missing_keeps_a_request_pending_and_is_told(
     assert found["Ready"]["reason"] == reason
     assert not result.create_schemas
     assert result.create_export is None
+
+
+def version(name: str = "v1", **fields: Any) -> JSON:
+    known: JSON = {"served": True, "storage": name == "v1"}
+    return {"name": name, "schema": {"openAPIV3Schema": {"type": "object"}}, **known, **fields}
+
+
+def webhook(**client: Any) -> JSON:
+    return {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]},
+    }
+
+
+SERVICE = {"namespace": "tools", "name": "converter"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "made", "reason", "message"),
+    [
+        pytest.param(
+            resource(),
+            crd(conversion=webhook(service=SERVICE)),
+            "UnsupportedConversion",
+            "widgets.example.org cannot be exported: its versions are converted by a webhook that "
+            "is Service tools/converter of the provider's cluster",
+            id="conversion by a Service",
+        ),
+        pytest.param(
+            resource(),
+            crd(versions=[version(served=False)]),
+            "SchemaNotFound",
+            "it serves no version",
+            id="no served version",
+        ),
+        pytest.param(
+            {"group": "", "resource": "configmaps"},
+            crd(),
+            "NotExportable",
+            "spec.resources[0]: configmaps.core is a kind of Kubernetes or kube-bind itself, "
+            "which every cluster has for itself and none can export: take it out of the request; "
+            "objects of this kind can be shared by spec.permissionClaims",
+            id="core group, claimable",
+        ),
+        pytest.param(
+            {"group": "", "resource": "pods"},
+            crd(),
+            "NotExportable",
+            "pods.core is a kind of Kubernetes",
+            id="core group",
+        ),
+        pytest.param(
+            {"group": "apps", "resource": "deployments"},
+            crd(),
+            "NotExportable",
+            "deployments.apps is a kind of Kubernetes",
+            id="of Kubernetes itself",
+        ),
+        pytest.param(
+            {"group": "rbac.authorization.k8s.io", "resource": "clusterroles"},
+            crd(),
+            "NotExportable",
+            "clusterroles.rbac.authorization.k8s.io is a kind of Kubernetes",
+            id="of a protected group",
+        ),
+        pytest.param(
+            {"group": "kube-bind.io", "resource": "apiserviceexports"},
+            crd(),
+            "NotExportable",
+            "or kube-bind itself",
+            id="of kube-bind itself",
+        ),
+    ],
+)
+def test_what_cannot_be_exported_is_one_clear_condition(
+    wanted: JSON, made: Object, reason: str, message: str
+) -> None:
+    result = plan(request(resources=[wanted]), crds=[made])
+    assert phase(result) == "Pending"
+    assert (result.create_schemas, result.create_export) == ([], None)
+    found = conditions(result.status)
+    assert set(found) == {"Ready", "ExportsReady", "PermissionClaim"}
+    assert (found["ExportsReady"]["reason"], found["Ready"]["reason"]) == (reason, reason)
+    assert message in found["ExportsReady"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        pytest.param(crd(), {"versions": ["v1"]}, id="no status subresource"),
+        pytest.param(
+            crd(versions=[version(subresources={"status": {}})]),
+            {"versions": ["v1"], "subresources": {"status": {}}},
+            id="status subresource",
+        ),
+        pytest.param(
+            crd(versions=[version("v1beta1", served=False), version("v2"), version()]),
+            {"versions": ["v1beta1", "v2", "v1"]},
+            id="several versions",
+        ),
+        pytest.param(
+            crd(versions=[version("v2"), version()], conversion={"strategy": "None"}),
+            {"versions": ["v2", "v1"], "conversion": {"strategy": "None"}},
+            id="several versions, no conversion",
+        ),
+        pytest.param(
+            crd(conversion=webhook(url="https://convert.example.org/", caBundle="YQ==")),
+            {
+                "versions": ["v1"],
+                "conversion": webhook(url="https://convert.example.org/", caBundle="YQ=="),
+            },
+            id="conversion by URL",
+        ),
+    ],
+)
+def test_unusual_crds_are_exported_whole(made: Object, expected: JSON) -> None:
+    result = plan(request(), crds=[made])
+    assert phase(result) == "Succeeded"
+    (schema,) = result.create_schemas
+    spec = schema["spec"]
+    assert [item["name"] for item in spec["versions"]] == expected["versions"]
+    assert spec.get("conversion") == expected.get("conversion")
+    assert spec["versions"][0].get("subresources") == expected.get("subresources")
+
+
+def test_an_export_outlives_a_change_that_cannot_be_exported() -> None:
+    following = request(phase="Succeeded", schemaUpdatePolicy="Always")
+    changed = crd(conversion=webhook(service=SERVICE))
+    result = plan(
+        following, made=export(), crds=[changed], schemas=[bound_schema(owner="widgets")]
+    )
+    assert phase(result) == "Succeeded"
+    assert result.update_schemas == []
+    assert conditions(result.status)["ExportsReady"]["reason"] == "UnsupportedConversion"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (request(schemaUpdatePolicy="Always"), True),
+        (request(schemaUpdatePolicy="Never"), False),
+        (request(), False),
+        (request(phase="Failed", schemaUpdatePolicy="Always"), False),
+    ],
+)
+def test_requests_that_follow_their_crds(given: Object, *, expected: bool) -> None:
+    assert follows(given) is expected
 
 
 def test_a_missing_crd_is_named_with_the_label_it_needs() -> None:

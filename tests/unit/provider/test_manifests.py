@@ -22,7 +22,7 @@ def by_name(bodies: list[JSON]) -> dict[str, JSON]:
 
 
 def test_no_rule_has_a_wildcard_or_a_verb_that_widens_rights() -> None:
-    for rule in rules(manifests(image="i", exports=EXPORTS)):
+    for rule in rules(manifests(image="i", exports=EXPORTS, invitations=True)):
         for field in ("apiGroups", "resources", "verbs"):
             assert "*" not in "".join(rule[field])
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
@@ -93,3 +93,15 @@ def test_consumers_may_not_decide_what_only_the_provider_decides() -> None:
         *("apiservicenamespaces/status", "apiserviceexportrequests/status"),
     ):
         assert not {(resource, verb) for verb in ("create", "update", "patch", "delete")} & granted
+
+
+def test_the_power_to_invite_is_a_role_of_its_own_that_has_to_be_asked_for() -> None:
+    name = "fairlead-provider-invitations"
+    plain = by_name(manifests(image="i", exports=EXPORTS))
+    found = by_name(manifests(image="i", exports=EXPORTS, invitations=True))
+    assert set(found) - set(plain) == {f"ClusterRole/{name}", f"ClusterRoleBinding/{name}"}
+    role = found[f"ClusterRole/{name}"]
+    assert "administrator" in role["metadata"]["annotations"]["kubernetes.io/description"]
+    # Nobody can hand out what he does not hold.
+    for rule in binder_cluster_role()["rules"]:
+        assert rule in role["rules"]

@@ -5,41 +5,56 @@ from collections.abc import Sequence
 import pytest
 from tests.support.kubebind import NOW, NS, conditions, kube
 
-from fairlead.api.kubebind import Isolation
+from fairlead.api.kubebind import FINALIZER_NAMESPACE, Isolation
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.provider.namespace.reconcile import Plan, State, owner_of, reconcile
+from fairlead.provider.namespace.reconcile import (
+    Plan,
+    State,
+    owner_of,
+    reconcile,
+    usable,
+    with_finalizer,
+    without_finalizer,
+)
+from fairlead.provider.options import ProviderOptions
 
 
 KEY = Key(NS, "shop")
 TARGET = f"{NS}-shop"
 
 
-def service_namespace(namespace: str = "", *, deleting: bool = False) -> Object:
+def service_namespace(
+    namespace: str = "", *, name: str = "shop", finalizers: Sequence[str] = (FINALIZER_NAMESPACE,)
+) -> Object:
     status = {"namespace": namespace} if namespace else {}
-    metadata: JSON = {"deletionTimestamp": NOW, "finalizers": ["x/y"]} if deleting else {}
-    return kube("APIServiceNamespace", "shop", status=status, **metadata)
+    return kube("APIServiceNamespace", name, status=status, finalizers=list(finalizers))
 
 
 def namespace(
-    name: str = TARGET, owner: str | None = f"{NS}/shop", *, deleting: bool = False
+    name: str = TARGET,
+    owner: str | None = f"{NS}/shop",
+    *,
+    deleting: bool = False,
+    **annotations: str,
 ) -> Object:
-    metadata: JSON = {"name": name}
+    metadata: JSON = {"name": name, "annotations": dict(annotations)}
     if owner is not None:
-        metadata["annotations"] = {"kube-bind.io/api-service-namespace": owner}
+        metadata["annotations"]["kube-bind.io/api-service-namespace"] = owner
     if deleting:
         metadata["deletionTimestamp"] = NOW
     return object_from_dict({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
 
 def plan(
-    stored: Object | None,
+    stored: Object,
     *there: Object,
     isolation: Isolation = "Prefixed",
     ungranted: Sequence[str] = (),
 ) -> Plan:
     by_name = {item.meta.name: item for item in there}
-    owned = [item for item in there if owner_of(item) == KEY]
-    return reconcile(State(KEY, stored, owned, by_name.get, ungranted), isolation, now=NOW)
+    owned = [item for item in there if owner_of(item) == stored.key]
+    state = State(stored.key, stored, owned, by_name.get, ungranted)
+    return reconcile(state, ProviderOptions(isolation=isolation), now=NOW)
 
 
 def outcome(result: Plan) -> tuple[str, str]:
@@ -113,7 +128,7 @@ def test_a_missing_namespace_is_made_under_the_name_of_its_isolation(
             service_namespace("kube-system"),
             namespace("kube-system", owner=None),
             [],
-            ("", "ForeignNamespace"),
+            ("", "ReservedNamespace"),
             id="a status that points elsewhere",
         ),
         pytest.param(
@@ -137,7 +152,7 @@ def test_a_namespace_is_announced_only_when_it_is_ours_and_usable(
 ) -> None:
     result = plan(stored, there, ungranted=ungranted)
     assert result.create is None
-    assert result.delete == []
+    assert not result.finalize
     assert outcome(result) == expected
 
 
@@ -149,30 +164,107 @@ def test_a_lost_namespace_is_made_again_under_the_name_that_was_announced() -> N
 
 
 def test_a_name_that_no_namespace_can_have_is_told() -> None:
-    key = Key(NS, "a.b")
-    stored = kube("APIServiceNamespace", "a.b", status={})
-    result = reconcile(State(key, stored, [], lambda _: None, ()), "Prefixed", now=NOW)
+    result = plan(service_namespace(name="a.b", finalizers=()))
     assert result.create is None
+    assert not result.finalize
     assert outcome(result) == ("", "InvalidNamespaceName")
 
 
 def test_a_long_name_is_cut_to_what_a_namespace_may_have() -> None:
-    long = "a" * 63
-    stored = kube("APIServiceNamespace", long, status={})
-    result = reconcile(State(Key(NS, long), stored, [], lambda _: None, ()), "Prefixed", now=NOW)
+    result = plan(service_namespace(name="a" * 63))
     assert result.create is not None
     assert len(result.create["metadata"]["name"]) <= 63
 
 
-def test_only_what_belongs_to_the_deleted_one_is_deleted() -> None:
-    ours, foreign = namespace(), namespace("foreign", owner="other/shop")
-    assert plan(None, ours, foreign) == Plan(delete=[ours])
-    assert plan(None, namespace(owner=None)) == Plan()
-    assert plan(None, namespace(deleting=True)) == Plan()
+@pytest.mark.parametrize(
+    "there",
+    [
+        pytest.param([], id="to be made"),
+        pytest.param([namespace()], id="ours"),
+        pytest.param([namespace(deleting=True)], id="going"),
+    ],
+)
+def test_no_namespace_is_used_before_the_finalizer_keeps_hold_of_it(there: list[Object]) -> None:
+    assert plan(service_namespace(finalizers=["x/y"]), *there).finalize
+    assert not plan(service_namespace(), *there).finalize
 
 
-def test_one_that_is_going_is_left_alone() -> None:
-    assert plan(service_namespace(deleting=True), namespace()) == Plan()
+def test_a_namespace_that_is_not_ours_needs_no_finalizer() -> None:
+    assert not plan(service_namespace(finalizers=()), namespace(owner=None)).finalize
+
+
+def test_finalizers_of_others_stay() -> None:
+    bare = service_namespace(finalizers=["x/y"])
+    both = with_finalizer(bare)
+    assert both["metadata"]["finalizers"] == ["x/y", FINALIZER_NAMESPACE]
+    assert without_finalizer(object_from_dict(both))["metadata"]["finalizers"] == ["x/y"]
+
+
+IDENTITY = {"backend.kube-bind.io/identity": "someone"}
+LEGACY = {"example-backend.kube-bind.io/identity": "someone"}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        pytest.param("default", "the cluster itself", id="default"),
+        pytest.param("kube-system", "the cluster itself", id="kube-system"),
+        pytest.param("kube-anything", "begin with kube-", id="kube-*"),
+        pytest.param("fairlead-provider", "the provider itself", id="the provider's own"),
+        pytest.param("cluster-other", "begin with cluster-", id="one for a cluster namespace"),
+        pytest.param(NS, "cluster namespace of a consumer", id="the consumer's own"),
+    ],
+)
+@pytest.mark.parametrize("owner", ["absent", None, "shared", "ours"])
+def test_reserved_names_are_refused_there_or_not(name: str, says: str, owner: str | None) -> None:
+    there = [] if owner == "absent" else [namespace(name, owner)]
+    if owner == "ours":
+        there = [namespace(name, f"{NS}/{name}")]
+    stored = service_namespace(name=name, finalizers=())
+    state = State(stored.key, stored, [], {one.meta.name: one for one in there}.get, ())
+    options = ProviderOptions(isolation="None", namespace_prefix="cluster-")
+    result = reconcile(state, options, now=NOW)
+    assert result.create is None
+    assert not result.finalize
+    assert outcome(result) == ("", "ReservedNamespace")
+    assert says in conditions(result.status)["NamespaceReady"]["message"]
+    assert not any(usable(one, options) for one in there)
+
+
+@pytest.mark.parametrize("annotations", [IDENTITY, LEGACY], ids=["identity", "legacy"])
+def test_a_cluster_namespace_is_nobodys_even_when_it_says_so(annotations: JSON) -> None:
+    there = namespace("team", f"{NS}/team", **annotations)
+    result = plan(service_namespace(name="team"), there, isolation="None")
+    assert outcome(result) == ("", "ReservedNamespace")
+    assert not usable(there, ProviderOptions())
+
+
+@pytest.mark.parametrize(
+    ("stored", "there", "isolation"),
+    [
+        pytest.param(service_namespace(), None, "None", id="free name"),
+        pytest.param(service_namespace(), None, "Prefixed", id="prefixed"),
+        pytest.param(service_namespace(TARGET), namespace(), "None", id="prefixed before"),
+        pytest.param(service_namespace(name="default"), None, "Prefixed", id="default, prefixed"),
+        pytest.param(
+            service_namespace(name="kube-system"), None, "Namespaced", id="kube-system, prefixed"
+        ),
+    ],
+)
+def test_other_names_may_be_had(
+    stored: Object, there: Object | None, isolation: Isolation
+) -> None:
+    result = plan(stored, *([there] if there else []), isolation=isolation)
+    assert outcome(result)[1] != "ReservedNamespace"
+    assert there is None or usable(there, ProviderOptions(isolation=isolation))
+
+
+@pytest.mark.parametrize("isolation", ["Prefixed", "Namespaced"])
+@pytest.mark.parametrize("name", ["default", "kube-system", "fairlead-provider", "other", "x-y"])
+def test_a_prefix_leads_into_no_namespace_of_another_name(name: str, isolation: Isolation) -> None:
+    result = plan(service_namespace(name=name), isolation=isolation)
+    assert result.create is not None
+    assert result.create["metadata"]["name"] == f"{NS}-{name}"
 
 
 @pytest.mark.parametrize(

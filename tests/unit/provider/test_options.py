@@ -6,18 +6,19 @@ from fairlead.provider.options import (
     check_external_address,
     parse_consumer_scope,
     parse_isolation,
+    parse_sync_interval,
 )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("prefixed", "Prefixed"), ("Namespaced", "Namespaced"), ("NONE", "None")],
+    [("prefixed", "Prefixed"), ("Namespaced", "Namespaced"), ("NONE", "None"), ("", "None")],
 )
 def test_isolation(text: str, expected: str) -> None:
     assert parse_isolation(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "prefix", "shared"])
+@pytest.mark.parametrize("text", [" ", "prefix", "shared"])
 def test_an_unknown_isolation_is_refused_instead_of_isolating_nothing(text: str) -> None:
     with pytest.raises(ValueError, match="say prefixed, namespaced or none"):
         parse_isolation(text)
@@ -33,6 +34,20 @@ def test_consumer_scope(text: str, expected: str) -> None:
 def test_an_unknown_consumer_scope_is_refused() -> None:
     with pytest.raises(ValueError, match="say namespaced or cluster"):
         parse_consumer_scope("all")
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("5m", 300.0), ("10s", 10.0), ("1h30m", 5400.0)])
+def test_schema_sync_interval(text: str, seconds: float) -> None:
+    assert parse_sync_interval(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("", "no duration"), ("often", "no duration"), ("9.9s", "too short"), ("-1h", "too short")],
+)
+def test_no_other_schema_sync_interval_will_do(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_sync_interval(text)
 
 
 def test_an_external_address_is_https_with_a_host() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.kubebind import NS, bound_schema, claim, export
+from tests.support.kubebind import NS, bound_schema, claim, crd, export, resource
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.resource import (
@@ -12,7 +12,15 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.rbac.reconcile import Id, Plan, State, cluster_name, export_of, reconcile
+from fairlead.provider.rbac.reconcile import (
+    Id,
+    Plan,
+    State,
+    cluster_names,
+    export_of,
+    exports_of_role,
+    reconcile,
+)
 
 
 ALL = ["get", "list", "watch", "create", "update", "patch", "delete"]
@@ -24,18 +32,18 @@ def plan(
     *namespaces: str,
     schema: Object | None = None,
     existing: dict[Id, Object] | None = None,
+    **more: Any,
 ) -> Plan:
     stored = schema or bound_schema()
-    return reconcile(
-        State(KEY, given, {stored.meta.name: stored}, frozenset(namespaces), existing or {})
-    )
+    schemas = {stored.meta.name: stored}
+    return reconcile(State(KEY, given, schemas, frozenset(namespaces), existing or {}, **more))
 
 
 def grants(result: Plan) -> dict[str, list[JSON]]:
     """Rules by where they hold and under which name."""
     found: dict[str, list[JSON]] = {}
-    for resource, body in result.apply:
-        if resource in {ROLES, CLUSTERROLES}:
+    for kind, body in result.apply:
+        if kind in {ROLES, CLUSTERROLES}:
             where = body["metadata"].get("namespace", "*")
             found[f"{where}/{body['metadata']['name']}"] = body["rules"]
     return found
@@ -51,6 +59,7 @@ SECRETS = rule("", "secrets", ALL)
 RESOURCES = "kube-binder-resources-widgets"
 CLAIMS = "kube-binder-claims-widgets"
 EVERYWHERE = f"*/kube-binder-resources-{NS}.widgets"
+CLAIMS_EVERYWHERE = f"*/kube-binder-claims-{NS}.widgets"
 
 
 @pytest.mark.parametrize(
@@ -98,6 +107,12 @@ EVERYWHERE = f"*/kube-binder-resources-{NS}.widgets"
             id="Namespaced isolation: the cluster namespace",
         ),
         pytest.param(
+            {"informerScope": "Cluster", "resources": [{"group": "", "resource": "secrets"}]},
+            bound_schema(),
+            {},
+            id="kinds of Kubernetes are not granted",
+        ),
+        pytest.param(
             {"permissionClaims": [claim("pods")]},
             bound_schema(),
             {f"a/{RESOURCES}": [WIDGETS], f"b/{RESOURCES}": [WIDGETS]},
@@ -107,6 +122,72 @@ EVERYWHERE = f"*/kube-binder-resources-{NS}.widgets"
 )
 def test_rights(spec: Any, schema: Object, expected: dict[str, list[JSON]]) -> None:
     assert grants(plan(export(**spec), "a", "b", schema=schema)) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "schema", "expected"),
+    [
+        pytest.param(
+            {"informerScope": "Cluster", "permissionClaims": [claim()]},
+            bound_schema(),
+            {
+                EVERYWHERE: [READ_WIDGETS],
+                f"a/{RESOURCES}": [WIDGETS],
+                CLAIMS_EVERYWHERE: [SECRETS],
+            },
+            id="informerScope Cluster: claims everywhere",
+        ),
+        pytest.param(
+            {"permissionClaims": [claim()]},
+            bound_schema(),
+            {f"a/{RESOURCES}": [WIDGETS], f"a/{CLAIMS}": [SECRETS]},
+            id="informerScope Namespaced: in the consumer's namespaces, as in kube-bind",
+        ),
+        pytest.param(
+            {"informerScope": "Cluster", "permissionClaims": [claim("pods")]},
+            bound_schema(),
+            {EVERYWHERE: [READ_WIDGETS], f"a/{RESOURCES}": [WIDGETS]},
+            id="what may not be claimed is granted nowhere",
+        ),
+    ],
+)
+def test_cluster_wide_claims(spec: Any, schema: Object, expected: dict[str, list[JSON]]) -> None:
+    result = plan(export(**spec), "a", schema=schema, cluster_wide_claims=True)
+    assert grants(result) == expected
+
+
+def test_a_kind_that_is_cluster_scoped_for_the_consumer_alone_is_not_granted_everywhere() -> None:
+    """As when the provider's isolation was Namespaced before."""
+    crds = {"widgets.example.org": crd()}
+    result = plan(export(), "a", schema=bound_schema(scope="Cluster"), crds=crds)
+    assert grants(result) == {f"a/{RESOURCES}": [WIDGETS]}
+
+
+def test_only_cluster_scoped_kinds_of_an_export_are_granted_everywhere() -> None:
+    both = export(resources=[resource(), resource("gadgets")])
+    result = plan(both, "a", schema=bound_schema("gadgets", scope="Cluster"))
+    assert grants(result) == {
+        EVERYWHERE: [rule("example.org", "gadgets", ALL)],
+        f"a/{RESOURCES}": [WIDGETS],
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "expected"),
+    [
+        (RESOURCES, "a", [KEY]),
+        (CLAIMS, "a", [KEY]),
+        (EVERYWHERE[2:], "", [KEY]),
+        (CLAIMS_EVERYWHERE[2:], "", [KEY]),
+        ("kube-binder-resources-nodot", "", []),
+        ("kube-binder", "a", []),
+    ],
+)
+def test_roles_without_binding_tell_their_export_too(
+    name: str, namespace: str, expected: list[Key]
+) -> None:
+    role = object_from_dict({"metadata": {"name": name, "namespace": namespace}})
+    assert list(exports_of_role(role, NS)) == expected
 
 
 def test_rights_go_to_the_consumers_own_account_and_nobody_else() -> None:
@@ -127,9 +208,9 @@ def test_roles_come_before_their_bindings() -> None:
 
 
 def test_only_cluster_roles_are_aggregated() -> None:
-    for resource, body in plan(export(informerScope="Cluster"), "a").apply:
+    for kind, body in plan(export(informerScope="Cluster"), "a").apply:
         aggregated = "rbac.kube-bind.io/aggregate-to-parent" in body["metadata"]["labels"]
-        assert aggregated == (resource == CLUSTERROLES)
+        assert aggregated == (kind == CLUSTERROLES)
 
 
 def test_one_rule_for_each_group() -> None:
@@ -192,7 +273,8 @@ def binding(name: str, namespace: str = "a", subject: str = "kube-binder") -> Ob
 
 
 def test_no_consumer_can_choose_the_name_of_anothers_cluster_role() -> None:
-    assert cluster_name(Key("team-a", "b-widgets")) != cluster_name(Key("team-a-b", "widgets"))
+    mine, theirs = Key("team-a", "b-widgets"), Key("team-a-b", "widgets")
+    assert not set(cluster_names(mine)) & set(cluster_names(theirs))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +282,11 @@ def test_no_consumer_can_choose_the_name_of_anothers_cluster_role() -> None:
     [
         pytest.param(binding(RESOURCES), KEY, id="resources"),
         pytest.param(binding(CLAIMS), KEY, id="claims"),
+        pytest.param(
+            binding(f"{RESOURCES}-more"), Key(NS, "widgets-more"), id="a name that begins alike"
+        ),
         pytest.param(binding(EVERYWHERE[2:], ""), KEY, id="cluster-wide"),
+        pytest.param(binding(CLAIMS_EVERYWHERE[2:], ""), KEY, id="cluster-wide claims"),
         pytest.param(binding("kube-binder"), None, id="the consumer's own"),
         pytest.param(binding(RESOURCES, subject="other"), None, id="other account"),
         pytest.param(object_from_dict({"metadata": {"name": RESOURCES}}), None, id="nobody"),

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+import msgspec
 import pytest
-from tests.support.kubebind import NS, export, kube
+from tests.support.kubebind import NS, OLD, bound_schema, conditions, crd, export, kube, resource
 from tests.support.stale import GONE, StaleServer
 
-from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICENAMESPACES
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    FINALIZER_NAMESPACE,
+)
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, ROLES, Resource
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    Resource,
+)
 from fairlead.api.status import StatusDetails
 from fairlead.client import NotFound
 from fairlead.client.errors import refusal
+from fairlead.client.lists import Page
+from fairlead.provider.export.controller import ExportController
+from fairlead.provider.exportrequest.controller import RequestController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.namespace.controller import NamespaceController
 from fairlead.provider.options import ProviderOptions
@@ -53,26 +70,28 @@ async def watching(
     cached: Mapping[Resource, Sequence[Object]],
     live: Sequence[Object] = (),
     absent: StatusDetails | None = GONE,
+    server: type[StaleServer] = StaleServer,
 ) -> AsyncIterator[tuple[StaleServer, Cluster, Watches]]:
-    server = StaleServer(cached, live, absent=absent)
-    cluster = Cluster("provider", server.client)
+    stale = server(cached, live, absent=absent)
+    cluster = Cluster("provider", stale.client)
     watches = Watches(cluster)
     running = asyncio.create_task(cluster.run())
     for informer in vars(watches).values():
         await informer.synced()
-    yield server, cluster, watches
+    yield stale, cluster, watches
     running.cancel()
     await asyncio.wait([running])
 
 
 SERVICE_NAMESPACE = kube("APIServiceNamespace", "shop")
+DELETED = [(f"{NS}-shop", {"uid": f"uid-{NS}-shop", "resource_version": "5"})]
 
 
 @pytest.mark.parametrize(
     ("live", "absent", "deleted"),
     [
-        pytest.param([], GONE, True, id="gone"),
-        pytest.param([SERVICE_NAMESPACE], GONE, False, id="there"),
+        pytest.param([provider_namespace()], GONE, True, id="gone"),
+        pytest.param([SERVICE_NAMESPACE, provider_namespace()], GONE, False, id="there"),
         pytest.param([], None, None, id="unknown"),
     ],
 )
@@ -87,9 +106,87 @@ async def test_namespaces_go_when_the_server_says_so(
                 await controller.reconcile(SHOP)
         else:
             await controller.reconcile(SHOP)
-    preconditions = {"uid": f"uid-{NS}-shop", "resource_version": "5"}
-    expected = [(f"{NS}-shop", preconditions)] if deleted else []
-    assert server.written("delete", "namespaces") == expected
+    assert server.written("delete", "namespaces") == (DELETED if deleted else [])
+
+
+def widget(cluster_namespace: str = NS) -> Object:
+    annotations = {"kube-bind.io/cluster-namespace": cluster_namespace}
+    return known("Widgets", "blue", f"{NS}-shop", {"annotations": annotations})
+
+
+def going(finalizer: str = FINALIZER_NAMESPACE) -> Object:
+    metadata: JSON = {"deletionTimestamp": OLD, "finalizers": [finalizer]}
+    return kube("APIServiceNamespace", "shop", **metadata)
+
+
+@pytest.mark.parametrize(
+    ("stored", "live", "deleted", "released"),
+    [
+        pytest.param(going(), [provider_namespace()], True, False, id="empty"),
+        pytest.param(going(), [provider_namespace(), widget()], False, False, id="in use"),
+        pytest.param(
+            going(), [provider_namespace(), widget("other")], True, False, id="not synced by us"
+        ),
+        pytest.param(going(), [], False, True, id="gone"),
+        pytest.param(going(), [provider_namespace("other/shop")], False, True, id="not ours"),
+        pytest.param(going("x/y"), [provider_namespace()], False, False, id="not held by us"),
+        pytest.param(None, [provider_namespace(), widget()], False, False, id="gone before"),
+    ],
+)
+async def test_a_namespace_with_synced_objects_stays(
+    stored: Object | None, live: list[Object], deleted: bool, released: bool
+) -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+        APISERVICENAMESPACES: [stored] if stored else [],
+    }
+    async with watching(cached, live) as (server, cluster, watches):
+        controller = NamespaceController(cluster, watches, ProviderOptions())
+        result = await controller.reconcile(SHOP)
+    assert server.written("delete", "namespaces") == (DELETED if deleted else [])
+    patches = [body["metadata"] for _, body in server.written("patch", "apiservicenamespaces")]
+    assert [body for body in patches if "finalizers" in body] == (
+        [{"finalizers": None, "uid": "uid-shop", "resourceVersion": "7"}] if released else []
+    )
+    looks_again = not deleted and widget() in live
+    assert (result.requeue_after is not None) is looks_again
+
+
+async def test_a_kind_that_is_exported_no_more_is_looked_at_too() -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        APISERVICENAMESPACES: [going()],
+        BOUNDSCHEMAS: [bound_schema()],
+    }
+    live = [provider_namespace(), widget(), crd()]
+    async with watching(cached, live) as (server, cluster, watches):
+        await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("delete", "namespaces") == []
+
+
+class Closed(StaleServer):
+    """Shows nobody the objects of exported kinds."""
+
+    async def page(self, resource: Resource, namespace: str = "", **_: Any) -> Page:
+        raise refusal("Forbidden", f"{resource} in {namespace} are not for you")
+
+
+async def test_what_cannot_be_looked_at_is_not_deleted() -> None:
+    cached = {
+        NAMESPACES: [provider_namespace()],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+        APISERVICENAMESPACES: [going()],
+    }
+    async with watching(cached, [provider_namespace()], server=Closed) as parts:
+        server, cluster, watches = parts
+        result = await NamespaceController(cluster, watches, ProviderOptions()).reconcile(SHOP)
+    assert server.written("delete", "namespaces") == []
+    ((_, body),) = server.written("patch", "apiservicenamespaces")
+    condition = conditions(body)["NamespaceReady"]
+    assert condition["reason"] == "ObjectsUnknown"
+    assert "may not list widgets.example.org" in condition["message"]
+    assert result.requeue_after is not None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +206,7 @@ async def test_rights_go_when_the_server_says_so(
         ROLEBINDINGS: [role_binding()],
     }
     async with watching(cached, live, absent) as (server, cluster, watches):
-        controller = RbacController(cluster, watches)
+        controller = RbacController(cluster, watches, ProviderOptions())
         if deleted is None:
             with pytest.raises(NotFound):
                 await controller.reconcile(WIDGETS)
@@ -129,9 +226,56 @@ async def test_rights_are_given_in_namespaces_that_are_in_use(asked: bool) -> No
         CLUSTERROLEBINDINGS: [],
     }
     async with watching(cached) as (server, cluster, watches):
-        await RbacController(cluster, watches).reconcile(WIDGETS)
+        await RbacController(cluster, watches, ProviderOptions()).reconcile(WIDGETS)
     given = {body["metadata"]["namespace"] for _, body in server.written("create", "roles")}
     assert given == ({f"{NS}-shop"} if asked else set())
+
+
+async def test_a_schema_follows_its_crd_also_when_the_watch_says_nothing() -> None:
+    spec: JSON = {"resources": [resource()], "schemaUpdatePolicy": "Always"}
+    request = kube("APIServiceExportRequest", spec=spec, status={"phase": "Succeeded"})
+    old, new = crd(), crd(names={"kind": "Widgets", "plural": "widgets", "shortNames": ["w"]})
+    new = msgspec.structs.replace(new, meta=msgspec.structs.replace(new.meta, generation=2))
+    cached = {
+        APISERVICEEXPORTREQUESTS: [request],
+        APISERVICEEXPORTS: [export()],
+        BOUNDSCHEMAS: [bound_schema(owner="widgets")],
+        CUSTOMRESOURCEDEFINITIONS: [old],
+    }
+    options = ProviderOptions(schema_sync_interval=0.0)
+    async with watching(cached, [new]) as (server, cluster, watches):
+        controller = RequestController(cluster, watches, options)
+        for _ in range(2):
+            result = await controller.reconcile(WIDGETS)
+    assert result.requeue_after == 0.0
+    for _, body in server.written("patch", "boundschemas"):
+        assert body["spec"]["names"]["shortNames"] == ["w"]
+    assert server.written("patch", "boundschemas")
+
+
+@pytest.mark.parametrize(
+    ("absent", "told"),
+    [pytest.param(GONE, True, id="gone"), pytest.param(None, False, id="unknown")],
+)
+async def test_what_is_missing_is_told_when_the_server_says_so(
+    absent: StatusDetails | None, *, told: bool
+) -> None:
+    """A failed read of a BoundSchema or of an export says nothing about either."""
+    spec: JSON = {"resources": [resource()]}
+    done = kube("APIServiceExportRequest", spec=spec, status={"phase": "Succeeded"})
+    for cached, build, plural in (
+        ({APISERVICEEXPORTS: [export()]}, ExportController, "apiserviceexports"),
+        ({APISERVICEEXPORTREQUESTS: [done]}, _requests, "apiserviceexportrequests"),
+    ):
+        async with watching(cached, [], absent) as (server, cluster, watches):
+            controller = build(cluster, watches)
+            with nullcontext() if told else pytest.raises(NotFound):
+                await controller.reconcile(WIDGETS)
+        assert bool(server.written("patch", plural)) is told
+
+
+def _requests(cluster: Cluster, watches: Watches) -> RequestController:
+    return RequestController(cluster, watches, ProviderOptions())
 
 
 class Taken(StaleServer):

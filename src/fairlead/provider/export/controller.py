@@ -5,8 +5,8 @@ from __future__ import annotations
 from fairlead.api.kubebind import APISERVICEEXPORTS, BOUNDSCHEMAS
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import now
-from fairlead.client import NotFound
-from fairlead.provider.export.reconcile import annotated, conditioned, reconcile
+from fairlead.client.lookups import find
+from fairlead.provider.export.reconcile import adopted, annotated, conditioned, reconcile
 from fairlead.provider.reporting import store_status
 from fairlead.provider.watches import Watches, by_schema, schema_names, terminal_when_invalid
 from fairlead.runtime import Cluster, Controller, Request, commit
@@ -32,6 +32,8 @@ class ExportController:
         if export is None:
             return
         plan = reconcile(export, await self._schemas(export))
+        for schema in plan.adopt:
+            await commit(self._client, BOUNDSCHEMAS, schema, adopted(schema, export))
         if plan.source_spec_hash:
             body = annotated(export, plan.source_spec_hash)
             export = await commit(self._client, APISERVICEEXPORTS, export, body)
@@ -40,14 +42,16 @@ class ExportController:
             await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
 
     async def _schemas(self, export: Object) -> dict[str, Object]:
-        """The schemas of an export; those that the cache, which may lag, lacks are asked for."""
+        """The schemas of an export; those that the cache, which may lag, lacks are asked for.
+
+        Raises:
+            ClientError: the server does not say whether one is there.
+        """
         found: dict[str, Object] = {}
         for name in schema_names(export):
             schema = self._watches.schemas.get(export.meta.namespace, name)
             if schema is None:
-                try:
-                    schema = await self._client.get(BOUNDSCHEMAS, name, export.meta.namespace)
-                except NotFound:
-                    continue
-            found[name] = schema
+                schema = await find(self._client, BOUNDSCHEMAS, name, export.meta.namespace)
+            if schema is not None:
+                found[name] = schema
         return found

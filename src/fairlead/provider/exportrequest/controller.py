@@ -21,19 +21,27 @@ from fairlead.client import (
     Client,
     Forbidden,
     Invalid,
-    NotFound,
 )
-from fairlead.provider.exportrequest.reconcile import Plan, State, reconcile, waiting_status
+from fairlead.client.lookups import find
+from fairlead.provider.exportrequest.reconcile import (
+    Plan,
+    State,
+    follows,
+    reconcile,
+    waiting_status,
+)
+from fairlead.provider.exportrequest.sources import Sources
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.reporting import store_status
 from fairlead.provider.watches import (
     BY_CRD,
     Watches,
     by_schema,
+    crd_names,
     requests_for,
     terminal_when_invalid,
 )
-from fairlead.runtime import Cluster, Controller, Delta, Request, commit
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
 
 
 NAME = "serviceexportrequest"
@@ -47,6 +55,7 @@ class RequestController:
         self._recorder = cluster.events(NAME)
         self._watches = watches
         self._options = options
+        self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self._watch(cluster.name)
 
@@ -71,12 +80,14 @@ class RequestController:
             predicate=lambda delta: delta.type == "DELETED",
         )
 
-    async def reconcile(self, key: Request) -> None:
-        """Bring one request nearer to its export."""
+    async def reconcile(self, key: Request) -> Result:
+        """Bring one request nearer to its export, and look again if it follows its CRDs."""
         request = self._watches.requests.get(key.namespace, key.name)
         if request is None:
-            return
-        plan = reconcile(await self._state(request), self._options, now=now())
+            self._sources.forget(key)
+            return Result()
+        follow = follows(request)
+        plan = reconcile(await self._state(key, request, follow), self._options, now=now())
         try:
             await self._carry_out(plan)
         except (Invalid, Forbidden, BadRequest) as error:
@@ -86,13 +97,14 @@ class RequestController:
         await store_status(
             self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, plan.status
         )
+        return Result(self._options.schema_sync_interval if follow else None)
 
-    async def _state(self, request: Object) -> State:
+    async def _state(self, key: Request, request: Object, follow: bool) -> State:
         watches, namespace = self._watches, request.meta.namespace
         return State(
             request=request,
             export=await self._export(request),
-            crds={crd.meta.name: crd for crd in watches.crds.list()},
+            crds=await self._sources.find(key, crd_names(request), follow=follow),
             schemas={schema.meta.name: schema for schema in watches.schemas.list(namespace)},
             namespaces=frozenset(
                 item.meta.name for item in watches.service_namespaces.list(namespace)
@@ -100,16 +112,17 @@ class RequestController:
         )
 
     async def _export(self, request: Object) -> Object | None:
-        """The export of the same name; asked for when the cache, which may lag, has none."""
+        """The export of the same name; asked for when the cache, which may lag, has none.
+
+        Raises:
+            ClientError: the server does not say whether there is one.
+        """
         cached = self._watches.exports.get(request.meta.namespace, request.meta.name)
         if cached is not None:
             return cached
-        try:
-            return await self._client.get(
-                APISERVICEEXPORTS, request.meta.name, request.meta.namespace
-            )
-        except NotFound:
-            return None
+        return await find(
+            self._client, APISERVICEEXPORTS, request.meta.name, request.meta.namespace
+        )
 
     async def _carry_out(self, plan: Plan) -> None:
         for schema in plan.create_schemas:

@@ -23,7 +23,6 @@ from fairlead.api.kubebind import (
     BoundSchemaSpec,
     ExportResource,
     ExportSpec,
-    bound_schema_spec,
     crd_name,
     new_bound_schema,
     spec_hash,
@@ -38,6 +37,11 @@ from fairlead.api.kubebind_conditions import (
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
+from fairlead.provider.exportrequest.exportable import (
+    NotExportableError,
+    bound_schema_spec,
+    check_group,
+)
 from fairlead.provider.options import ProviderOptions
 
 
@@ -91,6 +95,13 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
         return Plan(status=waiting_status(state.request, waiting.condition, now=now))
 
 
+def follows(request: Object) -> bool:
+    """Whether a request goes on to carry the changes of its CRDs."""
+    parsed = request.decode(APIServiceExportRequest)
+    alive = not parsed.metadata.deleting and parsed.status.phase != "Failed"
+    return alive and parsed.spec.schema_update_policy == "Always"
+
+
 def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
     """The request's body when something keeps it from going on."""
     phase = request.decode(APIServiceExportRequest).status.phase
@@ -104,7 +115,9 @@ def _export(
     if state.export is None and request.status.phase == "Succeeded":
         raise NotYetError(_revoked(request.metadata.name))
     if state.export is not None:
-        _check_unchanged(request, state.export.decode(APIServiceExport))
+        made = state.export.decode(APIServiceExport)
+        _check_unchanged(request, made)
+        options = _as_made(options, made.spec)
     missing = any(resource.name not in state.schemas for resource in spec.resources)
     wanted: dict[str, BoundSchemaSpec] = {}
     if missing or state.export is None or spec.schema_update_policy == "Always":
@@ -132,6 +145,17 @@ def _export(
     )
 
 
+def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
+    """The options with which an export was made.
+
+    It is immutable and the consumer's rights go by it, so that schemas made for other options
+    would have the konnector watch where it may not.
+    """
+    return msgspec.structs.replace(
+        options, consumer_scope=export.informer_scope, isolation=export.isolation
+    )
+
+
 def _sources(
     resources: list[ExportResource], crds: Mapping[str, Object], options: ProviderOptions
 ) -> dict[str, BoundSchemaSpec]:
@@ -139,22 +163,20 @@ def _sources(
     found: dict[str, BoundSchemaSpec] = {}
     scopes: dict[str, str] = {}
     for index, resource in enumerate(resources):
-        where = f"spec.resources[{index}]: {crd_name(resource.resource, resource.group)}"
-        crd = crds.get(crd_name(resource.resource, resource.group))
-        if crd is None:
-            raise _waiting(
-                "SchemaNotFound",
-                f"{where} is not exported: the provider has no CustomResourceDefinition of this "
-                f"name with the label {LABEL_EXPORTED}=true",
-            )
-        body = crd.to_dict()
-        scopes[where] = body["spec"]["scope"]
+        where = f"spec.resources[{index}]: {resource.name}"
         try:
-            found[resource.name] = bound_schema_spec(
-                body, informer_scope=options.consumer_scope, isolation=options.isolation
-            )
-        except msgspec.ValidationError as error:
-            raise _waiting("SchemaNotFound", f"{where} cannot be exported: {error}") from None
+            check_group(resource)
+            crd = crds.get(crd_name(resource.resource, resource.group))
+            if crd is None:
+                raise _waiting(
+                    "SchemaNotFound",
+                    f"{where} is not exported: the provider has no CustomResourceDefinition of "
+                    f"this name with the label {LABEL_EXPORTED}=true",
+                )
+            found[resource.name] = bound_schema_spec(crd, options)
+        except NotExportableError as error:
+            raise _waiting(error.reason, f"{where} {error}") from None
+        scopes[where] = crd.to_dict()["spec"]["scope"]
     _check_scopes(scopes, options)
     return found
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
-from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_NAMESPACE
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, NotFound
+from fairlead.client.lookups import find
+from fairlead.provider.namespace.departure import Departure
 from fairlead.provider.namespace.reconcile import (
-    Plan,
     State,
+    leaving_status,
     owner_of,
     reconcile,
     target_name,
+    with_finalizer,
+    without_finalizer,
 )
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rbac import reconcile as rbac
@@ -26,7 +31,7 @@ from fairlead.provider.watches import (
     states,
     terminal_when_invalid,
 )
-from fairlead.runtime import Cluster, Controller, Delta, Request
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
 
 
 NAME = "servicenamespace"
@@ -42,6 +47,7 @@ class NamespaceController:
         self._recorder = cluster.events(NAME)
         self._watches = watches
         self._options = options
+        self._departure = Departure(cluster.client, options)
         watches.service_namespaces.add_index(_BY_TARGET, self._targets)
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
@@ -53,22 +59,32 @@ class NamespaceController:
                 informer, self._from_neighbour, predicate=lambda delta: delta.type != "MODIFIED"
             )
 
-    async def reconcile(self, request: Request) -> None:
-        """Bring one APIServiceNamespace nearer to its namespace."""
+    async def reconcile(self, request: Request) -> Result:
+        """Bring one APIServiceNamespace nearer to its namespace, or both to their end."""
         key = Key(request.namespace, request.name)
         stored = self._watches.service_namespaces.get(*key)
-        state = self._state(key, stored)
-        if stored is None and (not state.owned or await self._exists(key)):
-            return
-        await self._carry_out(reconcile(state, self._options.isolation, now=now()), stored)
+        owned = list(self._watches.namespaces.by_index(BY_OWNER, str(key)))
+        if stored is None:
+            if not owned:
+                self._departure.forget(key)
+                return Result()
+            if await self._exists(key):
+                return Result()
+            return await self._clear(key, owned)
+        if stored.meta.deleting:
+            return await self._leave(key, stored, owned)
+        self._departure.forget(key)
+        await self._arrange(stored, self._state(stored, owned))
+        return Result()
 
-    async def _carry_out(self, plan: Plan, stored: Object | None) -> None:
-        for namespace in plan.delete:
-            await self._delete(namespace)
-        if stored is not None:
-            await store_status(
-                self._client, self._recorder, APISERVICENAMESPACES, stored, plan.status
+    async def _arrange(self, stored: Object, state: State) -> None:
+        plan = reconcile(state, self._options, now=now())
+        if plan.finalize:
+            stored = await commit(
+                self._client, APISERVICENAMESPACES, stored, with_finalizer(stored)
             )
+            plan = reconcile(state._replace(service_namespace=stored), self._options, now=now())
+        await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, plan.status)
         if plan.create is not None:
             try:
                 await self._client.create(NAMESPACES, plan.create)
@@ -76,17 +92,27 @@ class NamespaceController:
                 # Whose it is shows when its event arrives.
                 return
 
-    async def _delete(self, namespace: Object) -> None:
-        """Delete a namespace that is as it was when it was found to be ours."""
-        try:
-            await self._client.delete(
-                NAMESPACES,
-                namespace.meta.name,
-                uid=namespace.meta.uid,
-                resource_version=namespace.meta.resource_version,
-            )
-        except NotFound:
-            return
+    async def _leave(self, key: Key, stored: Object, owned: list[Object]) -> Result:
+        """Let an APIServiceNamespace go once its namespace is gone."""
+        if FINALIZER_NAMESPACE not in stored.meta.finalizers:
+            return Result()
+        target = target_name(self._bare(stored, owned), self._options.isolation)
+        names = {target, *(namespace.meta.name for namespace in owned)}
+        plan = await self._departure.proceed(key, names)
+        if plan.done:
+            with suppress(NotFound):
+                await commit(self._client, APISERVICENAMESPACES, stored, without_finalizer(stored))
+        else:
+            body = leaving_status(stored, plan, now=now())
+            await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, body)
+        return Result(self._departure.again(key, plan))
+
+    async def _clear(self, key: Key, owned: list[Object]) -> Result:
+        """Let namespaces go whose APIServiceNamespace went without waiting for them."""
+        plan = await self._departure.proceed(key, (item.meta.name for item in owned))
+        for namespace, condition in self._departure.news(key, plan):
+            self._recorder.event(namespace, "Warning", condition.reason, condition.message)
+        return Result(self._departure.again(key, plan))
 
     async def _exists(self, key: Key) -> bool:
         """Whether the server, whatever the cache says, has the APIServiceNamespace.
@@ -94,26 +120,18 @@ class NamespaceController:
         Raises:
             NotFound: the kind itself is not served, which says nothing about the object.
         """
-        try:
-            await self._client.get(APISERVICENAMESPACES, key.name, key.namespace)
-        except NotFound as error:
-            if not error.about(key.name):
-                raise
-            return False
-        return True
+        return await find(self._client, APISERVICENAMESPACES, key.name, key.namespace) is not None
 
-    def _state(self, key: Key, stored: Object | None) -> State:
-        state = State(
-            key=key,
-            service_namespace=stored,
-            owned=list(self._watches.namespaces.by_index(BY_OWNER, str(key))),
-            find=lambda name: self._watches.namespaces.get("", name),
-            ungranted=(),
-        )
-        if stored is None:
-            return state
-        target = target_name(state, self._options.isolation)
-        return state._replace(ungranted=self._ungranted(key, target))
+    def _state(self, stored: Object, owned: list[Object]) -> State:
+        bare = self._bare(stored, owned)
+        target = target_name(bare, self._options.isolation)
+        return bare._replace(ungranted=self._ungranted(stored.key, target))
+
+    def _bare(self, stored: Object, owned: list[Object]) -> State:
+        def find(name: str) -> Object | None:
+            return self._watches.namespaces.get("", name)
+
+        return State(stored.key, stored, owned, find, ())
 
     def _ungranted(self, key: Key, namespace: str) -> list[str]:
         """The exports of the consumer whose rights in its new namespace are not there yet."""
@@ -124,7 +142,15 @@ class NamespaceController:
             if export.meta.deleting:
                 continue
             wanted = rbac.reconcile(
-                rbac.State(export.key, export, schemas, frozenset({namespace}), {})
+                rbac.State(
+                    key=export.key,
+                    export=export,
+                    schemas=schemas,
+                    namespaces=frozenset({namespace}),
+                    existing={},
+                    crds=watches.crds_by_name(),
+                    cluster_wide_claims=self._options.cluster_wide_claims,
+                )
             )
             if not all(self._bound(resource, body) for resource, body in wanted.apply):
                 missing.append(export.meta.name)
@@ -143,8 +169,7 @@ class NamespaceController:
         )
 
     def _targets(self, stored: Object) -> list[str]:
-        state = State(stored.key, stored, (), lambda _: None, ())
-        return [target_name(state, self._options.isolation)]
+        return [target_name(self._bare(stored, []), self._options.isolation)]
 
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
         for state in states(delta):

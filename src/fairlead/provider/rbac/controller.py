@@ -16,19 +16,24 @@ from fairlead.api.resource import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
+from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
-from fairlead.provider.namespace.reconcile import owner_of
+from fairlead.provider.namespace.reconcile import owner_of, usable
+from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rbac.reconcile import (
     Id,
     Plan,
     State,
+    cluster_names,
     export_of,
+    exports_of_role,
     names_in_namespaces,
     reconcile,
 )
 from fairlead.provider.reporting import store_status
 from fairlead.provider.watches import (
     BY_CONSUMER,
+    BY_CRD,
     BY_EXPORT,
     Watches,
     by_schema,
@@ -50,8 +55,9 @@ _MESSAGE_LIMIT = 500
 class RbacController:
     """Gives every consumer the rights of its exports, and takes them away again."""
 
-    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
         self._cluster = cluster.name
+        self._options = options
         self._client = cluster.client
         self._recorder = cluster.events(NAME)
         self._watches = watches
@@ -70,6 +76,9 @@ class RbacController:
         controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
         controller.watch(watches.service_namespaces, self._from_service_namespace)
         controller.watch(watches.namespaces, self._from_namespace)
+        controller.watch(
+            watches.crds, self._from_crd, predicate=lambda delta: delta.type != "MODIFIED"
+        )
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
         controller.watch(watches.roles, self._from_role)
@@ -99,13 +108,8 @@ class RbacController:
         Raises:
             ClientError: it does not say.
         """
-        try:
-            found = await self._client.get(APISERVICEEXPORTS, key.name, key.namespace)
-        except NotFound as error:
-            if not error.about(key.name):
-                raise
-            return True
-        return found.meta.deleting
+        found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
+        return found is None or found.meta.deleting
 
     def _state(self, key: Key, export: Object | None) -> State:
         watches = self._watches
@@ -118,15 +122,20 @@ class RbacController:
                 namespace.meta.name for namespace in namespaces if self._in_use(namespace)
             ),
             existing=self._existing(key, [namespace.meta.name for namespace in namespaces]),
+            crds=watches.crds_by_name(),
+            cluster_wide_claims=self._options.cluster_wide_claims,
         )
 
     def _in_use(self, namespace: Object) -> bool:
-        """Whether the APIServiceNamespace that a namespace belongs to is there."""
+        """Whether the APIServiceNamespace that a namespace belongs to is there.
+
+        One that is going counts as long as its namespace stays: the konnector has to reach what
+        is in it.
+        """
         owner = owner_of(namespace)
-        if owner is None or namespace.meta.deleting:
+        if owner is None or namespace.meta.deleting or not usable(namespace, self._options):
             return False
-        stored = self._watches.service_namespaces.get(*owner)
-        return stored is not None and not stored.meta.deleting
+        return self._watches.service_namespaces.get(*owner) is not None
 
     def _existing(self, key: Key, namespaces: list[str]) -> dict[Id, Object]:
         """What this controller made for an export, also where it may no longer be."""
@@ -137,11 +146,13 @@ class RbacController:
                 role = self._caches[roles].get(*binding.key)
                 if role is not None:
                     found[Id(roles, role.key)] = role
+        names = [Key("", name) for name in cluster_names(key)]
         for namespace in (key.namespace, *namespaces):
-            for name in names_in_namespaces(key.name):
-                role = self._watches.roles.get(namespace, name)
-                if role is not None:
-                    found[Id(ROLES, role.key)] = role
+            names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
+        for name in names:
+            roles = ROLES if name.namespace else CLUSTERROLES
+            if (role := self._caches[roles].get(*name)) is not None:
+                found[Id(roles, name)] = role
         return found
 
     async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
@@ -207,10 +218,15 @@ class RbacController:
 
     def _from_role(self, delta: Delta) -> Iterator[Request]:
         role = delta.object
-        kind = CLUSTERROLEBINDINGS if not role.meta.namespace else ROLEBINDINGS
-        binding = self._caches[kind].get(*role.key)
-        if binding is not None and (key := export_of(binding)) is not None:
+        namespace = self._watches.namespaces.get("", role.meta.namespace)
+        owner = owner_of(namespace) if namespace is not None else None
+        consumer = owner.namespace if owner is not None else role.meta.namespace
+        for key in exports_of_role(role, consumer):
             yield Request(self._cluster, *key)
+
+    def _from_crd(self, delta: Delta) -> Iterator[Request]:
+        exports = self._watches.exports.by_index(BY_CRD, delta.object.meta.name)
+        return requests_for(self._cluster, exports)
 
     def _exports_in(self, namespace: str) -> Iterator[Request]:
         return requests_for(self._cluster, self._watches.exports.list(namespace))

@@ -7,12 +7,14 @@ is granted only where the protocol cannot do without:
 * cluster-scoped kinds: all verbs, since RBAC knows no name prefixes;
 * informerScope Cluster: reading exported kinds, since the konnector watches them cluster-wide.
 
-Claims never reach beyond the consumer's provider namespaces.
+Claims never reach beyond the consumer's provider namespaces, unless the provider's operator wants
+``cluster_wide_claims``: kube-bind's own konnector watches them cluster-wide under informerScope
+Cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -22,8 +24,11 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_PARENT,
     APIServiceExport,
     BoundSchema,
+    ExportResource,
     ExportSpec,
     GroupResource,
+    bindable,
+    crd_name,
 )
 from fairlead.api.kubebind_claims import claimable
 from fairlead.api.manifests import ALL_VERBS, READ_VERBS
@@ -57,8 +62,8 @@ class State(NamedTuple):
     """What rights depend on.
 
     ``export`` is None when it is gone. ``schemas`` are the BoundSchemas of its namespace by name,
-    ``namespaces`` the provider namespaces that belong to the consumer, and ``existing`` what this
-    controller made for the export before.
+    ``namespaces`` the provider namespaces that belong to the consumer, ``existing`` what this
+    controller made for the export before, and ``crds`` those that are labelled for export.
     """
 
     key: Key
@@ -66,6 +71,8 @@ class State(NamedTuple):
     schemas: Mapping[str, Object]
     namespaces: frozenset[str]
     existing: Mapping[Id, Object]
+    crds: Mapping[str, Object] = {}
+    cluster_wide_claims: bool = False
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
@@ -103,29 +110,49 @@ def names_in_namespaces(export: str) -> tuple[str, str]:
     return f"{RESOURCES_PREFIX}{export}", f"{CLAIMS_PREFIX}{export}"
 
 
-def cluster_name(key: Key) -> str:
-    """The name of an export's ClusterRole and ClusterRoleBinding.
+def cluster_names(key: Key) -> tuple[str, str]:
+    """The names of an export's ClusterRoles and their bindings, for its resources and claims.
 
     Consumers choose the names of their exports. No namespace has a dot in its name, so nobody
     can choose one that makes this another consumer's.
     """
-    return f"{RESOURCES_PREFIX}{key.namespace}.{key.name}"
+    both = f"{key.namespace}.{key.name}"
+    return f"{RESOURCES_PREFIX}{both}", f"{CLAIMS_PREFIX}{both}"
+
+
+def exports_of_role(role: Object, owner: str) -> Iterator[Key]:
+    """Which exports a Role or ClusterRole may have been made for, also without its binding.
+
+    Args:
+        role: as it is stored.
+        owner: the cluster namespace whose consumer the role's namespace is for.
+    """
+    for prefix in (RESOURCES_PREFIX, CLAIMS_PREFIX):
+        if not role.meta.name.startswith(prefix):
+            continue
+        name = role.meta.name.removeprefix(prefix)
+        if role.meta.namespace:
+            yield Key(owner, name)
+        elif "." in name:
+            yield Key(*name.split(".", 1))
 
 
 def _wanted(state: State, export: Object) -> dict[Id, JSON]:
     spec = export.decode(APIServiceExport).spec
+    everywhere, others = _by_scope(spec, state)
     resources, claims = names_in_namespaces(state.key.name)
-    everywhere = _cluster_scoped(spec, state.schemas)
-    objects: dict[Id, JSON] = {}
-    if verbs := _cluster_verbs(spec, everywhere=everywhere):
-        objects |= _grant(state.key, "", cluster_name(state.key), _rules(spec.resources, verbs))
-    if not everywhere:
-        for namespace in _object_namespaces(spec, state):
-            rules = _rules(spec.resources, ALL_VERBS)
-            objects |= _grant(state.key, namespace, resources, rules)
-    if rules := _rules(filter(claimable, spec.permission_claims), ALL_VERBS):
-        for namespace in sorted(state.namespaces):
-            objects |= _grant(state.key, namespace, claims, rules)
+    resources_everywhere, claims_everywhere = cluster_names(state.key)
+    rules = _rules(everywhere, ALL_VERBS)
+    if spec.informer_scope == "Cluster":
+        rules += _rules(others, READ_VERBS)
+    objects = _grant(state.key, "", resources_everywhere, rules)
+    for namespace in _object_namespaces(spec, state):
+        objects |= _grant(state.key, namespace, resources, _rules(others, ALL_VERBS))
+    claimed = _rules(filter(claimable, spec.permission_claims), ALL_VERBS)
+    if state.cluster_wide_claims and spec.informer_scope == "Cluster":
+        return objects | _grant(state.key, "", claims_everywhere, claimed)
+    for namespace in sorted(state.namespaces):
+        objects |= _grant(state.key, namespace, claims, claimed)
     return objects
 
 
@@ -136,25 +163,27 @@ def _object_namespaces(spec: ExportSpec, state: State) -> list[str]:
     return sorted(state.namespaces)
 
 
-def _cluster_scoped(spec: ExportSpec, schemas: Mapping[str, Object]) -> bool:
-    """Whether the exported kinds are cluster-scoped in the provider's own cluster.
+def _by_scope(spec: ExportSpec, state: State) -> tuple[list[ExportResource], list[ExportResource]]:
+    """The resources that are cluster-scoped in the provider's own cluster, and all others.
 
-    Under Namespaced isolation they are only so for the consumer.
+    Kinds of Kubernetes are neither, whoever wrote them into an export.
     """
-    if spec.isolation == "Namespaced":
+    resources = [one for one in spec.resources if bindable(one.group)]
+    everywhere = [one for one in resources if _cluster_scoped(one, spec, state)]
+    return everywhere, [one for one in resources if one not in everywhere]
+
+
+def _cluster_scoped(resource: ExportResource, spec: ExportSpec, state: State) -> bool:
+    """Whether objects of a resource live outside of namespaces, as all know who can tell.
+
+    Under Namespaced isolation a kind's BoundSchema says so of kinds that do not.
+    """
+    stored = state.schemas.get(resource.name)
+    if spec.isolation == "Namespaced" or stored is None:
         return False
-    stored = (schemas.get(resource.name) for resource in spec.resources)
-    return any(
-        schema.decode(BoundSchema).spec.scope == "Cluster"
-        for schema in stored
-        if schema is not None
-    )
-
-
-def _cluster_verbs(spec: ExportSpec, *, everywhere: bool) -> tuple[str, ...]:
-    if everywhere:
-        return ALL_VERBS
-    return READ_VERBS if spec.informer_scope == "Cluster" else ()
+    crd = state.crds.get(crd_name(resource.resource, resource.group))
+    namespaced = crd is not None and crd.decode(_CRD).spec.scope == "Namespaced"
+    return stored.decode(BoundSchema).spec.scope == "Cluster" and not namespaced
 
 
 def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[JSON]:
@@ -169,7 +198,12 @@ def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[J
 
 
 def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, JSON]:
-    """A role and its binding to the consumer, for a namespace or, without one, the cluster."""
+    """A role and its binding to the consumer, for a namespace or, without one, the cluster.
+
+    Without rules there is nothing to bind.
+    """
+    if not rules:
+        return {}
     role = ROLES if namespace else CLUSTERROLES
     binding = ROLEBINDINGS if namespace else CLUSTERROLEBINDINGS
     metadata: JSON = {"name": name, "labels": dict(MANAGED_BY)}
@@ -197,6 +231,14 @@ def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, J
             ],
         },
     }
+
+
+class _Scope(msgspec.Struct, frozen=True):
+    scope: str = ""
+
+
+class _CRD(msgspec.Struct, frozen=True):
+    spec: _Scope
 
 
 class _Subject(msgspec.Struct, frozen=True):

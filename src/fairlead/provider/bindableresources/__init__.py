@@ -1,0 +1,1 @@
+"""BindableResourcesRequest: an invitation that is asked for by an object."""

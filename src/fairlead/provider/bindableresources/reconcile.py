@@ -1,0 +1,141 @@
+"""What a BindableResourcesRequest leads to, and what is told of it.
+
+Its conditions are ``metav1.Condition``. Succeeded is for good as long as the spec stays as it is;
+Failed is looked at again when a template comes or some time has passed.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from fairlead.api.conditions import Condition, set_condition
+from fairlead.api.durations import parse_duration
+from fairlead.api.kubebind import (
+    BindableResourcesRequest,
+    BindableResourcesRequestSpec,
+    LocalSecretKeyRef,
+    Phase,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.timestamps import format_time, parse_time
+
+
+READY = "Ready"
+TEMPLATE_NOT_FOUND = "TemplateNotFound"
+HANDLE_RESOURCES_FAILED = "HandleResourcesFailed"
+SECRET_CREATION_FAILED = "SecretCreationFailed"  # noqa: S105  # a reason
+SECRET_READY = "SecretReady"  # noqa: S105  # a reason
+
+RESPONSE_KEY = "binding-response"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do: hand out the invitation, or delete the request; then look again in seconds."""
+
+    invite: bool = False
+    delete: bool = False
+    requeue_after: float | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How handing out has ended; ``namespace`` and ``ref`` are known only if it has succeeded."""
+
+    phase: Phase
+    reason: str
+    message: str
+    namespace: str = ""
+    ref: LocalSecretKeyRef | None = None
+
+
+def reconcile(request: Object, *, now: datetime) -> Plan:
+    """What to do about a request."""
+    if request.meta.deleting:
+        return Plan()
+    body = request.decode(BindableResourcesRequest)
+    done = _up_to_date(request, body) and body.status.phase != "Pending"
+    if not done:
+        return Plan(invite=True)
+    left = _seconds_left(body, now)
+    if left is not None and left <= 0:
+        return Plan(delete=True)
+    return Plan(invite=body.status.phase == "Failed", requeue_after=left)
+
+
+def fault(spec: BindableResourcesRequestSpec) -> str:
+    """Why nothing can be handed out on this spec, "" if it can."""
+    if not spec.cluster_identity.identity:
+        return "spec.clusterIdentity.identity is empty: say which cluster asks"
+    if not spec.author:
+        return "spec.author is empty: say who asks, for an identity stays with its author"
+    if spec.ttl_after_finished and parse_duration(spec.ttl_after_finished) is None:
+        return (
+            f"spec.ttlAfterFinished {spec.ttl_after_finished!r} is no duration: "
+            "say for example 1h or 10m"
+        )
+    return ""
+
+
+def secret_ref(request: Object, spec: BindableResourcesRequestSpec) -> LocalSecretKeyRef:
+    """Where the answer is stored, in the request's namespace."""
+    if spec.kubeconfig_secret_ref is not None:
+        return spec.kubeconfig_secret_ref
+    return LocalSecretKeyRef(name=f"{request.meta.name}-{RESPONSE_KEY}", key=RESPONSE_KEY)
+
+
+def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
+    """The request's body with the outcome as its status.
+
+    Looking again at what has failed before does not make it finish later.
+    """
+    body = request.to_dict()
+    old = request.decode(BindableResourcesRequest).status
+    moment = format_time(now)
+    status: JSON = {**(body.get("status") or {}), "phase": outcome.phase}
+    again = outcome.phase == old.phase and _up_to_date(
+        request, request.decode(BindableResourcesRequest)
+    )
+    finished = (old.completion_time if again else "") or moment
+    values = {
+        "namespace": outcome.namespace,
+        "kubeconfigSecretRef": msgspec.to_builtins(outcome.ref),
+        "completionTime": "" if outcome.phase == "Pending" else finished,
+    }
+    status |= values
+    condition = Condition(
+        READY,
+        "True" if outcome.phase == "Succeeded" else "False",
+        outcome.reason,
+        outcome.message,
+        observed_generation=request.meta.generation,
+    )
+    known = msgspec.convert(old.conditions, list[Condition])
+    status["conditions"] = msgspec.to_builtins(set_condition(known, condition, now=moment))
+    body["status"] = {name: value for name, value in status.items() if value}
+    return body
+
+
+def reason_of(request: Object) -> str:
+    """The reason of condition Ready, "" if it was never set."""
+    conditions = request.decode(BindableResourcesRequest).status.conditions
+    return next((str(one.get("reason", "")) for one in conditions if one["type"] == READY), "")
+
+
+def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:
+    """Whether the status is about the spec as it is."""
+    for condition in body.status.conditions:
+        if condition.get("type") == READY:
+            return bool(condition.get("observedGeneration", 0) == request.meta.generation)
+    return False
+
+
+def _seconds_left(body: BindableResourcesRequest, now: datetime) -> float | None:
+    """Until the request has to go; None if it stays for ever."""
+    ttl = parse_duration(body.spec.ttl_after_finished)
+    if ttl is None or not body.status.completion_time:
+        return None
+    try:
+        return (parse_time(body.status.completion_time) + ttl - now).total_seconds()
+    except (ValueError, OverflowError):
+        return None

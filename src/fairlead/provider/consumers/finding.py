@@ -1,0 +1,45 @@
+"""Which consumer a name means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.client import Client
+from fairlead.provider.identity import identity_of
+
+
+class UnknownConsumerError(Exception):
+    """No consumer has this name, or more than one; the text names those that there are."""
+
+
+async def find_consumer(client: Client, name: str) -> Object:
+    """The cluster namespace of the consumer with this identity, or of this very name.
+
+    Raises:
+        UnknownConsumerError: there is none, or several.
+        ApiError: the server refused.
+    """
+    return choose((await client.list(NAMESPACES)).items, name)
+
+
+def choose(namespaces: Sequence[Object], name: str) -> Object:
+    """The one of the namespaces that a name means.
+
+    Raises:
+        UnknownConsumerError: there is none, or several.
+    """
+    known = [namespace for namespace in namespaces if identity_of(namespace)]
+    found = [one for one in known if name in {identity_of(one), one.meta.name}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(sorted(one.meta.name for one in found))
+        raise UnknownConsumerError(
+            f"{name} means several consumers: say the cluster namespace, one of {names}"
+        )
+    names = ", ".join(sorted(identity_of(one) for one in known))
+    raise UnknownConsumerError(
+        f"there is no consumer {name}; " + (f"there are: {names}" if names else "there are none")
+    )

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.cli.consumers import table
+from fairlead.provider.consumers.rows import Row, age, rows
+
+
+NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+IDENTITY = "backend.kube-bind.io/identity"
+LEGACY = "example-backend.kube-bind.io/identity"
+PRETTY = "backend.kube-bind.io/cluster-pretty-name"
+
+
+def namespace(name: str = "ns", identity: str = "shop", **metadata: Any) -> Object:
+    annotations = {IDENTITY: identity} if identity else {}
+    body: JSON = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": name}}
+    body["metadata"] |= {"annotations": annotations, **metadata}
+    return object_from_dict(body)
+
+
+def binding(pretty: str = "", **status: Any) -> Object:
+    metadata: JSON = {"name": "cluster", "namespace": "ns", "annotations": {PRETTY: pretty}}
+    spec = {"kubeconfigSecretRef": {"name": "k", "key": "k"}, "providerPrettyName": "us"}
+    return object_from_dict(
+        {
+            "apiVersion": "kube-bind.io/v1alpha2",
+            "kind": "ClusterBinding",
+            "metadata": metadata,
+            "spec": spec,
+            "status": status,
+        }
+    )
+
+
+def export(name: str, namespace: str = "ns") -> Object:
+    return object_from_dict({"metadata": {"name": name, "namespace": namespace}})
+
+
+BEATS: JSON = {
+    "lastHeartbeatTime": "2026-05-01T11:57:00Z",
+    "heartbeatInterval": "5m0s",
+    "konnectorVersion": "v0.8.1",
+}
+
+
+def one(*bindings: Object, **kept: Any) -> Row:
+    (row,) = rows([kept.pop("namespace", namespace())], bindings, [], {}, now=NOW)
+    return row
+
+
+@pytest.mark.parametrize(
+    ("bindings", "status", "reason"),
+    [
+        pytest.param([binding(**BEATS)], "True", "", id="alive"),
+        pytest.param([binding()], "False", "FirstHeartbeatPending", id="never seen"),
+        pytest.param(
+            [binding(**BEATS | {"lastHeartbeatTime": "2026-05-01T11:50:00Z"})],
+            "False",
+            "HeartbeatTimeout",
+            id="silent",
+        ),
+        pytest.param(
+            [binding(**BEATS | {"lastHeartbeatTime": "2026-05-01T12:10:00Z"})],
+            "False",
+            "HeartbeatTimeDrift",
+            id="from the future",
+        ),
+        pytest.param(
+            [binding(**BEATS | {"lastHeartbeatTime": "yesterday"})],
+            "False",
+            "HeartbeatTimeDrift",
+            id="no time at all",
+        ),
+        pytest.param([binding(lastHeartbeatTime=3)], "Unknown", "Invalid", id="invalid"),
+        pytest.param([], "Unknown", "NotInvited", id="half invited"),
+        pytest.param(
+            [
+                binding(
+                    conditions=[{"type": "Healthy", "status": "True"}],
+                    **BEATS | {"lastHeartbeatTime": "2026-04-01T00:00:00Z"},
+                )
+            ],
+            "False",
+            "HeartbeatTimeout",
+            id="nobody was there to store that it fell silent",
+        ),
+    ],
+)
+def test_health_is_judged_by_the_heartbeat(
+    bindings: list[Object], status: str, reason: str
+) -> None:
+    found = one(*bindings).healthy
+    assert (found.status, found.reason) == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "expected"),
+    [
+        pytest.param([], [], id="none"),
+        pytest.param([namespace(identity="")], [], id="no consumer's"),
+        pytest.param(
+            [namespace("b", "zoo"), namespace("a", "shop")],
+            [("shop", "a"), ("zoo", "b")],
+            id="by identity",
+        ),
+        pytest.param(
+            [namespace(identity="", annotations={LEGACY: "old"})], [("old", "ns")], id="legacy"
+        ),
+    ],
+)
+def test_a_consumer_is_a_namespace_with_an_identity(
+    namespaces: list[Object], expected: list[tuple[str, str]]
+) -> None:
+    found = rows(namespaces, [], [], {}, now=NOW)
+    assert [(row.identity, row.namespace) for row in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("pretty", "title"),
+    [
+        pytest.param("", "shop", id="no name"),
+        pytest.param("shop", "shop", id="the same"),
+        pytest.param("The Shop", "The Shop (shop)", id="another"),
+    ],
+)
+def test_a_consumer_is_called_as_people_call_it(pretty: str, title: str) -> None:
+    assert one(binding(pretty)).title == title
+
+
+def test_exports_and_objects_are_the_consumers_own() -> None:
+    exports = [export("z"), export("a"), export("other", "elsewhere")]
+    counts = {"ns": 7, "elsewhere": 9, "": 100}
+    (row,) = rows([namespace()], [binding(**BEATS)], exports, counts, now=NOW)
+    assert (row.exports, row.objects) == (["a", "z"], 7)
+    assert (row.konnector_version, row.last_heartbeat_time) == ("v0.8.1", "2026-05-01T11:57:00Z")
+
+
+@pytest.mark.parametrize(
+    ("since", "expected"),
+    [
+        ("", ""),
+        ("2026-05-01T12:00:30Z", "0s"),
+        ("2026-05-01T11:58:01Z", "119s"),
+        ("2026-05-01T11:58:00Z", "2m"),
+        ("2026-05-01T10:00:01Z", "119m"),
+        ("2026-05-01T10:00:00Z", "2h"),
+        ("2026-04-29T12:00:01Z", "47h"),
+        ("2026-04-29T12:00:00Z", "2d"),
+        ("yesterday", "yesterday"),
+    ],
+)
+def test_ages_are_short(since: str, expected: str) -> None:
+    assert age(since, NOW) == expected
+
+
+def shown(*found: Row, width: int = 200, narrow: bool = False) -> list[str]:
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(table(found, now=NOW, narrow=narrow))
+    return capture.get().splitlines()
+
+
+def test_the_table_has_a_line_for_each_consumer() -> None:
+    rows_ = [one(binding("Team \x1b[31mA", **BEATS)), one(namespace=namespace("n2", "zoo"))]
+    header, first, second = shown(*rows_)
+    assert header.split() == [
+        *("CONSUMER", "NAMESPACE", "EXPORTS", "OBJECTS", "KONNECTOR", "HEARTBEAT", "HEALTH")
+    ]
+    assert first.split() == ["Team", "?[31mA", "(shop)", "ns", "-", "0", "v0.8.1", "3m", "healthy"]
+    assert second.split() == ["zoo", "n2", "-", "0", "-", "never", "NotInvited"]
+
+
+def test_the_table_says_who_is_being_revoked() -> None:
+    going = namespace(deletionTimestamp="2026-05-01T12:00:00Z")
+    assert shown(one(namespace=going))[1].endswith("being revoked")
+
+
+def test_a_namespace_can_be_copied_from_a_narrow_terminal() -> None:
+    name = "kube-bind-x6h81287hspq"
+    found = one(binding("shop", **BEATS), namespace=namespace(name, "shop"))
+    header, *lines = shown(found, width=80, narrow=True)
+    assert "KONNECTOR" not in header.split()
+    assert any(name in line for line in lines)
