@@ -36,10 +36,26 @@ class Ahead:
         """The cache has told of the object: if it holds none, there is none."""
         self._created.discard(key)
 
+    def echoes(self, obj: Object) -> bool:
+        """Whether the cache tells no more than we wrote, or than was there before.
+
+        Writes carry the version that they are based on: nobody else's change lies between.
+        """
+        written, _ = self._written.get(obj.key, (None, 0.0))
+        if written is None or written.meta.uid != obj.meta.uid:
+            return False
+        if obj.meta.resource_version == written.meta.resource_version:
+            self.forget(obj.key)
+            return True
+        return not _as_new(obj, written)
+
     def forget(self, key: Key) -> None:
         """Believe the cache."""
         self._written.pop(key, None)
         self._created.discard(key)
+        if not self._written:
+            # What is empty keeps the table of its best days until it is cleared.
+            self.clear()
 
     def clear(self) -> None:
         """Believe the cache in everything."""

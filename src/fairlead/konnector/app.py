@@ -5,6 +5,7 @@ from __future__ import annotations
 from fairlead.api.kubebind import consumer_crds
 from fairlead.client import Client
 from fairlead.konnector.bindingsecret.controller import BindingSecretController
+from fairlead.konnector.bundle.controller import BundleController
 from fairlead.konnector.connections.controller import ConnectionsController
 from fairlead.konnector.connections.engage import ProviderConnector
 from fairlead.konnector.connections.registry import Registry
@@ -27,8 +28,7 @@ async def install_crds(client: Client) -> None:
 async def build(manager: Manager, cluster: Cluster, options: Options | None = None) -> Consumer:
     """Add the konnector to a manager; ``cluster`` is the consumer's.
 
-    Provider clusters join and leave by themselves. APIServiceBindingBundles are installed as a
-    CRD but not acted on yet.
+    Provider clusters join and leave by themselves.
 
     Raises:
         ClientError: the CRDs cannot be installed.
@@ -42,4 +42,5 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
     manager.add(BindingSecretController(consumer))
     manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, registry)))
     manager.add(UnbindController(consumer, registry))
+    manager.add(BundleController(consumer, registry))
     return consumer

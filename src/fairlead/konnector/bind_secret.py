@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 from hashlib import sha256
 
 from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, KUBECONFIG_NAME
-from fairlead.api.meta import JSON, Key
+from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import NAMESPACES, SECRETS, Resource
 from fairlead.client import (
     AlreadyExists,
@@ -18,12 +17,13 @@ from fairlead.client import (
     NotFound,
     Unauthorized,
 )
+from fairlead.konnector.bind_request import Progress
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.secrets import content
 
 
-Progress = Callable[[str], None]
-"""Told what has been done or is waited for, one line at a time."""
+MANAGED_BY = "app.kubernetes.io/managed-by"
+MANAGER = "fairlead-bind"
 
 
 async def ensure_namespace(client: Client, name: str, progress: Progress) -> None:
@@ -54,12 +54,12 @@ async def ensure_secret(
     progress: Progress,
 ) -> Key:
     """One Secret per server and cluster namespace; newer credentials in it are kept."""
-    place = sha256(f"{config.server} {config.namespace}".encode()).hexdigest()[:10]
-    key = Key(namespace, f"kubeconfig-{place}")
+    key = Key(namespace, _secret_name(config))
+    labels = {MANAGED_BY: MANAGER}
     body: JSON = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": key.name, "namespace": namespace},
+        "metadata": {"name": key.name, "namespace": namespace, "labels": labels},
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
@@ -73,6 +73,21 @@ async def ensure_secret(
         await client.update(SECRETS, {**found.to_dict(), "data": body["data"]})
         progress(f"replaced the kubeconfig in Secret {key}")
     return key
+
+
+def written_by_bind(secret: Object) -> bool:
+    """Whether ``fairlead bind`` has made a Secret, and not a person."""
+    if secret.meta.labels.get(MANAGED_BY) == MANAGER:
+        return True
+    try:
+        return secret.meta.name == _secret_name(provider_config(content(secret, KUBECONFIG_NAME)))
+    except ConfigError:
+        return False
+
+
+def _secret_name(config: ClusterConfig) -> str:
+    place = sha256(f"{config.server} {config.namespace}".encode()).hexdigest()[:10]
+    return f"kubeconfig-{place}"
 
 
 async def _works(kubeconfig: bytes) -> bool:

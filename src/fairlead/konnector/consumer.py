@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Protocol
+from weakref import WeakSet
 
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
@@ -16,7 +18,9 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.konnector.conflicts import Conflicts
 from fairlead.konnector.connections.reconcile import Wanted
+from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.problems import Problems
 from fairlead.konnector.secrets import KubeconfigSecrets
@@ -50,16 +54,21 @@ class Consumer:
         self.client = cluster.client
         self.options = options
         self.bindings = cluster.informer(APISERVICEBINDINGS)
+        self.bundles = cluster.informer(APISERVICEBINDINGBUNDLES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)
         self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.secrets = KubeconfigSecrets(cluster, options.namespace)
-        self.statuses = BindingStatuses(cluster.client, self.bindings)
         self.events = cluster.events(COMPONENT)
+        self.statuses = BindingStatuses(cluster.client, self.bindings, self.events)
         self.problems = Problems()
         """What keeps a binding's watches and writes from working."""
         self.refusals = Problems()
-        """Claimed objects that cannot be synchronised until a person acts."""
+        """What a binding's provider wants and does not get."""
+        self.conflicts = Conflicts()
+        """Objects that cannot be synchronised until a person acts."""
         self._metrics = metrics or Metrics()
+        self.syncs = Syncs(self._metrics)
+        """What a scrape tells of each binding's objects."""
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
         """A controller whose work is counted in the manager's metrics."""
@@ -94,6 +103,21 @@ class Provider:
         """The claims at work, by binding and claim."""
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._controllers: WeakSet[Controller] = WeakSet()
+
+    def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
+        """A controller that does not wait out its back-off once the provider is back."""
+        controller = self.consumer.controller(name, reconcile, workers=workers)
+        self._controllers.add(controller)
+        return controller
+
+    def recovered(self) -> None:
+        """The provider can be reached again: what failed meanwhile is tried at once.
+
+        After an outage of minutes its back-off would keep it away for as many minutes more.
+        """
+        for controller in list(self._controllers):
+            controller.queue.hurry()
 
     @property
     def bindings(self) -> frozenset[str]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.api.kubebind import BoundSchemaSpec, GroupResource
-from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.resource import Resource
 
 
 def established(crd: Object) -> bool:
@@ -28,3 +31,22 @@ def owned(crd: Object, owner: OwnerReference) -> bool:
         reference.uid == owner.uid and reference.name == owner.name
         for reference in crd.meta.owner_references
     )
+
+
+def served_resource(crd: Object) -> Resource | None:
+    """The resource in the first version that a CRD serves, None when it serves none."""
+    spec: dict[str, Any] = crd.to_dict()["spec"]
+    version = next((one["name"] for one in spec["versions"] if one.get("served")), "")
+    if not version:
+        return None
+    names = spec["names"]
+    return Resource(
+        spec["group"], version, names["plural"], names["kind"], spec["scope"] == "Namespaced"
+    )
+
+
+def has_status(crd: Object) -> bool:
+    """Whether the version in which objects are synchronised has a status subresource."""
+    served = (version for version in crd.to_dict()["spec"]["versions"] if version["served"])
+    version: JSON = next(served, {})
+    return "status" in (version.get("subresources") or {})

@@ -12,9 +12,11 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     GROUP,
     LABEL_AGGREGATE_TO_KONNECTOR,
+    consumer_crds,
 )
 from fairlead.api.manifests import READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
@@ -55,17 +57,18 @@ def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int =
 
 def _own_rights() -> list[JSON]:
     """The same whatever is bound."""
-    bindings = APISERVICEBINDINGS.plural
+    bindings, bundles = APISERVICEBINDINGS.plural, APISERVICEBINDINGBUNDLES.plural
+    crds = CUSTOMRESOURCEDEFINITIONS
+    own = sorted(crd["metadata"]["name"] for crd in consumer_crds())
     return [
-        rule(GROUP, [bindings], (*READ_VERBS, "patch")),
-        rule(GROUP, [f"{bindings}/status"], ("patch",)),
-        rule(GROUP, [f"{bindings}/finalizers"], ("update",)),
-        rule(GROUP, [APISERVICEBINDINGBUNDLES.plural], READ_VERBS),
-        rule(
-            "apiextensions.k8s.io",
-            ["customresourcedefinitions"],
-            (*READ_VERBS, "create", "update", "delete"),
-        ),
+        # Bundles make and take away bindings.
+        rule(GROUP, [bindings], (*READ_VERBS, "create", "patch", "delete")),
+        rule(GROUP, [bundles], READ_VERBS),
+        rule(GROUP, [f"{bindings}/status", f"{bundles}/status"], ("patch",)),
+        rule(GROUP, [f"{bindings}/finalizers", f"{bundles}/finalizers"], ("update",)),
+        # Changing and deleting those of a binding comes with the binding.
+        rule(crds.group, [crds.plural], (*READ_VERBS, "create")),
+        rule(crds.group, [crds.plural], ("update",), names=own),
         rule("", ["namespaces"], (*READ_VERBS, "create")),
         rule("", ["events"], ("create", "patch")),
     ]

@@ -18,18 +18,23 @@ class Reserved:
     provider bring kubeconfigs to where they are read.
     """
 
-    def __init__(self, bindings: Informer, namespace: str) -> None:
-        self._bindings = bindings
+    def __init__(self, bindings: Informer, namespace: str, *others: Informer) -> None:
+        """Take the konnector's namespace, bindings, and whatever else refers to kubeconfigs."""
+        self._informers = (bindings, *others)
         self._namespace = namespace
-        bindings.add_index(_INDEX, _kubeconfig_secret)
+        for informer in self._informers:
+            informer.add_index(_INDEX, _kubeconfig_secret)
 
     def has(self, resource: Resource, key: Key) -> bool:
         """Whether an object is among these."""
         if key.namespace == self._namespace:
             return True
-        return resource == SECRETS and bool(self._bindings.by_index(_INDEX, str(key)))
+        return resource == SECRETS and any(
+            informer.by_index(_INDEX, str(key)) for informer in self._informers
+        )
 
 
-def _kubeconfig_secret(binding: Object) -> list[str]:
-    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+def _kubeconfig_secret(found: Object) -> list[str]:
+    """Bindings and bundles have this field in common."""
+    ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
     return [str(Key(ref.namespace, ref.name))]

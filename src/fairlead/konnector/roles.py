@@ -14,15 +14,17 @@ from fairlead.api.kubebind import (
     LABEL_AGGREGATE_TO_KONNECTOR,
     GroupResource,
     PermissionClaim,
+    crd_name,
 )
 from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 
 
 LABEL_SERVICE_BINDING = "servicebinding.io/controller"
 """Aggregates into the rights of a Service Binding implementation (the specification, RBAC)."""
 
 READ = ["get", "list", "watch"]
-SYNC = [*READ, "update", "patch"]
+SYNC = [*READ, "patch"]
 CLAIM = [*READ, "create", "update", "patch", "delete"]
 
 
@@ -40,7 +42,8 @@ def remedy(binding: str) -> str:
     """What to do when the konnector lacks a right on a bound or claimed resource."""
     return (
         f"ClusterRole {konnector_role_name(binding)}, labelled "
-        f'{LABEL_AGGREGATE_TO_KONNECTOR}: "true", must grant it; `fairlead bind` writes that role'
+        f'{LABEL_AGGREGATE_TO_KONNECTOR}: "true", must grant it; '
+        f"`fairlead accept {binding}` writes that role"
     )
 
 
@@ -49,8 +52,9 @@ def binding_roles(
 ) -> list[JSON]:
     """Both ClusterRoles of one binding, with exactly the bound and claimed resources."""
     rules = [_rule(item, SYNC) for item in resources]
-    rules += [_rule(item, SYNC, subresource="status") for item in resources]
+    rules += [_rule(item, ["update"], subresource="status") for item in resources]
     rules += [_rule(item, CLAIM) for item in claims]
+    rules.append(_crds(resources))
     return [
         _role(konnector_role_name(binding), LABEL_AGGREGATE_TO_KONNECTOR, binding, rules),
         _role(
@@ -65,6 +69,16 @@ def binding_roles(
 def _rule(item: GroupResource, verbs: Iterable[str], *, subresource: str = "") -> JSON:
     resource = f"{item.resource}/{subresource}" if subresource else item.resource
     return {"apiGroups": [item.group], "resources": [resource], "verbs": list(verbs)}
+
+
+def _crds(resources: Iterable[GroupResource]) -> JSON:
+    """To keep the CRDs of what is bound in step, and to take them away with the binding."""
+    return {
+        "apiGroups": [CUSTOMRESOURCEDEFINITIONS.group],
+        "resources": [CUSTOMRESOURCEDEFINITIONS.plural],
+        "resourceNames": sorted({crd_name(item.resource, item.group) for item in resources}),
+        "verbs": ["update", "delete"],
+    }
 
 
 def _role(name: str, label: str, binding: str, rules: list[JSON]) -> JSON:

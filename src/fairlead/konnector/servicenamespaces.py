@@ -11,14 +11,19 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     APIServiceNamespace,
 )
+from fairlead.api.kubebind_conditions import NAMESPACE_READY, get_condition
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.client import Client
-from fairlead.client.errors import AlreadyExists, NotFound
+from fairlead.client.errors import AlreadyExists
+from fairlead.client.lookups import find
 from fairlead.runtime import Delta, Informer
 
 
 Listener = Callable[[str, str], None]
-"""Called with a consumer namespace and its provider namespace, "" when it has none any more."""
+"""Called with a consumer namespace and its provider namespace, "" when it has none any more.
+
+Called also when the provider says for another reason than before why it has none.
+"""
 
 
 class ServiceNamespaces:
@@ -30,6 +35,7 @@ class ServiceNamespaces:
         self._cluster_namespace = cluster_namespace
         self._forward: dict[str, str] = {}
         self._reverse: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
         self._listeners: list[Listener] = []
         self._asking: set[str] = set()
         informer.subscribe(self._take)
@@ -55,6 +61,10 @@ class ServiceNamespaces:
         """The consumer namespace for a provider namespace, "" when it is none of ours."""
         return self._reverse.get(namespace, "")
 
+    def refusal(self, namespace: str) -> str:
+        """Why the provider gives a consumer namespace none, "" when it does not refuse."""
+        return self._refusals.get(namespace, "")
+
     def assigned(self) -> dict[str, str]:
         """Provider namespaces by consumer namespaces."""
         return dict(self._forward)
@@ -72,13 +82,8 @@ class ServiceNamespaces:
         Raises:
             ClientError: it does not say that, nor the opposite.
         """
-        try:
-            await self._client.get(APISERVICENAMESPACES, namespace, self._cluster_namespace)
-        except NotFound as error:
-            if not error.about(namespace):
-                raise
-            return True
-        return False
+        found = await find(self._client, APISERVICENAMESPACES, namespace, self._cluster_namespace)
+        return found is None
 
     def listen(self, listener: Listener) -> None:
         """Tell of what is assigned, then of every change."""
@@ -118,8 +123,14 @@ class ServiceNamespaces:
         consumer = delta.object.meta.name
         assigned = _assigned(delta.new)
         known = self._forward.get(consumer, "")
-        if assigned == known and delta.new is not None:
+        refusal = "" if assigned else _refusal(delta.new)
+        told = self._refusals.get(consumer, "")
+        if (assigned, refusal) == (known, told) and delta.new is not None:
             return
+        if refusal:
+            self._refusals[consumer] = refusal
+        else:
+            self._refusals.pop(consumer, None)
         self._reverse.pop(known, None)
         if assigned:
             self._forward[consumer] = assigned
@@ -132,3 +143,12 @@ class ServiceNamespaces:
 
 def _assigned(obj: Object | None) -> str:
     return obj.decode(APIServiceNamespace).status.namespace if obj is not None else ""
+
+
+def _refusal(obj: Object | None) -> str:
+    """What is wrong, not what is merely under way."""
+    if obj is None:
+        return ""
+    found = get_condition(obj.decode(APIServiceNamespace).status.conditions, NAMESPACE_READY)
+    wrong = found is not None and found.status == "False" and found.severity == "Error"
+    return found.message if found is not None and wrong else ""

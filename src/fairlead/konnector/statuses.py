@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
-from fairlead.api.kubebind_conditions import Condition, set_conditions
+from fairlead.api.kubebind_conditions import Condition, happening, set_conditions, transitions
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
 from fairlead.konnector.ahead import Ahead
-from fairlead.runtime import Informer, commit
+from fairlead.runtime import EventRecorder, Informer, commit
 
 
 _ATTEMPTS = 5
@@ -34,9 +34,10 @@ class BindingStatuses:
     write after one another do not conflict.
     """
 
-    def __init__(self, client: Client, bindings: Informer) -> None:
+    def __init__(self, client: Client, bindings: Informer, events: EventRecorder) -> None:
         self._client = client
         self._bindings = bindings
+        self._events = events
         self._ahead = Ahead()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -64,16 +65,20 @@ class BindingStatuses:
                     return
             raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
 
-    async def set(self, name: str, *conditions: Condition) -> None:
-        """Set conditions of a binding and their summary.
+    async def set(self, name: str, *conditions: Condition, absent: Iterable[str] = ()) -> None:
+        """Set conditions of a binding and their summary; those of ``absent`` types go.
 
         Raises:
             ClientError: the status cannot be written.
         """
+        gone = frozenset(absent)
 
         def change(binding: APIServiceBinding) -> BindingStatus:
             old = binding.status
-            new = set_conditions(old.conditions, *conditions, now=now(), summary=True)
+            kept = [one for one in old.conditions if one.type not in gone]
+            if not kept and not conditions:
+                return old
+            new = set_conditions(kept, *conditions, now=now(), summary=True)
             return msgspec.structs.replace(old, conditions=new)
 
         await self.update(name, change)
@@ -83,8 +88,12 @@ class BindingStatuses:
     ) -> None:
         body = with_status(found, change(found.decode(APIServiceBinding)))
         written = await commit(self._client, APISERVICEBINDINGS, found, body, subresource="status")
-        if written is not found:
-            self._ahead.wrote(written)
+        if written is found:
+            return
+        self._ahead.wrote(written)
+        old = found.decode(APIServiceBinding).status.conditions
+        for turned in transitions(old, written.decode(APIServiceBinding).status.conditions):
+            self._events.event(written, *happening(turned))
 
     async def _refresh(self, name: str) -> None:
         try:

@@ -35,7 +35,7 @@ async def plane() -> AsyncIterator[Sandbox]:
 @pytest.fixture
 async def client(plane: Sandbox) -> AsyncIterator[Client]:
     async with Client(parse_kubeconfig(plane.kubeconfig())) as client:
-        await install_crds(client, consumer_crds()[:1])
+        await install_crds(client, consumer_crds())
         await client.create(
             NAMESPACES,
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-bind"}},

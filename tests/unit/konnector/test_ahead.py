@@ -60,3 +60,24 @@ def test_after_a_conflict_the_cache_counts(forget: object) -> None:
     assert callable(forget)
     forget(ahead)
     assert ahead.newest(KEY, None) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "echo", "kept"),
+    [
+        pytest.param(obj("4"), True, True, id="older"),
+        pytest.param(obj("5"), True, False, id="ours"),
+        pytest.param(obj("6"), False, True, id="newer"),
+        pytest.param(obj("10"), False, True, id="newer-as-a-number"),
+        pytest.param(obj("5", uid="2"), False, True, id="another-object"),
+        pytest.param(obj("opaque"), False, True, id="versions-that-are-no-numbers"),
+    ],
+)
+def test_what_the_cache_tells_of_our_own_writes_is_no_news(
+    told: Object, *, echo: bool, kept: bool
+) -> None:
+    ahead = Ahead()
+    assert not ahead.echoes(told)
+    ahead.wrote(obj("5"))
+    assert ahead.echoes(told) is echo
+    assert bool(ahead._written) is kept

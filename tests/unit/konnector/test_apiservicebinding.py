@@ -11,11 +11,12 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
+    BindingStatus,
     BoundSchemaSpec,
     GroupResource,
     crd_from_bound_schema,
 )
-from fairlead.api.kubebind_conditions import get_condition
+from fairlead.api.kubebind_conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
 from fairlead.konnector.apiservicebinding.reconcile import (
     Plan,
@@ -84,9 +85,123 @@ def request(**found: Any) -> APIServiceExportRequest:
     return msgspec.convert({**REQUEST, "status": found}, APIServiceExportRequest)
 
 
+def connected(plan: Plan) -> Condition:
+    assert plan.connected is not None
+    return plan.connected
+
+
 def conditions(given: State, plan: Plan, *failures: Any) -> dict[str, tuple[str, str]]:
     result = status(given, plan, list(failures), now=NOW)
     return {item.type: (item.status, item.reason) for item in result.conditions}
+
+
+CRD_NAME = "things.example.org"
+FOREIGN = {CRD_NAME: crd(msgspec.structs.replace(OWNER, uid="another"))}
+NO_SCHEMA: dict[str, Any] = {"schemas": {}, "crds": {}}
+NO_EXPORT: dict[str, Any] = {"export": None, "crds": {}}
+NO_CRD: dict[str, Any] = {"crds": {}}
+DIFFERS: dict[str, Any] = {"converged": lambda wanted, found: False}
+SYNCED = ("True", "")
+WAITING = ("False", "CustomResourceDefinitionNotEstablished")
+
+
+@pytest.mark.parametrize(
+    ("looks", "written", "connected", "in_sync"),
+    [
+        pytest.param([{"ours": False}], [], None, None, id="binding-owned-no-stop"),
+        pytest.param(
+            [{**NO_EXPORT, "request": request(phase="Failed")}],
+            [],
+            ("False", "APIServiceExportFailed"),
+            None,
+            id="export-absent-request-failed-yes",
+        ),
+        pytest.param(
+            [{**NO_EXPORT, "request": request(phase="Pending")}],
+            [],
+            ("False", "APIServiceExportNotFound"),
+            None,
+            id="export-absent-request-failed-no",
+        ),
+        pytest.param(
+            [NO_EXPORT],
+            [],
+            ("False", "APIServiceExportNotFound"),
+            None,
+            id="export-absent-request-absent",
+        ),
+        pytest.param(
+            [NO_SCHEMA],
+            [],
+            ("False", "BoundSchemaFetchFailed"),
+            None,
+            id="export-present-schemas-fetched-no",
+        ),
+        pytest.param(
+            [NO_CRD], ["create"], SYNCED, WAITING, id="schemas-fetched-yes-crd-absent-create"
+        ),
+        pytest.param(
+            [{"crds": FOREIGN}],
+            [],
+            ("False", "ForeignCustomResourceDefinition"),
+            None,
+            id="crd-present-owned-no",
+        ),
+        pytest.param([DIFFERS], ["update"], SYNCED, SYNCED, id="crd-present-owned-yes-update"),
+        pytest.param([{}], [], SYNCED, SYNCED, id="crd-present-owned-yes-nothing-to-update"),
+        pytest.param(
+            [NO_CRD, {}], [], SYNCED, SYNCED, id="crd-created-present-at-the-second-look"
+        ),
+        pytest.param(
+            [NO_CRD, {"crds": FOREIGN}],
+            [],
+            ("False", "ForeignCustomResourceDefinition"),
+            WAITING,
+            id="crd-created-by-another-at-the-second-look",
+        ),
+        pytest.param([{}, NO_CRD], ["create"], SYNCED, WAITING, id="crd-gone-at-the-second-look"),
+        pytest.param(
+            [{}, {"export": None}],
+            [],
+            ("False", "APIServiceExportNotFound"),
+            SYNCED,
+            id="export-gone-at-the-second-look",
+        ),
+        pytest.param(
+            [{}, {"schemas": {}}],
+            [],
+            ("False", "BoundSchemaFetchFailed"),
+            SYNCED,
+            id="schema-gone-at-the-second-look",
+        ),
+        pytest.param(
+            [{}, {"ours": False}], [], SYNCED, SYNCED, id="binding-owned-no-at-the-second-look"
+        ),
+        pytest.param(
+            [NO_EXPORT, NO_CRD], ["create"], SYNCED, WAITING, id="export-there-at-the-second-look"
+        ),
+    ],
+)
+def test_the_edges_of_the_flowchart(
+    looks: list[dict[str, Any]],
+    written: list[str],
+    connected: tuple[str, str] | None,
+    in_sync: tuple[str, str] | None,
+) -> None:
+    """Several looks follow one another, each with the status that the last one left."""
+    stored = BindingStatus()
+    for given in looks:
+        body = {**BINDING, "status": msgspec.to_builtins(stored)}
+        found = state(binding=msgspec.convert(body, APIServiceBinding), **given)
+        plan = reconcile(found)
+        stored = status(found, plan, [], now=NOW)
+    said = {item.type: (item.status, item.reason) for item in stored.conditions}
+    assert ["update" if write.old else "create" for write in plan.writes] == written
+    assert said.get("Connected") == connected
+    assert said.get("SchemaInSync") == in_sync
+    reached = any(look.get("ours", True) for look in looks)
+    assert stored.provider_pretty_name == ("Acme" if reached else "")
+    assert ("Ready" in said) == reached
 
 
 @pytest.mark.parametrize(
@@ -115,15 +230,25 @@ def test_without_an_export_it_is_not_connected(given: dict[str, Any], reason: st
 
 def test_the_providers_refusal_is_told() -> None:
     found = state(export=None, request=request(phase="Failed", terminalMessage="no such schema"))
-    assert "no such schema" in reconcile(found).connected.message
+    assert "no such schema" in connected(reconcile(found)).message
+
+
+@pytest.mark.parametrize("held", [["abc-shop"], ["abc-till", "abc-shop"], []])
+def test_without_an_export_the_namespaces_that_still_hold_objects_are_told(
+    held: list[str],
+) -> None:
+    told = connected(reconcile(state(export=None, held=held)))
+    assert told.reason == "APIServiceExportNotFound"
+    assert ", ".join(sorted(held)) in told.message
+    assert ("still holds synced objects" in told.message) is bool(held)
 
 
 def test_a_missing_schema_ends_it() -> None:
     found = state(schemas={})
     plan = reconcile(found)
     assert plan.writes == []
-    assert plan.connected.reason == "BoundSchemaFetchFailed"
-    assert "things.example.org" in plan.connected.message
+    assert connected(plan).reason == "BoundSchemaFetchFailed"
+    assert "things.example.org" in connected(plan).message
 
 
 @pytest.mark.parametrize(
@@ -144,7 +269,7 @@ def test_a_schema_that_describes_another_resource_is_refused(
         state(export=msgspec.convert(export, APIServiceExport), schemas={name: swapped}, crds={})
     )
     assert plan.writes == []
-    assert plan.connected.reason == "BoundSchemaFetchFailed"
+    assert connected(plan).reason == "BoundSchemaFetchFailed"
 
 
 def test_claims_that_were_widened_later_are_not_followed() -> None:
@@ -185,7 +310,7 @@ def test_resources_that_were_added_later_are_not_followed() -> None:
     later = state(binding=binding, **wider)
     plan = reconcile(later)
     assert plan.writes == []
-    assert plan.connected.reason == "APIServiceExportChanged"
+    assert connected(plan).reason == "APIServiceExportChanged"
     assert status(later, plan, [], now=NOW).bound_schemas == accepted.bound_schemas
     assert [write.name for write in reconcile(state(**wider)).writes] == [
         "issuers.cert-manager.io"
@@ -196,7 +321,7 @@ def test_resources_that_were_added_later_are_not_followed() -> None:
 def test_no_provider_brings_the_kinds_of_the_cluster_itself(group: str) -> None:
     plan = reconcile(state(**exporting(group, "anything")))
     assert plan.writes == []
-    assert plan.connected.reason == "ForeignCustomResourceDefinition"
+    assert connected(plan).reason == "ForeignCustomResourceDefinition"
     assert [item.name for item in plan.bound] == ["things.example.org"]
 
 

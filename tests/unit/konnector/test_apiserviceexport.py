@@ -7,7 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.api.kubebind import APIServiceBinding, APIServiceExport, BoundSchema
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    BoundSchema,
+    BoundSchemaStatus,
+)
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.konnector.apiserviceexport.reconcile import (
@@ -77,7 +82,10 @@ def schema(
     return msgspec.convert({"spec": spec}, BoundSchema)
 
 
-def crd(*, uid: str = "uid-1", established: str = "True", deleting: bool = False) -> Object:
+def crd(
+    *, uid: str = "uid-1", established: str = "True", deleting: bool = False, **more: str
+) -> Object:
+    """A CRD; ``more`` are further conditions by type."""
     owner = {"apiVersion": "a/v1", "kind": "APIServiceBinding", "name": "things", "uid": uid}
     metadata: JSON = {"name": NAME, "ownerReferences": [owner]}
     if deleting:
@@ -85,6 +93,10 @@ def crd(*, uid: str = "uid-1", established: str = "True", deleting: bool = False
     conditions = [
         {"type": "Established", "status": established, "reason": "R", "message": "m"},
         {"type": "NamesAccepted", "status": "True"},
+    ]
+    conditions += [
+        {"type": type_, "status": value, "reason": "R", "message": "m"}
+        for type_, value in more.items()
     ]
     status: JSON = {
         "conditions": conditions,
@@ -117,7 +129,7 @@ def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
     return {item.type: (item.status, item.reason) for item in plan.status.conditions}
 
 
-def test_a_syncer_runs_in_the_first_served_version() -> None:
+def test_a_syncer_runs_in_the_served_resource_version() -> None:
     assert planned().syncers == {
         NAME: SyncerSpec(
             resource=THINGS,
@@ -134,7 +146,7 @@ def test_a_syncer_runs_in_the_first_served_version() -> None:
     [
         pytest.param({"export": None}, id="export-absent"),
         pytest.param({"binding": None}, id="binding-absent"),
-        pytest.param({"schemas": {}}, id="schema-absent"),
+        pytest.param({"schemas": {}, "crds": {}}, id="schema-absent"),
         pytest.param({"crds": {}}, id="crd-absent"),
         pytest.param({"crds": {NAME: crd(established="False")}}, id="crd-not-served"),
         pytest.param({"crds": {NAME: crd(uid="other")}}, id="crd-of-another-binding"),
@@ -261,6 +273,83 @@ def test_a_fresh_crd_has_nothing_to_say(status: JSON | None) -> None:
     assert result.conditions == []
 
 
+STOPPED: list[str] = []
+
+
+@pytest.mark.parametrize(
+    ("looks", "syncers", "connected", "in_sync"),
+    [
+        pytest.param([{"export": None}], STOPPED, None, None, id="export-absent-stop"),
+        pytest.param(
+            [{"binding": None}],
+            STOPPED,
+            ("False", "APIServiceBindingNotFound", "Info"),
+            ("False", "NA", "Info"),
+            id="export-present-binding-absent-stop-sync",
+        ),
+        pytest.param(
+            [{}], [NAME], ("True", "", ""), ("True", "", ""), id="binding-present-schema-present"
+        ),
+        pytest.param(
+            [{"schemas": {}}],
+            STOPPED,
+            ("False", "BoundSchemasNotValid", "Warning"),
+            ("True", "", ""),
+            id="binding-present-schema-absent-stop-sync",
+        ),
+        pytest.param(
+            [{}, {"binding": None}],
+            STOPPED,
+            ("False", "APIServiceBindingNotFound", "Info"),
+            ("False", "NA", "Info"),
+            id="syncer-started-binding-absent-at-the-second-look",
+        ),
+        pytest.param(
+            [{}, {"schemas": {}}],
+            STOPPED,
+            ("False", "BoundSchemasNotValid", "Warning"),
+            ("True", "", ""),
+            id="syncer-started-schema-absent-at-the-second-look",
+        ),
+        pytest.param(
+            [{"binding": binding(in_sync="False")}],
+            [NAME],
+            ("True", "", ""),
+            ("False", "", ""),
+            id="binding-present-schemainsync-no",
+        ),
+        pytest.param(
+            [{"binding": binding(in_sync=None)}],
+            [NAME],
+            ("True", "", ""),
+            ("False", "Unknown", "Info"),
+            id="binding-present-schemainsync-not-said",
+        ),
+    ],
+)
+def test_the_edges_of_the_flowchart(
+    looks: list[dict[str, Any]],
+    syncers: list[str],
+    connected: tuple[str, str, str] | None,
+    in_sync: tuple[str, str, str] | None,
+) -> None:
+    """Several looks follow one another, each with the status that the last one left."""
+    stored: list[JSON] = []
+    for given in looks:
+        plan = planned(**{"export": export(conditions=stored), **given})
+        stored = (
+            [msgspec.to_builtins(one) for one in plan.status.conditions] if plan.status else []
+        )
+    found = {
+        one["type"]: (one["status"], one.get("reason", ""), one.get("severity", ""))
+        for one in stored
+    }
+    assert list(plan.syncers) == syncers
+    assert found.get("Connected") == connected
+    assert found.get("ConsumerInSync") == in_sync
+    assert ("Ready" in found) == (connected is not None)
+
+
 def test_the_crds_conditions_are_copied_to_the_schema() -> None:
     status = planned(crds={NAME: crd(established="False")}).schema_status[NAME]
     assert status.stored_versions == ["v2"]
@@ -271,3 +360,143 @@ def test_the_crds_conditions_are_copied_to_the_schema() -> None:
         ("Established", "False", "Error"),
         ("NamesAccepted", "True", ""),
     ]
+
+
+def test_a_condition_that_the_crd_has_no_more_goes_from_the_schema() -> None:
+    before = planned(crds={NAME: crd(NonStructuralSchema="False")}).schema_status[NAME]
+    old = msgspec.structs.replace(schema(), status=before)
+    after = planned(schemas={NAME: old}).schema_status[NAME]
+    assert [item.type for item in before.conditions] == [
+        *("Ready", "Established", "NamesAccepted", "NonStructuralSchema")
+    ]
+    assert [item.type for item in after.conditions] == ["Ready", "Established", "NamesAccepted"]
+    settled = msgspec.structs.replace(schema(), status=after)
+    assert planned(schemas={NAME: settled}).schema_status[NAME] == after
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"crds": {}}, id="crd-gone"),
+        pytest.param({"binding": None}, id="binding-gone"),
+        pytest.param({"crds": {NAME: crd(uid="other")}}, id="crd-of-another-binding"),
+    ],
+)
+def test_a_schema_without_a_crd_of_its_own_says_nothing(given: dict[str, Any]) -> None:
+    before = planned()
+    assert before.status is not None
+    old = msgspec.structs.replace(schema(), status=before.schema_status[NAME])
+    stored = [msgspec.to_builtins(one) for one in before.status.conditions]
+    after = planned(**{"schemas": {NAME: old}, "export": export(conditions=stored), **given})
+    assert after.schema_status[NAME] == BoundSchemaStatus()
+    assert conditions(after).keys() == {"Ready", "Connected", "ConsumerInSync"}
+
+
+OTHER = "others.example.org"
+
+
+def several(**crds: Object) -> dict[str, Any]:
+    """An export of two resources, the second of which is first in the alphabet."""
+    both = {NAME: crd(), OTHER: crd()} | {
+        {"things": NAME, "others": OTHER}[name]: one for name, one in crds.items()
+    }
+    return {
+        "export": export("things", "others"),
+        "schemas": {NAME: schema(), OTHER: schema(plural="others")},
+        "crds": both,
+    }
+
+
+@pytest.mark.parametrize(
+    ("crds", "established", "said"),
+    [
+        pytest.param({}, ("True", ""), "", id="all-true"),
+        pytest.param(
+            {"things": crd(established="False")}, ("False", "R"), f"{NAME}: m", id="one-false"
+        ),
+        pytest.param(
+            {"things": crd(established="Unknown")}, ("Unknown", "R"), f"{NAME}: m", id="unknown"
+        ),
+        pytest.param(
+            {"things": crd(established="False"), "others": crd(established="Unknown")},
+            ("False", "R"),
+            f"{NAME}: m",
+            id="false-is-worse-than-unknown",
+        ),
+        pytest.param(
+            {"things": crd(established="False"), "others": crd(established="False")},
+            ("False", "R"),
+            f"{OTHER}: m",
+            id="the-first-of-equals",
+        ),
+    ],
+)
+def test_the_export_carries_the_worst_of_its_crds_conditions(
+    crds: dict[str, Object], established: tuple[str, str], said: str
+) -> None:
+    plan = planned(**several(**crds))
+    assert conditions(plan)["Established"] == established
+    assert conditions(plan)["NamesAccepted"] == ("True", "")
+    assert plan.status is not None
+    (message,) = [one.message for one in plan.status.conditions if one.type == "Established"]
+    assert message == said
+
+
+def test_a_crds_fault_makes_the_export_unready() -> None:
+    assert conditions(planned(crds={NAME: crd(established="False")}))["Ready"] == ("False", "R")
+
+
+def stored(*types: str) -> list[JSON]:
+    return [{"type": type_, "status": "True", "lastTransitionTime": NOW} for type_ in types]
+
+
+@pytest.mark.parametrize(
+    ("before", "left"),
+    [
+        pytest.param(["Terminating"], [], id="of-the-api-server"),
+        pytest.param(["Established"], ["Established"], id="still-there"),
+        pytest.param(["ProviderInSync"], ["ProviderInSync"], id="the-providers"),
+        pytest.param(["PermissionsGranted"], ["PermissionsGranted"], id="the-providers-rbac"),
+        pytest.param(["Made-Up"], ["Made-Up"], id="of-somebody-else"),
+    ],
+)
+def test_conditions_that_no_crd_has_any_more_go(before: list[str], left: list[str]) -> None:
+    found = conditions(planned(export=export(conditions=stored(*before)))).keys()
+    ours = {"Ready", "Connected", "ConsumerInSync", "Established", "NamesAccepted"}
+    assert found - ours == set(left) - ours
+
+
+def test_an_odd_condition_goes_together_with_the_schemas() -> None:
+    status = {"conditions": stored("Odd")}
+    old = msgspec.convert(
+        {"spec": msgspec.to_builtins(schema().spec), "status": status}, BoundSchema
+    )
+    plan = planned(export=export(conditions=stored("Odd")), schemas={NAME: old})
+    assert "Odd" not in conditions(plan)
+    assert "Odd" not in {one.type for one in plan.schema_status[NAME].conditions}
+
+
+def test_a_crd_says_nothing_in_the_name_of_the_export() -> None:
+    found = conditions(planned(crds={NAME: crd(Connected="False", ProviderInSync="False")}))
+    assert found["Connected"] == ("True", "")
+    assert "ProviderInSync" not in found
+
+
+def test_the_syncers_and_claims_of_others_outlive_a_lost_schema() -> None:
+    given = several()
+    del given["schemas"][NAME]
+    plan = planned(**given)
+    assert plan.syncers.keys() == {OTHER}
+    assert plan.claims.keys() == {"secrets.core"}
+
+
+def test_a_settled_export_is_not_written() -> None:
+    first = planned(**several())
+    assert first.status is not None
+    again = several()
+    again["export"] = export(
+        "things",
+        "others",
+        conditions=[msgspec.to_builtins(one) for one in first.status.conditions],
+    )
+    assert planned(**again).status == first.status

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -23,14 +24,23 @@ from fairlead.api.kubebind import (
     new_binding_response,
 )
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
 from fairlead.client import Client, NotFound
 from fairlead.konnector.bind import BindError, bind
+from fairlead.konnector.bind_names import candidates, with_name
 from fairlead.sandbox import Sandbox
 
 
 RESOURCES = [{"group": "example.org", "resource": "things", "versions": ["v1"]}]
 CLAIMS = [{"resource": "secrets", "selector": {"namedResources": [{"name": "a"}]}}]
+OTHERS = [{**RESOURCES[0], "resource": "others"}]
+WIDER = [{"resource": "secrets", "selector": {"labelSelector": {}}}]
 
 
 def asking(resource: JSON, *claims: JSON) -> JSON:
@@ -71,20 +81,38 @@ async def provider(client: Client, provider_kinds: None) -> Client:
     return client
 
 
-async def export(client: Client, resources: list[JSON], claims: list[JSON]) -> None:
-    spec = {
-        "resources": resources,
-        "permissionClaims": claims,
-        "informerScope": "Namespaced",
-        "isolation": "Prefixed",
-    }
+async def offered(
+    client: Client, kind: Resource, name: str, resources: list[JSON], claims: list[JSON]
+) -> None:
+    """What the provider has under a name: an export, or a request for one."""
+    spec: JSON = {"resources": resources, "permissionClaims": claims}
+    if kind == APISERVICEEXPORTS:
+        spec |= {"informerScope": "Namespaced", "isolation": "Prefixed"}
     body = {
-        "apiVersion": "kube-bind.io/v1alpha2",
-        "kind": "APIServiceExport",
-        "metadata": {"name": "db", "namespace": "cluster-abc"},
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name, "namespace": "cluster-abc"},
         "spec": spec,
     }
-    await client.create(APISERVICEEXPORTS, body)
+    await client.create(kind, body)
+
+
+async def export(
+    client: Client, resources: list[JSON], claims: list[JSON], *, name: str = "db"
+) -> None:
+    await offered(client, APISERVICEEXPORTS, name, resources, claims)
+
+
+async def bound_in_vain(client: Client, response: BindingResponse, name: str = "") -> list[str]:
+    """Bind where no konnector runs: all is written; what was said meanwhile."""
+    lines: list[str] = []
+    with pytest.raises(BindError, match="no konnector has picked up"):
+        await bind(client, response, name=name, timeout=0.3, progress=lines.append)
+    return lines
+
+
+async def names(client: Client) -> set[str]:
+    return {item.meta.name for item in (await client.list(APISERVICEBINDINGS)).items}
 
 
 async def decide(client: Client, **status: Any) -> None:
@@ -177,39 +205,130 @@ async def test_credentials_that_are_not_accepted_are_told(
     assert plane.url in str(refused.value)
 
 
-async def test_a_provider_that_does_not_answer_is_told(
+async def test_a_provider_that_does_not_answer_is_told_and_nobody_has_rights_on_nothing(
     client: Client, provider: Client, plane: Sandbox
 ) -> None:
-    with pytest.raises(BindError, match="do its controllers run"):
+    with pytest.raises(BindError, match=r"do its controllers run.*binding again goes on waiting"):
         await bind(client, answer(plane), timeout=0.3)
+    roles = [role.meta.name for role in (await client.list(CLUSTERROLES)).items]
+    assert "kube-bind-konnector-db" not in roles
+
+
+async def refused(client: Client) -> None:
+    await offered(client, APISERVICEEXPORTREQUESTS, "db", RESOURCES, WIDER)
+    await decide(client, phase="Failed", terminalMessage="never")
+
+
+async def export_deleted(client: Client) -> None:
+    await offered(client, APISERVICEEXPORTREQUESTS, "db", RESOURCES, CLAIMS)
+    await decide(client, phase="Succeeded")
+
+
+@pytest.mark.parametrize("before", [refused, export_deleted])
+async def test_a_request_that_leads_to_nothing_any_more_is_made_anew(
+    client: Client, provider: Client, plane: Sandbox, before: Callable[[Client], Awaitable[None]]
+) -> None:
+    await before(provider)
+    old = await provider.get(APISERVICEEXPORTREQUESTS, "db", "cluster-abc")
+
+    async def answered() -> None:
+        new = old
+        async with asyncio.timeout(10):
+            while new.meta.uid == old.meta.uid:
+                await asyncio.sleep(0.01)
+                with suppress(NotFound):
+                    new = await provider.get(APISERVICEEXPORTREQUESTS, "db", "cluster-abc")
+        (claim,) = new.to_dict()["spec"]["permissionClaims"]
+        assert claim["selector"]["namedResources"]
+        await export(provider, RESOURCES, CLAIMS)
+        await decide(provider, phase="Succeeded")
+
+    task = asyncio.create_task(answered())
+    with pytest.raises(BindError, match="no konnector has picked up"):
+        await bind(client, answer(plane), timeout=2)
+    await task
+    assert await names(client) == {"db"}
 
 
 @pytest.mark.parametrize(
-    ("resources", "claims", "message"),
+    ("claims", "bound", "remedy"),
     [
-        pytest.param(
-            [{**RESOURCES[0], "resource": "others"}], CLAIMS, "others.example.org", id="resources"
-        ),
-        pytest.param(
-            RESOURCES,
-            [{"resource": "secrets", "selector": {"labelSelector": {}}}],
-            "claims other objects than the invitation says",
-            id="wider-claims",
-        ),
+        pytest.param(CLAIMS, False, "bind it with --name old, or have", id="unbound"),
+        pytest.param(WIDER, False, "APIServiceExport old: have the provider", id="others"),
+        pytest.param(CLAIMS, True, "`fairlead unbind old` and have", id="bound"),
     ],
 )
-async def test_an_export_of_something_else_is_not_bound(
+async def test_what_is_exported_under_another_name_is_told_before_anything_is_asked_for(
     client: Client,
     provider: Client,
     plane: Sandbox,
+    claims: list[JSON],
+    remedy: str,
+    *,
+    bound: bool,
+) -> None:
+    if bound:
+        await export(provider, RESOURCES, CLAIMS, name="old")
+        await bound_in_vain(client, answer(plane), name="old")
+    else:
+        await export(provider, RESOURCES, claims, name="old")
+    with pytest.raises(BindError, match="to this cluster already") as caught:
+        await bind(client, answer(plane), name="new", timeout=1)
+    assert remedy in str(caught.value)
+    assert "namespace cluster-abc" in str(caught.value)
+    assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
+    roles = [role.meta.name for role in (await client.list(CLUSTERROLES)).items]
+    assert "kube-bind-konnector-new" not in roles
+
+
+@pytest.mark.parametrize(
+    ("kind", "resources", "claims", "message"),
+    [
+        pytest.param(APISERVICEEXPORTS, OTHERS, CLAIMS, "is of others.example.org", id="export"),
+        pytest.param(
+            APISERVICEEXPORTREQUESTS, OTHERS, CLAIMS, "is of others.example.org", id="request"
+        ),
+        pytest.param(
+            APISERVICEEXPORTREQUESTS, RESOURCES, WIDER, "claims other objects than", id="claims"
+        ),
+    ],
+)
+async def test_a_name_that_the_provider_uses_for_something_else_gets_a_number(
+    client: Client,
+    provider: Client,
+    plane: Sandbox,
+    kind: Resource,
     resources: list[JSON],
     claims: list[JSON],
     message: str,
 ) -> None:
-    await export(provider, resources, claims)
-    with pytest.raises(BindError, match=message):
-        await bind(client, answer(plane), timeout=1)
-    assert (await client.list(APISERVICEBINDINGS)).items == []
+    await offered(provider, kind, "db", resources, claims)
+    await export(provider, RESOURCES, CLAIMS, name="db-2")
+    lines = await bound_in_vain(client, answer(plane))
+    (told,) = [line for line in lines if "taken" in line]
+    assert message in told
+    assert told.endswith("using db-2")
+    assert await names(client) == {"db-2"}
+    roles = [role.meta.name for role in (await client.list(CLUSTERROLES)).items]
+    assert "kube-bind-konnector-db-2" in roles
+    assert "kube-bind-konnector-db" not in roles
+
+
+async def test_an_export_of_something_else_than_was_asked_for_is_not_bound(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    """The provider answers a request with an export that claims more."""
+
+    async def cheat() -> None:
+        await decide(provider)
+        await export(provider, RESOURCES, WIDER)
+        await decide(provider, phase="Succeeded")
+
+    task = asyncio.create_task(cheat())
+    with pytest.raises(BindError, match="claims other objects than the invitation says"):
+        await bind(client, answer(plane), timeout=10)
+    await task
+    assert await names(client) == set()
 
 
 async def use_another_secret(client: Client) -> None:
@@ -226,29 +345,136 @@ async def delete_held(client: Client) -> None:
     await client.delete(APISERVICEBINDINGS, "db")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        pytest.param(use_another_secret, "uses another kubeconfig Secret", id="other-secret"),
-        pytest.param(delete_held, "is being deleted", id="being-deleted"),
-    ],
-)
-async def test_a_binding_that_is_in_the_way_is_told(
-    client: Client,
-    provider: Client,
-    plane: Sandbox,
-    change: Callable[[Client], Awaitable[None]],
-    message: str,
+async def test_a_binding_that_is_being_deleted_is_waited_for(
+    client: Client, provider: Client, plane: Sandbox
 ) -> None:
     await export(provider, RESOURCES, CLAIMS)
-    with pytest.raises(BindError, match="no konnector has picked up"):
-        await bind(client, answer(plane), timeout=0.3)
-    await change(client)
+    await bound_in_vain(client, answer(plane))
+    await delete_held(client)
     role = await client.get(CLUSTERROLES, "kube-bind-konnector-db")
     await client.merge_patch(CLUSTERROLES, role.meta.name, "", {"rules": []})
-    with pytest.raises(BindError, match=message):
+    with pytest.raises(BindError, match="APIServiceBinding db is being deleted"):
         await bind(client, answer(plane), timeout=1)
     assert not (await client.get(CLUSTERROLES, role.meta.name)).to_dict().get("rules")
+    assert await names(client) == {"db"}
+
+
+async def test_an_export_that_is_being_deleted_is_waited_for(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    await export(provider, RESOURCES, CLAIMS)
+    held = {"metadata": {"finalizers": ["example.org/held"]}}
+    await provider.merge_patch(APISERVICEEXPORTS, "db", "cluster-abc", held)
+    await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
+    with pytest.raises(BindError, match="APIServiceExport db is being deleted"):
+        await bind(client, answer(plane), timeout=1)
+
+
+async def test_a_request_that_is_being_deleted_is_waited_for(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    await refused(provider)
+    held = {"metadata": {"finalizers": ["example.org/held"]}}
+    await provider.merge_patch(APISERVICEEXPORTREQUESTS, "db", "cluster-abc", held)
+    with pytest.raises(BindError, match="APIServiceExportRequest db is being deleted"):
+        await bind(client, answer(plane), timeout=5)
+
+
+async def test_a_binding_of_another_provider_keeps_its_name_and_its_rights(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    await export(provider, RESOURCES, CLAIMS)
+    await bound_in_vain(client, answer(plane))
+    await use_another_secret(client)
+    role = await client.get(CLUSTERROLES, "kube-bind-konnector-db")
+    await client.merge_patch(CLUSTERROLES, role.meta.name, "", {"rules": []})
+    await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
+    await export(provider, RESOURCES, CLAIMS, name="db-2")
+    lines = await bound_in_vain(client, answer(plane))
+    assert (
+        "the name db is taken (APIServiceBinding db uses another kubeconfig Secret): using db-2"
+        in lines
+    )
+    assert await names(client) == {"db", "db-2"}
+    assert not (await client.get(CLUSTERROLES, role.meta.name)).to_dict().get("rules")
+
+
+async def test_the_name_of_the_first_time_is_found_again(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    """Even when the name that was wanted has become free meanwhile."""
+    await export(provider, OTHERS, CLAIMS)
+    await export(provider, RESOURCES, CLAIMS, name="db-2")
+    await bound_in_vain(client, answer(plane))
+    written = {item.meta.name: item.raw for item in (await client.list(CLUSTERROLES)).items}
+    await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
+    lines = await bound_in_vain(client, answer(plane))
+    assert [line for line in lines if "created" in line or "updated" in line] == []
+    assert "it is bound as db-2 already: using that name" in lines
+    assert await names(client) == {"db-2"}
+    again = {item.meta.name: item.raw for item in (await client.list(CLUSTERROLES)).items}
+    assert again == written
+
+
+async def test_a_name_of_ones_own_is_that_of_the_request_too(
+    client: Client, provider: Client, plane: Sandbox
+) -> None:
+    with pytest.raises(BindError, match="do its controllers run"):
+        await bind(client, answer(plane), name="mine", timeout=0.5)
+    asked = await provider.get(APISERVICEEXPORTREQUESTS, "mine", "cluster-abc")
+    assert asked.to_dict()["spec"]["resources"] == RESOURCES
+    await export(provider, RESOURCES, CLAIMS, name="mine")
+    await bound_in_vain(client, answer(plane), name="mine")
+    assert await names(client) == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "name", "message"),
+    [
+        pytest.param(2, "mine", "has several: db, db", id="several-requests"),
+        pytest.param(1, "Not/aName", "cannot be the name of an object", id="no-name"),
+    ],
+)
+async def test_names_that_cannot_be_given(
+    plane: Sandbox, requests: int, name: str, message: str
+) -> None:
+    request = asking(RESOURCES[0])
+    with pytest.raises(ValueError, match=message):
+        with_name(answer(plane, requests=[request] * requests), name)
+
+
+def test_a_name_that_the_provider_has_chosen_for_the_binding_is_used(plane: Sandbox) -> None:
+    response = msgspec.structs.replace(answer(plane), binding_name="chosen")
+    assert with_name(response, "").requests[0].metadata.name == "chosen"
+    renamed = with_name(with_name(response, "mine"), "")
+    assert renamed.requests[0].metadata.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        pytest.param(set(), ["db", "db-2", "db-3"], id="in-order"),
+        pytest.param({"db-3"}, ["db-3", "db", "db-2"], id="known-first"),
+        pytest.param({"db-2", "db", "other"}, ["db", "db-2", "db-3"], id="known-in-order"),
+    ],
+)
+def test_candidates(known: set[str], expected: list[str]) -> None:
+    assert list(candidates("db", known))[:3] == expected
+
+
+def test_a_long_name_is_cut_for_its_number() -> None:
+    second = list(candidates("a" * 250 + ".bc", set()))[1]
+    assert second == "a" * 250 + "-2"
+
+
+async def test_a_name_is_looked_for_only_so_long(
+    client: Client, provider: Client, plane: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.konnector.bind_names.ATTEMPTS", 2)
+    await export(provider, OTHERS, CLAIMS)
+    await export(provider, OTHERS, CLAIMS, name="db-2")
+    with pytest.raises(BindError, match=r"all names from db to db-2 are taken; .* --name"):
+        await bind(client, answer(plane), timeout=1)
 
 
 async def test_what_binding_writes_and_that_it_says_so(

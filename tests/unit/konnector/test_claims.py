@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind_claims import Targets
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.claims.reconcile import copy_content, next_step
-from fairlead.konnector.claims.selection import Selection, keys
+from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import (
     Confirm,
     ConfirmNamespace,
@@ -22,6 +23,7 @@ from fairlead.konnector.claims.steps import (
     Sides,
 )
 from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
+from fairlead.runtime import Delta
 
 
 OURS = "cluster-abc"
@@ -232,16 +234,21 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
     ("given", "reason"),
     [
         pytest.param(
-            {"provider": provider(), "consumer": consumer()}, "UnknownOwner", id="both-unlabelled"
+            {"provider": provider(), "consumer": consumer()}, "OwnerUnknown", id="both-unlabelled"
         ),
         pytest.param(
             {"provider": provider("provider"), "consumer": consumer()},
-            "UnknownOwner",
+            "OwnerUnknown",
             id="consumers-own-object-is-not-overwritten",
         ),
         pytest.param(
+            {"provider": provider(), "consumer": consumer(), "provider_claimed": False},
+            "OwnerUnknown",
+            id="the-claim-is-about-the-consumers-alone",
+        ),
+        pytest.param(
             {"provider": provider(), "consumer": consumer("consumer")},
-            "UnknownOwner",
+            "OwnerUnknown",
             id="providers-own-object-is-not-overwritten",
         ),
         pytest.param(
@@ -249,7 +256,7 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
                 "provider": provider("provider"),
                 "consumer": consumer("provider", owners=(OTHER_BINDING,)),
             },
-            "ForeignConsumerObject",
+            "ForeignObjectExists",
             id="another-providers-copy",
         ),
         pytest.param(
@@ -259,12 +266,12 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
                 ),
                 "consumer": consumer(),
             },
-            "ForeignProviderObject",
+            "ForeignObjectExists",
             id="another-consumers-copy",
         ),
         pytest.param(
             {"provider": provider("consumer"), "consumer": consumer("consumer")},
-            "ForeignProviderObject",
+            "ForeignObjectExists",
             id="a-copy-without-a-source",
         ),
         pytest.param(
@@ -297,7 +304,7 @@ def test_a_provider_cannot_pass_for_another_by_its_uids() -> None:
     other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
     step = next_step(sides(provider=provider("provider"), consumer=other, converged=False))
     assert isinstance(step, Refuse)
-    assert step.reason == "ForeignConsumerObject"
+    assert step.reason == "ForeignObjectExists"
 
 
 def test_two_bindings_of_one_provider_share_a_copy() -> None:
@@ -385,41 +392,33 @@ def test_a_service_accounts_own_secrets_are_not_compared() -> None:
     assert "secrets" not in found[0]
 
 
-def selection(selector: JSON, isolation: Any = "Prefixed") -> Selection:
+def selection(selector: JSON) -> Selection:
     claim = msgspec.convert({"resource": "secrets", "selector": selector}, PermissionClaim)
-    return Selection(claim, isolation, [], changed=lambda targets: None, moved=lambda: None)
+    return Selection(claim, [], changed=lambda targets: None, moved=lambda: None)
 
 
 REFERENCE: JSON = {"group": "example.org", "resource": "things", "jsonPath": {"name": "spec.name"}}
-PAIRED: JSON = {**REFERENCE, "jsonPath": {"name": "a", "namespace": "metadata.namespace"}}
 
 
 @pytest.mark.parametrize(
-    ("selector", "isolation", "everywhere", "namespaces"),
+    ("selector", "everywhere", "namespaces"),
     [
-        pytest.param({}, "Prefixed", False, set(), id="nothing"),
-        pytest.param({"labelSelector": {}}, "Prefixed", True, set(), id="labels"),
+        pytest.param({}, False, set(), id="nothing"),
+        pytest.param({"labelSelector": {}}, True, set(), id="labels"),
         pytest.param(
             {"namedResources": [{"name": "a", "namespace": "shop"}]},
-            "Prefixed",
             False,
             {"shop"},
             id="named-with-namespace",
         ),
-        pytest.param({"namedResources": [{"name": "a"}]}, "Prefixed", True, set(), id="named"),
-        pytest.param(
-            {"references": [PAIRED]}, "Prefixed", False, set(), id="reference-with-namespace"
-        ),
-        pytest.param({"references": [REFERENCE]}, "Prefixed", True, set(), id="reference"),
-        pytest.param(
-            {"references": [REFERENCE]}, "Namespaced", False, set(), id="reference-same-namespace"
-        ),
+        pytest.param({"namedResources": [{"name": "a"}]}, True, set(), id="named"),
+        pytest.param({"references": [REFERENCE]}, False, set(), id="nobody-refers"),
     ],
 )
 def test_no_more_is_watched_than_may_be_claimed(
-    selector: JSON, isolation: str, everywhere: bool, namespaces: set[str]
+    selector: JSON, everywhere: bool, namespaces: set[str]
 ) -> None:
-    chosen = selection(selector, isolation)
+    chosen = selection(selector)
     assert chosen.everywhere() is everywhere
     assert chosen.namespaces() == namespaces
 
@@ -428,14 +427,62 @@ def test_no_more_is_watched_than_may_be_claimed(
     ("targets", "expected"),
     [
         pytest.param(
-            Targets(frozenset({"a", "b"}), frozenset({"x"})),
+            Targets(frozenset({Key("x", "a"), Key("x", "b")})),
             {Key("x", "a"), Key("x", "b")},
             id="named-namespaces",
         ),
         pytest.param(
-            Targets(frozenset({"a"}), None), {Key("y", "a")}, id="any-namespace-that-has-it"
+            Targets(frozenset({Key("", "a")})), {Key("y", "a")}, id="any-namespace-that-has-it"
         ),
     ],
 )
 def test_a_changed_referrer_concerns_what_it_names(targets: Targets, expected: set[Key]) -> None:
     assert keys(targets, [Key("y", "a"), Key("y", "c")]) == expected
+
+
+class FakeInformer:
+    """Hands on what a test says has happened."""
+
+    def __init__(self) -> None:
+        self.tell: Callable[[Delta], None] = lambda _delta: None
+
+    def add_index(self, *_: Any) -> None: ...
+
+    def subscribe(self, handler: Callable[[Delta], None]) -> None:
+        self.tell = handler
+
+
+def referring(name: str, namespace: str = "") -> Object:
+    metadata = {"name": "r", "uid": "r"} | ({"namespace": namespace} if namespace else {})
+    whole = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": metadata}
+    return object_from_dict({**whole, "spec": {"name": name}})
+
+
+def test_where_to_look_follows_the_referring_objects() -> None:
+    claim = msgspec.convert(
+        {"resource": "secrets", "selector": {"references": [REFERENCE]}}, PermissionClaim
+    )
+    informer = FakeInformer()
+    referrers = Referrers(claim.selector.references[0], [cast("Any", informer)])
+    changed: list[Targets] = []
+    moved: list[None] = []
+    chosen = Selection(
+        claim, [referrers], changed=changed.append, moved=lambda: moved.append(None)
+    )
+    chosen.start()
+    own = referring("db", "shop")
+    informer.tell(Delta("ADDED", None, own))
+    assert (chosen.everywhere(), chosen.namespaces()) == (False, frozenset({"shop"}))
+    anywhere = referring("db")
+    informer.tell(Delta("ADDED", None, anywhere))
+    assert (chosen.everywhere(), chosen.namespaces()) == (True, frozenset({"shop"}))
+    informer.tell(Delta("DELETED", anywhere, None))
+    informer.tell(Delta("DELETED", own, None))
+    assert (chosen.everywhere(), chosen.namespaces()) == (False, frozenset())
+    assert len(moved) == 4
+    assert [item.keys for item in changed] == [
+        {Key("shop", "db")},
+        {Key("", "db")},
+        {Key("", "db")},
+        {Key("shop", "db")},
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.api.kubebind import ClusterBinding, SecretRef
+from fairlead.api.kubebind import ClusterBinding, SecretRef, kubeconfig_digest
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.clusterbinding.reconcile import Plan, State, heartbeating, reconcile
 from fairlead.konnector.clusterbinding.version import konnector_version
@@ -52,6 +52,101 @@ def planned(*, last: str = "", conditions: tuple[JSON, ...] = (), **given: Any) 
 
 def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
     return {item.type: (item.status, item.reason) for item in plan.status.conditions}
+
+
+NOT_FOUND = ("False", "ProviderSecretNotFound")
+INVALID = ("False", "ProviderSecretInvalid")
+HOLDS = ("True", "")
+OLD: dict[str, Any] = {"consumer_secrets": {PLACE: secret({"kubeconfig": "b2xk"})}}
+GONE: dict[str, Any] = {"consumer_secrets": {PLACE: None}}
+
+
+@pytest.mark.parametrize(
+    ("looks", "written", "valid", "version"),
+    [
+        pytest.param(
+            [{**OLD, "provider_secret": None}], [], NOT_FOUND, HOLDS, id="secret-absent-valid-no"
+        ),
+        pytest.param(
+            [{**OLD, "provider_secret": None, "unreadable": "forbidden"}],
+            [],
+            NOT_FOUND,
+            HOLDS,
+            id="secret-unreadable-valid-no",
+        ),
+        pytest.param(
+            [{**OLD, "fault": "no context"}], [], INVALID, HOLDS, id="secret-broken-valid-no"
+        ),
+        pytest.param(
+            [{**OLD, "fault": "the server refused it"}],
+            [],
+            INVALID,
+            HOLDS,
+            id="secret-does-not-work-valid-no",
+        ),
+        pytest.param(
+            [{**GONE, "fault": "the server refused it"}],
+            [],
+            INVALID,
+            HOLDS,
+            id="secret-does-not-work-consumers-secret-absent",
+        ),
+        pytest.param(
+            [OLD], ["update"], HOLDS, HOLDS, id="secret-valid-yes-consumers-secret-present-update"
+        ),
+        pytest.param(
+            [{}], [], HOLDS, HOLDS, id="secret-valid-yes-consumers-secret-present-and-equal"
+        ),
+        pytest.param(
+            [GONE], ["create"], HOLDS, HOLDS, id="secret-valid-yes-consumers-secret-absent-create"
+        ),
+        pytest.param(
+            [{"version": "main"}], [], HOLDS, ("False", "ParseError"), id="version-valid-no"
+        ),
+        pytest.param(
+            [OLD, {**OLD, "provider_secret": None}],
+            [],
+            NOT_FOUND,
+            HOLDS,
+            id="secret-gone-at-the-second-look",
+        ),
+        pytest.param(
+            [OLD, {**OLD, "fault": "the server refused it"}],
+            [],
+            INVALID,
+            HOLDS,
+            id="secret-tried-and-refused-at-the-second-look",
+        ),
+        pytest.param(
+            [{**OLD, "fault": "the server refused it"}, OLD],
+            ["update"],
+            HOLDS,
+            HOLDS,
+            id="secret-tried-and-works-at-the-second-look",
+        ),
+        pytest.param(
+            [GONE, {}], [], HOLDS, HOLDS, id="consumers-secret-created-at-the-second-look"
+        ),
+    ],
+)
+def test_the_edges_of_the_flowchart(
+    looks: list[dict[str, Any]],
+    written: list[str],
+    valid: tuple[str, str],
+    version: tuple[str, str],
+) -> None:
+    """Whatever came before: a heartbeat is given, the version told, Ready is the summary."""
+    stored: tuple[JSON, ...] = ()
+    for given in looks:
+        plan = planned(conditions=stored, **given)
+        stored = tuple(msgspec.to_builtins(item) for item in plan.status.conditions)
+    found = conditions(plan)
+    assert ["update" if write.old else "create" for write in plan.secrets] == written
+    assert found["SecretValid"] == valid
+    assert found["ValidVersion"] == version
+    assert found["Ready"] == (valid if valid != HOLDS else version)
+    assert plan.status.last_heartbeat_time == "2026-01-01T12:00:00Z"
+    assert plan.status.konnector_version == ("v1.2.3" if version == HOLDS else "unknown")
 
 
 @pytest.mark.parametrize(
@@ -142,9 +237,18 @@ def test_heartbeats_are_given_also_while_the_secret_is_bad() -> None:
         pytest.param("v1.30.0+kube-bind-v0.6.0", "v0.6.0", id="marked"),
         pytest.param("v0.0.0-master+$Format:%H$", "v0.0.0", id="development"),
         pytest.param("v1.2.3", "v1.2.3", id="plain"),
+        pytest.param("1.2.3-rc.1", "v1.2.3-rc.1", id="pre-release"),
+        pytest.param("1.2.3+sha.5114f85", "v1.2.3+sha.5114f85", id="build"),
+        pytest.param("1.2.3-x-y.7+01.a", "v1.2.3-x-y.7+01.a", id="pre-release-and-build"),
         pytest.param("0.1.0", "v0.1.0", id="without-v"),
-        pytest.param("0.1.0.dev0", "v0.1.0", id="python-development"),
-        pytest.param("1.0.0rc1", "v1.0.0", id="python-candidate"),
+        pytest.param("0.1.0.dev0", "v0.1.0-dev.0", id="python-development"),
+        pytest.param("1.0.0rc1", "v1.0.0-rc.1", id="python-candidate"),
+        pytest.param("1.0.0b2.dev3+g1a", "v1.0.0-beta.2.dev.3+g1a", id="python-local"),
+        pytest.param("1.0.0.post1", "v1.0.0+post.1", id="python-post-release"),
+        pytest.param("1.2", None, id="two-numbers"),
+        pytest.param("1.2.3-01", None, id="leading-zero"),
+        pytest.param("01.2.3", None, id="leading-zero-major"),
+        pytest.param("1.2.3\n", None, id="line-feed"),
         pytest.param("main", None, id="no-version"),
         pytest.param("", None, id="empty"),
     ],
@@ -177,3 +281,45 @@ def test_steady_state_changes_nothing() -> None:
     stored = [msgspec.to_builtins(item) for item in first.status.conditions]
     again = planned(last="2026-01-01T11:59:00Z", conditions=tuple(stored))
     assert again.status == first.status
+
+
+OLD_DIGEST: JSON = {
+    "type": "CredentialsInUse",
+    "status": "True",
+    "reason": "Current",
+    "message": "sha256:old",
+    "lastTransitionTime": "2026-01-01T11:00:00Z",
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "kubeconfig", "secret_", "told"),
+    [
+        pytest.param((), b"new", THEIRS, kubeconfig_digest(b"new"), id="the provider's newest"),
+        pytest.param(
+            (OLD_DIGEST,), b"new", THEIRS, kubeconfig_digest(b"new"), id="the newest at last"
+        ),
+        pytest.param((), b"old", THEIRS, None, id="older ones are not worth a word"),
+        pytest.param(
+            (OLD_DIGEST,), b"old", THEIRS, "sha256:old", id="older ones do not take turns"
+        ),
+        pytest.param((OLD_DIGEST,), b"new", None, "sha256:old", id="nothing to compare with"),
+    ],
+)
+def test_only_who_has_the_newest_credentials_tells_of_them(
+    before: tuple[JSON, ...], kubeconfig: bytes, secret_: Object | None, told: str | None
+) -> None:
+    plan = planned(conditions=before, kubeconfig=kubeconfig, provider_secret=secret_)
+    found = [one for one in plan.status.conditions if one.type == "CredentialsInUse"]
+    assert [one.message for one in found] == ([told] if told else [])
+    assert all(one.status == "True" for one in found)
+
+
+def test_telling_again_changes_nothing() -> None:
+    first = planned(kubeconfig=b"new").status
+    again = planned(
+        kubeconfig=b"new",
+        last=first.last_heartbeat_time,
+        conditions=tuple(msgspec.to_builtins(first.conditions)),
+    )
+    assert again.status.conditions == first.conditions

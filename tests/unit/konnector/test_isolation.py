@@ -81,19 +81,6 @@ def test_a_foreign_key_maps_to_nothing(scope: str, mode: str, provider: Key) -> 
     assert chosen(scope, mode).to_consumer(provider) is None
 
 
-@pytest.mark.parametrize(
-    ("scope", "mode", "shared"),
-    [
-        pytest.param("Namespaced", "None", False, id="service-namespace"),
-        pytest.param("Cluster", "Prefixed", False, id="prefixed"),
-        pytest.param("Cluster", "Namespaced", False, id="cluster-namespace"),
-        pytest.param("Cluster", "None", True, id="under-the-same-names"),
-    ],
-)
-def test_where_others_have_objects_too(scope: str, mode: str, shared: bool) -> None:
-    assert chosen(scope, mode).shared is shared
-
-
 def test_a_namespace_that_is_not_assigned_yet_maps_to_nothing() -> None:
     assert chosen("Namespaced", "None").to_provider(Key("new", "db")) is None
 

@@ -17,6 +17,7 @@ from fairlead.konnector.claims.execution import Executor as Claims
 from fairlead.konnector.claims.steps import Delete, SetOwner
 from fairlead.konnector.claims.steps import Sides as ClaimSides
 from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
+from fairlead.konnector.options import Options
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.execution import Ends
 from fairlead.konnector.syncer.execution import Executor as Objects
@@ -121,7 +122,7 @@ async def test_an_object_of_the_consumer_is_gone_when_the_server_says_so(
 
 async def test_a_crd_is_deleted_by_its_uid() -> None:
     server = StaleServer({})
-    consumer = SimpleNamespace(client=server.client)
+    consumer = SimpleNamespace(client=server.client, options=Options())
     controller = UnbindController(cast("Any", consumer), cast("Any", None))
     crd = known("CustomResourceDefinition", Key("", "things.example.org"))
     await controller._carry_out(known("APIServiceBinding", Key("", "db")), Plan(delete=[crd]))
@@ -187,6 +188,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         crds=SimpleNamespace(list=list),
         statuses=SimpleNamespace(set=set_),
         problems=SimpleNamespace(message=lambda _: "may not delete things"),
+        options=Options(),
     )
     provider = SimpleNamespace(claimed=lambda _: ["claimed secrets"], error=str)
     registry = SimpleNamespace(of=lambda _: provider if connected else None)

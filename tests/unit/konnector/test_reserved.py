@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.konnector.conftest import bound, until
+from tests.unit.konnector.conftest import binding_body, bound, until
 
+from fairlead.api.kubebind import APISERVICEBINDINGBUNDLES
 from fairlead.api.meta import Key
 from fairlead.api.resource import CONFIGMAPS, SECRETS, Resource
 from fairlead.client import Client
@@ -29,3 +30,14 @@ async def test_reserved(
     await bound(client, secret="way", namespace="team")
     await until(lambda: consumer.bindings.get("", "db"))
     assert Reserved(consumer.bindings, "kube-bind").has(resource, key) is reserved
+
+
+async def test_the_kubeconfig_of_a_bundle_is_reserved_before_it_binds_anything(
+    client: Client, consumer: Consumer
+) -> None:
+    body = {**binding_body(secret="way", namespace="team"), "kind": "APIServiceBindingBundle"}
+    await client.create(APISERVICEBINDINGBUNDLES, body)
+    await until(lambda: consumer.bundles.get("", "db"))
+    reserved = Reserved(consumer.bindings, "kube-bind", consumer.bundles)
+    assert reserved.has(SECRETS, Key("team", "way"))
+    assert not reserved.has(SECRETS, Key("team", "other"))

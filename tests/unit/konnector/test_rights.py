@@ -36,6 +36,11 @@ def test_secrets_are_granted_in_the_konnectors_namespace_alone() -> None:
     assert not [rule for rule in rules(cluster_wide) if "secrets" in rule["resources"]]
 
 
+def test_its_own_lease_alone_is_written_and_never_patched() -> None:
+    named = [rule for rule in rules(EVERYTHING) if rule.get("resourceNames") == ["kube-bind"]]
+    assert [rule["verbs"] for rule in named] == [["get", "update"]]
+
+
 def test_rights_on_what_is_bound_come_by_aggregation() -> None:
     aggregated = next(one for one in EVERYTHING if "aggregationRule" in one)
     (selector,) = aggregated["aggregationRule"]["clusterRoleSelectors"]
@@ -51,7 +56,13 @@ def test_a_binding_gives_rights_on_what_is_bound_and_claimed() -> None:
         ("example.org", "things"),
         ("example.org", "things/status"),
         ("", "secrets"),
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
     }
+    (crds,) = (rule for rule in konnector["rules"] if "resourceNames" in rule)
+    assert crds["resourceNames"] == ["things.example.org"]
+    assert crds["verbs"] == ["update", "delete"]
+    (status,) = [rule for rule in konnector["rules"] if rule["resources"] == ["things/status"]]
+    assert status["verbs"] == ["update"]
     assert [rule["resources"] for rule in reader["rules"]] == [["things"]]
     assert reader["rules"][0]["verbs"] == ["get", "list", "watch"]
     assert reader["metadata"]["labels"] == {"servicebinding.io/controller": "true"}
@@ -71,3 +82,14 @@ def test_the_health_of_the_deployment_can_be_asked_from_outside() -> None:
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert "--health-probe-bind-address=0.0.0.0:8081" in container["args"]
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
+
+
+def test_only_its_own_crds_are_changed_without_a_binding() -> None:
+    found = [
+        rule for rule in rules(EVERYTHING) if "customresourcedefinitions" in rule["resources"]
+    ]
+    unnamed = [rule for rule in found if "resourceNames" not in rule]
+    assert [rule["verbs"] for rule in unnamed] == [["get", "list", "watch", "create"]]
+    (own,) = (rule for rule in found if "resourceNames" in rule)
+    assert all(name.endswith(".kube-bind.io") for name in own["resourceNames"])
+    assert own["verbs"] == ["update"]

@@ -175,6 +175,39 @@ async def test_a_labelled_secret_connects_before_any_binding(
     await until(lambda: not connections.running)
 
 
+async def test_the_provider_is_told_of_the_last_bindings_end(
+    consumer: Consumer, client: Client, start: Start
+) -> None:
+    connections = Connections()
+    start(ConnectionsController(consumer, connections))
+    await client.create(SECRETS, secret_body("k", kubeconfig=kubeconfig("http://x")))
+    await bound(client)
+    await until(lambda: connections.running)
+    (one,) = connections.running
+    await client.delete(APISERVICEBINDINGS, "db")
+    await until(lambda: not one.wanted.bindings)
+    assert not one.stopped
+    await bound(client)
+    await until(lambda: one.wanted.bindings == {"db"})
+    assert connections.running == [one]
+
+
+async def test_a_binding_that_moves_is_not_told_to_be_gone(
+    consumer: Consumer, client: Client, start: Start
+) -> None:
+    connections = Connections()
+    start(ConnectionsController(consumer, connections))
+    await client.create(SECRETS, secret_body("k", kubeconfig=kubeconfig("http://x")))
+    await bound(client)
+    await until(lambda: connections.running)
+    (one,) = connections.running
+    await client.merge_patch(
+        SECRETS, "k", "kube-bind", {"stringData": {"kubeconfig": kubeconfig("http://y")}}
+    )
+    await until(lambda: one.stopped)
+    assert one.wanted.bindings == {"db"}
+
+
 async def test_all_providers_are_left_when_the_konnector_stops(
     consumer: Consumer, client: Client
 ) -> None:

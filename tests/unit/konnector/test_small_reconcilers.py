@@ -11,7 +11,8 @@ from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
 from fairlead.konnector.bindingsecret.reconcile import reconcile as validate
 from fairlead.konnector.namespacelifecycle.reconcile import new_namespace
 from fairlead.konnector.namespacelifecycle.reconcile import reconcile as live
-from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
+from fairlead.konnector.unbind.patience import Patience
+from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan, gone_message
 from fairlead.konnector.unbind.reconcile import reconcile as unbind
 
 
@@ -97,9 +98,21 @@ def binding(*, deleting: bool = True, finalizer: bool = True) -> ObjectMeta:
 
 
 def unbound(
-    meta: ObjectMeta, *crds: Object, claimed: tuple[str, ...] = (), obstacle: str = ""
+    meta: ObjectMeta,
+    *crds: Object,
+    claimed: tuple[str, ...] = (),
+    obstacle: str = "",
+    given_up: bool = False,
+    undeletable: bool = False,
 ) -> Plan:
-    return unbind(meta, crds, claimed=claimed, obstacle=obstacle)
+    return unbind(
+        meta,
+        crds,
+        claimed=claimed,
+        obstacle=obstacle,
+        given_up=given_up,
+        undeletable=undeletable,
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,6 +126,26 @@ def unbound(
             unbound(binding(), claimed=("Secret a/b",)), 0, True, False, id="claimed-objects-left"
         ),
         pytest.param(unbound(binding()), 0, False, True, id="all-gone"),
+        pytest.param(
+            unbound(binding(), crd(), given_up=True), 1, True, False, id="given-up-crds-go-first"
+        ),
+        pytest.param(
+            unbound(binding(), claimed=("claimed secrets",), given_up=True),
+            0,
+            False,
+            True,
+            id="given-up-claims-are-not-awaited",
+        ),
+        pytest.param(
+            unbound(binding(), crd(), undeletable=True), 1, True, False, id="crds-without-a-right"
+        ),
+        pytest.param(
+            unbound(binding(), crd(), undeletable=True, given_up=True),
+            0,
+            False,
+            True,
+            id="given-up-crds-without-a-right-are-collected",
+        ),
     ],
 )
 def test_unbinding(plan: Plan, deleted: int, waiting: bool, released: bool) -> None:
@@ -125,4 +158,30 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
     condition = unbound(binding(), crd(), obstacle="the provider is down").condition
     assert condition is not None
     assert "the provider is down" in condition.message
-    assert FINALIZER_UNBIND in condition.message
+    assert "kubebind.io/syncer" in condition.message
+
+
+@pytest.mark.parametrize(
+    ("plan", "count"),
+    [
+        pytest.param(unbound(binding(), crd(deleting=True)), 0, id="reachable"),
+        pytest.param(unbound(binding(), crd(deleting=True), given_up=True), 1, id="given-up"),
+        pytest.param(unbound(binding(), crd(), given_up=True), 0, id="not-deleted-yet"),
+    ],
+)
+def test_objects_are_let_go_only_without_a_provider(plan: Plan, count: int) -> None:
+    assert len(plan.let_go) == count
+
+
+def test_a_provider_counts_as_gone_only_after_a_while_without_a_break() -> None:
+    patience = Patience(10.0)
+    looks = [(True, 0.0), (True, 9.0), (False, 9.5), (True, 10.0), (True, 19.0), (True, 20.0)]
+    found = [patience.ended("db", unreachable=fault, now=now) for fault, now in looks]
+    assert found == [False, False, False, False, False, True]
+    patience.forget("db")
+    assert not patience.ended("db", unreachable=True, now=30.0)
+
+
+@pytest.mark.parametrize(("copies", "said"), [(1, "1 copy stays"), (2, "2 copies stay")])
+def test_what_stays_is_counted(copies: int, said: str) -> None:
+    assert said in gone_message("no route", copies)

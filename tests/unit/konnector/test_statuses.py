@@ -113,8 +113,13 @@ async def test_a_newer_binding_in_the_cache_is_believed_although_its_event_was_m
             return version("5")
 
     server, cached = Server({}), version("4")
+    events: list[Any] = []
     bindings = SimpleNamespace(get=lambda *_: cached, subscribe=lambda _: None)
-    statuses = BindingStatuses(server.client, cast("Any", bindings))
+    statuses = BindingStatuses(
+        server.client,
+        cast("Any", bindings),
+        cast("Any", SimpleNamespace(event=lambda *said: events.append(said[1:]))),
+    )
     await statuses.set("db", true(SECRET_VALID))
     cached = version("6")
     await statuses.set("db", true(CONNECTED))

@@ -11,6 +11,7 @@ from fairlead.konnector.syncer import spec, status
 from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.konnector.syncer.steps import (
     AskNamespace,
+    AskOwned,
     ConfirmConsumerGone,
     ConfirmProviderGone,
     CreateProvider,
@@ -18,6 +19,7 @@ from fairlead.konnector.syncer.steps import (
     Done,
     PatchConsumer,
     Refuse,
+    Settle,
     Sides,
     Step,
     UpdateProvider,
@@ -29,6 +31,7 @@ from fairlead.konnector.syncer.steps import (
 OURS = "cluster-abc"
 TARGET = Key("cluster-abc-shop", "db")
 SYNCER = "kubebind.io/syncer"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 SOURCE = {
     "kube-bind.io/cluster-namespace": OURS,
     "kube-bind.io/consumer-namespace": "shop",
@@ -165,7 +168,13 @@ def test_spec(given: dict[str, Any], step: Step) -> None:
     ("given", "reason"),
     [
         pytest.param(
-            {"provider": provider(annotations=FOREIGN)}, "ForeignProviderObject", id="foreign"
+            {"provider": provider(annotations=FOREIGN)}, "ForeignObjectExists", id="foreign"
+        ),
+        pytest.param(
+            {"target": None, "namespace_refusal": "taken"}, "ForeignObjectExists", id="no-place"
+        ),
+        pytest.param(
+            {"provider": provider(annotations={"theirs": "x"})}, "ForeignObjectExists", id="native"
         ),
         pytest.param({"target": Key("", "x" * 254), "provider": None}, "NameTooLong", id="long"),
     ],
@@ -198,19 +207,36 @@ def test_a_new_copy_carries_what_is_the_users_and_nothing_of_the_cluster() -> No
     )
 
 
+MINE: JSON = {"f:spec": {"f:size": {}}, "f:metadata": {"f:labels": {"f:team": {}}}}
+
+
+def labelled(body: JSON, **labels: str) -> JSON:
+    """A copy's body with the consumer's label and these."""
+    return {**body, "metadata": {**body["metadata"], "labels": {"team": "shop", **labels}}}
+
+
+def changed(body: JSON, **members: Any) -> Object:
+    return object_from_dict({**body, **members})
+
+
+COPY = labelled(provider().to_dict())
+
+
 @pytest.mark.parametrize(
     ("source", "found", "wanted"),
     [
         pytest.param({"size": 2}, {"size": 1}, {"size": 2}, id="changed"),
-        pytest.param({}, {"size": 1}, {}, id="field-removed"),
+        pytest.param({"size": 1, "more": 2}, {"size": 1}, {"size": 1, "more": 2}, id="added"),
         pytest.param({"size": 1}, None, {"size": 1}, id="spec-missing-there"),
+        pytest.param({"names": ["a", "b"]}, {"names": ["a"]}, {"names": ["a", "b"]}, id="list"),
     ],
 )
-def test_a_changed_spec_is_put_whole(source: Any, found: Any, wanted: Any) -> None:
+def test_what_the_consumer_changed_is_put_at_once(source: Any, found: Any, wanted: Any) -> None:
+    copy = {**COPY, "spec": found}
+    if found is None:
+        del copy["spec"]
     given = sides(
-        consumer=consumer(spec=source),
-        provider=provider(spec=found) if found is not None else provider(),
-        spec_converged=False,
+        consumer=consumer(spec=source), provider=object_from_dict(copy), spec_converged=False
     )
     step = spec.next_step(given)
     assert isinstance(step, UpdateProvider)
@@ -218,37 +244,125 @@ def test_a_changed_spec_is_put_whole(source: Any, found: Any, wanted: Any) -> No
     assert step.body["metadata"]["resourceVersion"] == "9"
 
 
+@pytest.mark.parametrize(
+    "copy",
+    [
+        pytest.param(changed(COPY, spec={"size": 1, "theirs": 2}), id="spec"),
+        pytest.param(changed(COPY, data={"theirs": "2"}), id="another-member"),
+        pytest.param(object_from_dict(labelled(COPY, theirs="kept")), id="label"),
+        pytest.param(changed(COPY, spec={"size": 1, "in": {"deep": 1}}), id="deep"),
+    ],
+)
+def test_what_a_copy_has_more_is_asked_after_before_it_is_judged(copy: Object) -> None:
+    assert spec.next_step(sides(provider=copy, spec_converged=False)) == AskOwned()
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted"),
+    [
+        pytest.param(MINE, {"size": 1, "theirs": 2}, id="of-others-stays"),
+        pytest.param(
+            {"f:spec": {"f:size": {}, "f:theirs": {}}}, {"size": 1}, id="of-the-consumer-goes"
+        ),
+        pytest.param({"f:spec": {}}, {"size": 1}, id="owned-as-a-whole"),
+    ],
+)
+def test_a_member_that_the_consumer_lacks(owned: JSON, wanted: JSON) -> None:
+    copy = changed(COPY, spec={"size": 3, "theirs": 2})
+    step = spec.next_step(sides(provider=copy, spec_converged=False, owned=owned))
+    assert isinstance(step, UpdateProvider)
+    assert step.body["spec"] == wanted
+
+
+def test_what_others_added_alone_needs_no_write() -> None:
+    copy = changed(COPY, spec={"size": 1, "theirs": 2})
+    step = spec.next_step(sides(provider=copy, spec_converged=False, owned=MINE))
+    assert step == Settle()
+
+
+def test_labels_and_annotations_follow_the_consumer() -> None:
+    mine = {"note": "new", "kube-bind.io/other": "x", LAST_APPLIED: "{}", **BACK}
+    theirs = {**SOURCE, "note": "old", "gone": "1", "theirs": "kept"}
+    copy = labelled(provider(annotations=theirs).to_dict(), theirs="kept", gone="1")
+    owned: JSON = {
+        "f:metadata": {
+            "f:labels": {"f:team": {}, "f:gone": {}},
+            "f:annotations": {"f:note": {}, "f:gone": {}},
+        }
+    }
+    given = sides(
+        consumer=consumer(annotations=mine),
+        provider=object_from_dict(copy),
+        spec_converged=False,
+        owned=owned,
+    )
+    step = spec.next_step(given)
+    assert isinstance(step, UpdateProvider)
+    assert step.body["metadata"]["labels"] == {"team": "shop", "theirs": "kept"}
+    assert step.body["metadata"]["annotations"] == {**SOURCE, "note": "new", "theirs": "kept"}
+
+
 def test_a_removed_spec_is_removed_there() -> None:
-    bare = consumer()
-    body = bare.to_dict()
+    body = consumer().to_dict()
     del body["spec"]
-    step = spec.next_step(sides(consumer=object_from_dict(body), spec_converged=False))
+    given = sides(
+        consumer=object_from_dict(body),
+        provider=object_from_dict(COPY),
+        spec_converged=False,
+        owned=MINE,
+    )
+    step = spec.next_step(given)
     assert isinstance(step, UpdateProvider)
     assert "spec" not in step.body
 
 
-@pytest.mark.parametrize(
-    "annotations",
-    [
-        pytest.param({"theirs": "kept"}, id="no-annotations"),
-        pytest.param(
-            {**SOURCE, "kube-bind.io/consumer-uid": "older", "theirs": "kept"}, id="older-object"
-        ),
-    ],
-)
-def test_an_object_without_our_annotations_is_adopted(annotations: dict[str, str]) -> None:
-    step = spec.next_step(sides(provider=provider(annotations=annotations)))
+def test_a_copy_of_an_object_of_the_same_name_before_is_taken_over() -> None:
+    older = {**SOURCE, "kube-bind.io/consumer-uid": "older", "theirs": "kept"}
+    copy = labelled(provider(annotations=older).to_dict())
+    step = spec.next_step(sides(provider=object_from_dict(copy), owned=MINE))
     assert isinstance(step, UpdateProvider)
     assert step.body["metadata"]["annotations"] == {"theirs": "kept", **SOURCE}
 
 
-def test_the_providers_own_object_is_not_adopted_where_others_have_theirs() -> None:
-    native = provider(annotations={"theirs": "kept"})
-    step = spec.next_step(sides(provider=native, shared=True))
-    assert isinstance(step, Refuse)
-    assert step.reason == "ForeignProviderObject"
-    leaving = sides(provider=native, shared=True, consumer=consumer(deleting=True))
-    assert spec.next_step(leaving) == PatchConsumer([], {})
+def test_a_copy_that_was_let_go_is_taken_up_again() -> None:
+    free = {name: value for name, value in SOURCE.items() if not name.endswith("-uid")}
+    copy = labelled(provider(annotations=free).to_dict())
+    step = spec.next_step(sides(provider=object_from_dict(copy)))
+    assert isinstance(step, UpdateProvider)
+    assert step.body["metadata"]["annotations"] == SOURCE
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        pytest.param({}, None, id="loses-the-uid-first"),
+        pytest.param({"provider": None, "provider_gone": True}, PatchConsumer([], {}), id="gone"),
+        pytest.param(
+            {"provider": provider(deleting=True)},
+            Wait("deletion of the provider's copy"),
+            id="deleted-over-there-anyway",
+        ),
+        pytest.param(
+            {"provider": provider(annotations={"kube-bind.io/cluster-namespace": OURS})},
+            PatchConsumer([], {}),
+            id="then-the-object-goes",
+        ),
+    ],
+)
+def test_an_orphaned_copy_stays(given: dict[str, Any], step: Step | None) -> None:
+    found = spec.next_step(sides(consumer=consumer(deleting=True), orphan=True, **given))
+    if step is not None:
+        assert found == step
+        return
+    assert isinstance(found, UpdateProvider)
+    assert "kube-bind.io/consumer-uid" not in found.body["metadata"]["annotations"]
+    assert found.body["spec"] == {"size": 1}
+
+
+def test_a_copy_that_was_let_go_is_nobodys_orphan() -> None:
+    free = provider(annotations={"kube-bind.io/cluster-namespace": OURS})
+    given = sides(consumer=None, consumer_gone=True, provider=free)
+    assert status.next_step(given) == Done()
 
 
 @pytest.mark.parametrize(
@@ -280,6 +394,11 @@ def test_the_providers_own_object_is_not_adopted_where_others_have_theirs() -> N
             {"provider": provider(annotations=FOREIGN), "status_converged": False},
             Done(),
             id="foreign-status-does-not-come",
+        ),
+        pytest.param(
+            {"provider": provider(annotations={}), "status_converged": False},
+            Done(),
+            id="native-status-does-not-come",
         ),
         pytest.param(
             {"consumer": consumer(annotations={"mine": "kept"})},

@@ -13,13 +13,20 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
+    APIServiceNamespace,
     BindingStatus,
     BoundSchema,
     BoundSchemaSpec,
     ClusterBinding,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind_conditions import (
+    NAMESPACE_READY,
+    OBJECTS_REMAIN,
+    OBJECTS_UNKNOWN,
+    Condition,
+    get_condition,
+)
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now
@@ -33,6 +40,7 @@ from fairlead.konnector.apiservicebinding.reconcile import (
     status,
 )
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND
 from fairlead.runtime import Delta, Request
@@ -47,7 +55,7 @@ class APIServiceBindingController:
         self._provider = provider
         self._consumer = provider.consumer
         self._written = Convergence()
-        self._controller = self._consumer.controller(
+        self._controller = self._provider.controller(
             "konnector-apiservicebinding", self._reconcile
         )
 
@@ -65,6 +73,9 @@ class APIServiceBindingController:
                 controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
             for informer in (provider.schemas, provider.cluster_bindings):
                 controller.watch(informer, self._all, predicate=_spec_changed)
+            controller.watch(
+                provider.service_namespaces.informer, self._all, predicate=_held_changed
+            )
             provider.on_join(self._enqueue_all)
             await controller.run()
 
@@ -88,10 +99,12 @@ class APIServiceBindingController:
 
     async def _reconcile(self, request: Request) -> None:
         found = self._consumer.bindings.get("", request.name)
-        if found is None or request.name not in self._provider.bindings or found.meta.deleting:
+        if found is None:
             return
         state = self._state(found)
         plan = reconcile(state)
+        if plan.connected is None:
+            return
         if plan.writes and FINALIZER_UNBIND not in found.meta.finalizers:
             await self._add_finalizer(found)
         failures: list[Condition] = []
@@ -103,7 +116,11 @@ class APIServiceBindingController:
                 retry = error
             except ApiError as error:
                 failures.append(
-                    failure(created=write.old is None, name=write.name, message=_advice(error))
+                    failure(
+                        created=write.old is None,
+                        name=write.name,
+                        message=_advice(error, request.name),
+                    )
                 )
                 retry = retry if isinstance(error, Invalid) else error
 
@@ -132,7 +149,13 @@ class APIServiceBindingController:
             crds={crd: one for crd in crds if (one := self._consumer.crds.get("", crd))},
             provider_name=self._pretty_name(),
             converged=self._converged,
+            held=[] if export else self._held(),
+            ours=name in self._provider.bindings and not found.meta.deleting,
         )
+
+    def _held(self) -> list[str]:
+        listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
+        return [name for one in listed if (name := _held(one))]
 
     def _schemas(self, names: Iterable[str]) -> dict[str, BoundSchemaSpec]:
         return {
@@ -182,7 +205,19 @@ def _spec_changed(delta: Delta) -> bool:
     return delta.old.meta.generation != delta.new.meta.generation
 
 
-def _advice(error: ApiError) -> str:
-    if isinstance(error, Forbidden):
-        return f"{error.message}: give the konnector the ClusterRole of `fairlead manifests`"
-    return error.message
+def _held_changed(delta: Delta) -> bool:
+    return _held(delta.old) != _held(delta.new)
+
+
+def _held(obj: Object | None) -> str:
+    """The provider namespace that is kept for its objects alone, "" when it is in use or gone."""
+    if obj is None or not obj.meta.deleting:
+        return ""
+    status = obj.decode(APIServiceNamespace).status
+    ready = get_condition(status.conditions, NAMESPACE_READY)
+    kept = ready is not None and ready.reason in {OBJECTS_REMAIN, OBJECTS_UNKNOWN}
+    return status.namespace if kept else ""
+
+
+def _advice(error: ApiError, binding: str) -> str:
+    return f"{error.message}. {remedy(binding)}" if isinstance(error, Forbidden) else error.message

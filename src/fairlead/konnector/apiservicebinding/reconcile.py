@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -46,7 +46,9 @@ class State(msgspec.Struct, frozen=True):
     """What was read on both sides.
 
     ``schemas`` are the BoundSchemas that were found, by their names; ``crds`` the consumer's
-    CRDs by theirs; ``converged`` tells whether a CRD is what came of writing a spec.
+    CRDs by theirs; ``converged`` tells whether a CRD is what came of writing a spec; ``ours``
+    whether the binding uses this provider, and shall stay; ``held`` are the provider namespaces
+    that should go and are kept for the objects in them.
     """
 
     binding: APIServiceBinding
@@ -57,6 +59,8 @@ class State(msgspec.Struct, frozen=True):
     crds: Mapping[str, Object]
     provider_name: str
     converged: Callable[[JSON, Object], bool]
+    ours: bool = True
+    held: Sequence[str] = ()
 
 
 class CRDWrite(msgspec.Struct, frozen=True):
@@ -68,9 +72,12 @@ class CRDWrite(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """CRDs to write, and what is known without them; ``connected`` False ends it there."""
+    """CRDs to write, and what is known without them; ``connected`` False ends it there.
 
-    connected: Condition
+    ``connected`` is None for a binding that is not ours: nothing is done, nothing said.
+    """
+
+    connected: Condition | None
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     bound: list[GroupResource] = []
@@ -78,6 +85,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 def reconcile(state: State) -> Plan:
     """What the consumer's cluster needs of the export."""
+    if not state.ours:
+        return Plan(None)
     if state.export is None:
         return Plan(_without_export(state))
     resources = state.export.spec.resources
@@ -124,6 +133,8 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     """The binding's status after the plan was carried out; one pass sets a condition once."""
     old = state.binding.status
     connected = failures[0] if failures else plan.connected
+    if connected is None:
+        return old
     found = [connected]
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
@@ -144,6 +155,11 @@ def _without_export(state: State) -> Condition:
         message = f"the provider refused APIServiceExportRequest {name}: {told}"
         return false(CONNECTED, EXPORT_FAILED, message)
     message = f"the provider has no APIServiceExport {name}: request it with `fairlead bind`"
+    if state.held:
+        message += (
+            f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "
+            "synced objects: see condition NamespaceReady of the APIServiceNamespace"
+        )
     return false(CONNECTED, EXPORT_NOT_FOUND, message)
 
 

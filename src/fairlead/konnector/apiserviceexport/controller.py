@@ -19,10 +19,11 @@ from fairlead.api.kubebind import (
     GroupResource,
     crd_name,
 )
-from fairlead.api.meta import Object, OwnerReference
+from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
+from fairlead.client.lookups import find
 from fairlead.konnector.apiserviceexport.reconcile import (
     ClaimSpec,
     Plan,
@@ -61,7 +62,7 @@ class APIServiceExportController:
     async def run(self) -> None:
         """Work until cancelled."""
         provider = self._provider
-        controller = self._consumer.controller("konnector-apiserviceexport", self._reconcile)
+        controller = self._provider.controller("konnector-apiserviceexport", self._reconcile)
 
         def named(name: str) -> Request:
             return Request("", provider.namespace, name)
@@ -90,9 +91,9 @@ class APIServiceExportController:
 
     async def _reconcile(self, request: Request) -> None:
         name = request.name
-        export = self._provider.exports.get(self._provider.namespace, name)
         binding = self._binding(name)
-        schemas, crds = self._schemas(export), self._crds(export, binding)
+        export = await self._export(name, binding)
+        schemas, crds = await self._schemas(name, export), self._crds(export, binding)
         state = State(
             name=name,
             export=export.decode(APIServiceExport) if export else None,
@@ -110,14 +111,34 @@ class APIServiceExportController:
             return None
         return self._consumer.bindings.get("", name)
 
-    def _schemas(self, export: Object | None) -> dict[str, Object]:
-        if export is None:
-            return {}
-        return {
-            item.name: found
-            for item in export.decode(APIServiceExport).spec.resources
-            if (found := self._provider.schemas.get(self._provider.namespace, item.name))
-        }
+    async def _export(self, name: str, binding: Object | None) -> Object | None:
+        """The export; that it is gone lets objects go for good, so the provider is asked."""
+        found = self._provider.exports.get(self._provider.namespace, name)
+        if found is None and (binding is not None or self._runs(f"{name}/")):
+            return await self._still(APISERVICEEXPORTS, name)
+        return found
+
+    async def _schemas(self, name: str, export: Object | None) -> dict[str, Object]:
+        """Those that are there; one that a syncer needs is believed gone when it is confirmed."""
+        result: dict[str, Object] = {}
+        for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
+            found = self._provider.schemas.get(self._provider.namespace, item.name)
+            if found is None and self._runs(f"{name}/sync/{item.name}"):
+                found = await self._still(BOUNDSCHEMAS, item.name)
+            if found is not None:
+                result[item.name] = found
+        return result
+
+    def _runs(self, prefix: str) -> bool:
+        return any(key.startswith(prefix) for key in self._running)
+
+    async def _still(self, resource: Resource, name: str) -> Object | None:
+        """An object that the cache does not have (any more), as the provider answers.
+
+        Raises:
+            ClientError: nothing is known; what runs goes on until something is.
+        """
+        return await find(self._provider.client, resource, name, self._provider.namespace)
 
     def _crds(self, export: Object | None, binding: Object | None) -> dict[str, Object]:
         """Those of the export, or of what was bound when there is no export any more."""
@@ -170,8 +191,16 @@ class APIServiceExportController:
             await self._commit(APISERVICEEXPORTS, export, plan.status)
 
     async def _commit(self, resource: Resource, old: Object, status: msgspec.Struct) -> None:
-        body = with_status(old, status)
+        body = _emptied(with_status(old, status), status)
         try:
             await commit(self._provider.client, resource, old, body, subresource="status")
         except NotFound:
             return
+
+
+def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
+    """The body without what the status has no more: empty fields are left out of it."""
+    told = msgspec.to_builtins(status)
+    known = {field.encode_name for field in msgspec.structs.fields(status)}
+    left = {name: value for name, value in body["status"].items() if name not in known - set(told)}
+    return {**body, "status": left}

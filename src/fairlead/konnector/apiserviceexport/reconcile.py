@@ -6,11 +6,9 @@ Source: kube-bind's document on APIServiceExports.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
 
 import msgspec
 
-from fairlead.api.conditions import Condition as CRDCondition
 from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
@@ -20,14 +18,12 @@ from fairlead.api.kubebind import (
     ExportResource,
     Isolation,
     PermissionClaim,
-    SchemaNames,
     Scope,
     crd_name,
 )
 from fairlead.api.kubebind_conditions import (
     CONNECTED,
     CONSUMER_IN_SYNC,
-    READY,
     SCHEMA_IN_SYNC,
     Condition,
     false,
@@ -37,7 +33,12 @@ from fairlead.api.kubebind_conditions import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
-from fairlead.konnector.crds import describes, established
+from fairlead.konnector.apiserviceexport.crdstatus import (
+    schema_status,
+    stale_types,
+    worst_conditions,
+)
+from fairlead.konnector.crds import describes, established, served_resource
 
 
 BINDING_NOT_FOUND = "APIServiceBindingNotFound"
@@ -94,27 +95,23 @@ def reconcile(state: State, *, now: str) -> Plan:
     if state.export is None:
         return Plan(releases=_releases(state))
     export = state.export
-    if state.binding is None:
-        return Plan(status=_export_status(state, export, now=now))
+    crds = _crds_by_schema(state, export)
     return Plan(
         syncers=_syncers(state, export),
         claims=_claims(state, export),
-        status=_export_status(state, export, now=now),
-        schema_status=_schema_statuses(state, export, now=now),
+        status=_export_status(state, export, crds, now=now),
+        schema_status={
+            name: schema_status(state.schemas[name], crd, now=now) for name, crd in crds.items()
+        },
     )
 
 
 def _releases(state: State) -> dict[str, ReleaseSpec]:
-    """With an export the provider takes away all its namespaces, and the copies in them."""
+    """With an export go the consumer's rights on copies: deleted objects cannot wait for them."""
     result: dict[str, ReleaseSpec] = {}
     for name, crd in state.crds.items():
-        spec = crd.decode(_CRD).spec
-        version = next((one.name for one in spec.versions if one.served), "")
-        if version and _bound(state, crd):
-            namespaced = spec.scope == "Namespaced"
-            resource = Resource(
-                spec.group, version, spec.names.plural, spec.names.kind, namespaced
-            )
+        resource = served_resource(crd)
+        if resource is not None and _bound(state, crd):
             result[name] = ReleaseSpec(resource)
     return result
 
@@ -148,10 +145,11 @@ def _bound(state: State, crd: Object) -> bool:
     A CRD that is being deleted is served until its last object is gone, and is no longer
     established in the end; its objects still need their finalizers taken off.
     """
-    if state.binding is None:
-        return False
-    ours = crd.meta.owned_by(state.binding.metadata.uid)
-    return ours and (crd.meta.deleting or established(crd))
+    return _owned(state, crd) and (crd.meta.deleting or established(crd))
+
+
+def _owned(state: State, crd: Object) -> bool:
+    return state.binding is not None and crd.meta.owned_by(state.binding.metadata.uid)
 
 
 def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
@@ -164,7 +162,7 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
     if binding is None:
         return {}
     leaving = binding.metadata.deleting
-    if not leaving and len(_syncers(state, export)) < len(export.spec.resources):
+    if not leaving and not _in_place(state, export):
         return {}
     gone = not any(crd.meta.owned_by(binding.metadata.uid) for crd in state.crds.values())
     accepted = binding.status.permission_claims
@@ -179,9 +177,41 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
     }
 
 
-def _export_status(state: State, export: APIServiceExport, *, now: str) -> ConditionsStatus:
-    found = [_connected(state, export), _consumer_in_sync(state)]
-    conditions = set_conditions(export.status.conditions, *found, now=now, summary=True)
+def _in_place(state: State, export: APIServiceExport) -> bool:
+    """Whether every resource is bound; a BoundSchema that went later stops its own syncer only."""
+    syncers = _syncers(state, export)
+    for item in export.spec.resources:
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if crd is None or not _bound(state, crd):
+            return False
+        if item.name in state.schemas and item.name not in syncers:
+            return False
+    return True
+
+
+def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object | None]:
+    """The CRD that the binding has made of each BoundSchema, None where there is none.
+
+    One that belongs to somebody else says nothing about this export.
+    """
+    result: dict[str, Object | None] = {}
+    for item in export.spec.resources:
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if crd is not None and not _owned(state, crd):
+            crd = None
+        if item.name in state.schemas:
+            result[item.name] = crd
+    return result
+
+
+def _export_status(
+    state: State, export: APIServiceExport, crds: Mapping[str, Object | None], *, now: str
+) -> ConditionsStatus:
+    """The worst of each condition that the CRDs have, and what we know of the binding."""
+    stale = stale_types(state.schemas.values(), crds.values())
+    kept = [one for one in export.status.conditions if one.type not in stale]
+    found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
+    conditions = set_conditions(kept, *found, now=now, summary=True)
     return msgspec.structs.replace(export.status, conditions=conditions)
 
 
@@ -206,72 +236,3 @@ def _consumer_in_sync(state: State) -> Condition:
         message = "the consumer's binding does not say SchemaInSync yet"
         return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
     return msgspec.structs.replace(found, type=CONSUMER_IN_SYNC, last_transition_time="")
-
-
-def _schema_statuses(
-    state: State, export: APIServiceExport, *, now: str
-) -> dict[str, BoundSchemaStatus]:
-    result: dict[str, BoundSchemaStatus] = {}
-    for item in export.spec.resources:
-        schema = state.schemas.get(item.name)
-        crd = state.crds.get(crd_name(item.resource, item.group))
-        if schema is not None and crd is not None:
-            result[item.name] = _schema_status(schema, crd, now=now)
-    return result
-
-
-class _CRDStatus(msgspec.Struct, rename="camel", frozen=True):
-    """A fresh CRD has nulls, and accepted names that are empty."""
-
-    accepted_names: dict[str, Any] | None = None
-    stored_versions: list[str] | None = None
-    conditions: list[CRDCondition] | None = None
-
-
-class _CRDVersion(msgspec.Struct, frozen=True):
-    name: str = ""
-    served: bool = False
-
-
-class _CRDNames(msgspec.Struct, frozen=True):
-    plural: str = ""
-    kind: str = ""
-
-
-class _CRDSpec(msgspec.Struct, frozen=True):
-    group: str = ""
-    scope: str = ""
-    names: _CRDNames = _CRDNames()
-    versions: tuple[_CRDVersion, ...] = ()
-
-
-class _CRD(msgspec.Struct):
-    spec: _CRDSpec = _CRDSpec()
-    status: _CRDStatus | None = None
-
-
-def _schema_status(schema: BoundSchema, crd: Object, *, now: str) -> BoundSchemaStatus:
-    """What the consumer's CRD says of itself, in the provider's sight."""
-    found = crd.decode(_CRD).status or _CRDStatus()
-    names = found.accepted_names or {}
-    copied = [
-        _copied(condition) for condition in found.conditions or () if condition.type != READY
-    ]
-    conditions = set_conditions(schema.status.conditions, *copied, now=now, summary=True)
-    return msgspec.structs.replace(
-        schema.status,
-        accepted_names=msgspec.convert(names, SchemaNames) if names.get("plural") else None,
-        stored_versions=found.stored_versions or [],
-        conditions=conditions,
-    )
-
-
-def _copied(condition: CRDCondition) -> Condition:
-    severity: Literal["", "Error"] = "" if condition.status == "True" else "Error"
-    return Condition(
-        condition.type,
-        condition.status,
-        severity=severity,
-        reason=condition.reason,
-        message=condition.message,
-    )

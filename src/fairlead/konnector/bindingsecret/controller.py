@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from fairlead.api.kubebind import APIServiceBinding
+from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
+from fairlead.api.kubebind_conditions import Condition
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.bindingsecret.reconcile import reconcile
@@ -51,16 +52,21 @@ class BindingSecretController:
         secrets = self._consumer.secrets
         if not secrets.known(key) and not secrets.error(key):
             return
-        secret = secrets.get(key)
-        kubeconfig = content(secret, ref.key)
-        condition = reconcile(
-            ref,
-            found=secret is not None,
-            content=kubeconfig,
-            unreadable="" if secrets.known(key) else secrets.error(key),
-            fault=fault(kubeconfig) if kubeconfig else "",
-        )
-        await self._consumer.statuses.set(request.name, condition)
+        await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))
+
+
+def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> Condition:
+    """The condition SecretValid of whoever refers to a Secret of the consumer."""
+    key = Key(ref.namespace, ref.name)
+    secret = consumer.secrets.get(key)
+    kubeconfig = content(secret, ref.key)
+    return reconcile(
+        ref,
+        found=secret is not None,
+        content=kubeconfig,
+        unreadable="" if consumer.secrets.known(key) else consumer.secrets.error(key),
+        fault=fault(kubeconfig) if kubeconfig else "",
+    )
 
 
 def fault(kubeconfig: bytes) -> str:

@@ -15,21 +15,18 @@ from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.claims.copies import is_consumer_copy
 from fairlead.konnector.claims.execution import Executor
-from fairlead.konnector.claims.reconcile import next_step
 from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import Sides
+from fairlead.konnector.claims.walk import Walker
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.reserved import Reserved
 from fairlead.konnector.roles import remedy
-from fairlead.konnector.syncer.copies import is_ours
-from fairlead.konnector.syncer.steps import Done, Refuse, Step, Wait
+from fairlead.konnector.syncer.copies import is_orphan, is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
 from fairlead.runtime import Delta, Informer, Request, Result
 
 
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
-_MOST_STEPS = 12
-"""More than any object needs in one pass."""
 
 
 class ClaimRun:
@@ -50,13 +47,16 @@ class ClaimRun:
         self._refused = ""
         self._referring: list[Informer] = []
         self._resource = resource = CLAIMABLE[wanted.claim.resource]
-        self._reserved = Reserved(self._consumer.bindings, self._consumer.options.namespace)
+        self._reserved = Reserved(
+            self._consumer.bindings, self._consumer.options.namespace, self._consumer.bundles
+        )
         self._consumers = View(
             self._consumer.cluster,
             resource,
             self._consumer_namespaces,
             handler=self._consumer_changed,
             on_synced=self._consumers_known,
+            opened=lambda lease: self._metrics.watch(lease, "consumer"),
         )
         self._providers = View(
             provider.cluster,
@@ -64,6 +64,7 @@ class ClaimRun:
             self._provider_namespaces,
             handler=self._provider_changed,
             on_synced=self._providers_known,
+            opened=lambda lease: self._metrics.watch(lease, "provider"),
         )
         self._executor = Executor(
             resource,
@@ -72,8 +73,19 @@ class ClaimRun:
             export,
             forbidden=self._forbidden,
         )
-        self._controller = self._consumer.controller(
-            f"claim-{wanted.claim.name}",
+        name = f"claim-{wanted.claim.name}"
+        self._metrics = self._consumer.syncs.of(binding.name, wanted.claim.name, name)
+        self._walker = Walker(
+            self._executor,
+            self._metrics,
+            kind=resource.kind,
+            conflicts=self._consumer.conflicts,
+            source=self._source,
+            selected=self._selected,
+            tell=self._tell,
+        )
+        self._controller = self._provider.controller(
+            name,
             self._reconcile,
             workers=self._consumer.options.workers,
         )
@@ -99,7 +111,9 @@ class ClaimRun:
             report = (self._binding.name, self._wanted.claim.name)
             self._provider.claims[report] = self
             stack.callback(self._provider.claims.pop, report)
-            stack.callback(self._consumer.refusals.clear, self._binding.name, self._source)
+            stack.callback(self._consumer.conflicts.clear, self._binding.name, self._source)
+            self._metrics.queue(lambda: len(self._controller.queue))
+            stack.callback(self._metrics.stopped)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._consumers.run())
                 group.create_task(self._providers.run())
@@ -148,7 +162,6 @@ class ClaimRun:
     def _select(self, referrers: list[Referrers]) -> Selection:
         return Selection(
             self._wanted.claim,
-            self._wanted.isolation,
             referrers,
             changed=self._referrer_changed,
             moved=self._consumers.mark,
@@ -172,6 +185,7 @@ class ClaimRun:
             faults += [self._advised(self._refused)]
             faults += [f"on the provider: {error}" for error in self._providers.errors()]
             self.problem("; ".join(fault for fault in faults if fault))
+            self._walker.count()
             await asyncio.sleep(self._consumer.options.health_interval)
 
     def _forbidden(self, message: str) -> None:
@@ -183,12 +197,14 @@ class ClaimRun:
 
     def _consumer_changed(self, delta: Delta) -> None:
         self._executor.ahead["consumer"].seen(delta.object.key)
+        self._metrics.spec.arrived(delta.object.key)
         self._controller.enqueue(Request("", *delta.object.key))
 
     def _provider_changed(self, delta: Delta) -> None:
         self._executor.ahead["provider"].seen(delta.object.key)
         namespace = self._provider.service_namespaces.consumer(delta.object.meta.namespace)
         if namespace:
+            self._metrics.status.arrived(Key(namespace, delta.object.meta.name))
             self._controller.enqueue(Request("", namespace, delta.object.meta.name))
 
     def _consumers_known(self, namespace: str) -> None:
@@ -206,7 +222,8 @@ class ClaimRun:
         self._enqueue_all(consumer)
 
     def _referrer_changed(self, targets: Targets) -> None:
-        known = {obj.key for obj in self._consumers.objects()} if not targets.namespaces else ()
+        anywhere = "" in targets.namespaces
+        known = {obj.key for obj in self._consumers.objects()} if anywhere else ()
         for key in keys(targets, known):
             self._controller.enqueue(Request("", *key))
 
@@ -233,7 +250,7 @@ class ClaimRun:
             # What cannot be read at the moment may well refer to it: nothing is taken away.
             return Result(LAG)
         try:
-            await self._walk(key, sides)
+            await self._walker.walk(sides)
         except Conflict:
             self._executor.ahead["consumer"].forget(key)
             if sides.target is not None:
@@ -275,7 +292,12 @@ class ClaimRun:
             consumer_claimed=self._claimed(consumer, key.namespace),
             provider_claimed=self._claimed(provider, key.namespace),
             consumer_namespace=self._namespace_usable(key.namespace),
+            orphan=self._wanted.unbinding and self._orphan(),
         )
+
+    def _orphan(self) -> bool:
+        binding = self._consumer.bindings.get("", self._binding.name)
+        return binding is not None and is_orphan(binding.meta)
 
     def _claimed(self, obj: Object | None, namespace: str) -> bool:
         if obj is None or self._wanted.unbinding:
@@ -288,22 +310,6 @@ class ClaimRun:
         found = self._consumer.namespaces.get("", name)
         return found is not None and not found.meta.deleting
 
-    async def _walk(self, key: Key, sides: Sides) -> None:
-        for _ in range(_MOST_STEPS):
-            compared = self._executor.compare(sides)
-            step = next_step(compared)
-            self._note(key, sides, step)
-            if isinstance(step, Done | Wait | Refuse):
-                break
-            after = await self._executor.carry_out(step, compared)
-            if after is None:
-                break
-            sides = self._selected(after)
-        else:
-            raise RuntimeError(f"{self._wanted.claim.name} {key} does not settle")
-        if sides.consumer is None and sides.provider is None:
-            self._executor.forget(key)
-
     def _selected(self, sides: Sides) -> Sides:
         """What was read or written anew may be claimed where the old was not."""
         namespace = sides.key.namespace
@@ -312,14 +318,6 @@ class ClaimRun:
             consumer_claimed=self._claimed(sides.consumer, namespace),
             provider_claimed=self._claimed(sides.provider, namespace),
         )
-
-    def _note(self, key: Key, sides: Sides, step: Step) -> None:
-        refused = step if isinstance(step, Refuse) else None
-        self._consumer.refusals.report(
-            self._binding.name, f"{self._source} {key}", refused.message if refused else ""
-        )
-        if refused is not None:
-            self._tell(sides.consumer, refused.reason, refused.message)
 
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:
         if obj is not None:

@@ -11,6 +11,7 @@ from fairlead.api.kubebind import LABEL_OWNER
 from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client import AlreadyExists, Client, Conflict, Forbidden, NotFound
+from fairlead.client.lookups import find
 from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.claims.copies import payload
 from fairlead.konnector.claims.reconcile import copy_content
@@ -153,11 +154,8 @@ class Executor:
         key = sides.key if side == "consumer" else sides.target
         if key is None:
             return None
-        try:
-            found = await self._clients[side].get(self._resource, key.name, key.namespace)
-        except NotFound as error:
-            if not error.about(key.name):
-                raise
+        found = await find(self._clients[side], self._resource, key.name, key.namespace)
+        if found is None:
             self.ahead[side].forget(key)
             gone: frozenset[Side] = sides.confirmed_gone | {side}
             return msgspec.structs.replace(_with(sides, side, None), confirmed_gone=gone)

@@ -28,7 +28,8 @@ from fairlead.konnector.claims.steps import (
     SetOwner,
     Sides,
 )
-from fairlead.konnector.syncer.copies import is_foreign, is_ours
+from fairlead.konnector.conflicts import FOREIGN_OBJECT, OWNER_UNKNOWN
+from fairlead.konnector.syncer.copies import belongs, is_foreign, is_ours, let_go
 from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
 
 
@@ -87,20 +88,20 @@ def _stale_copy(sides: Sides, consumer: Object) -> Step:
 
 def _consumer_owned(sides: Sides, provider: Object) -> Step:
     consumer = sides.consumer
-    if not is_ours(provider.meta, sides.cluster_namespace):
+    if not belongs(provider.meta, sides.cluster_namespace):
         return _refuse_foreign(sides, provider)
     if provider.meta.deleting:
         return Wait("deletion of the provider's copy")
     if consumer is None:
         if "consumer" not in sides.confirmed_gone:
             return Confirm("consumer")
-        return Delete("provider", provider.key, provider.meta.uid)
+        return _delete_provider(sides, provider)
     if owner_of(consumer) == OWNER_PROVIDER:
-        return Delete("provider", provider.key, provider.meta.uid)
+        return _delete_provider(sides, provider)
     if not sides.consumer_claimed:
         if owner_of(consumer) == OWNER_CONSUMER:
             return SetOwner("consumer", None)
-        return Delete("provider", provider.key, provider.meta.uid)
+        return _delete_provider(sides, provider)
     if owner_of(consumer) != OWNER_CONSUMER:
         return SetOwner("consumer", OWNER_CONSUMER)
     if sides.converged:
@@ -111,9 +112,20 @@ def _consumer_owned(sides: Sides, provider: Object) -> Step:
     return Replace("provider", replaced_body(provider, content, owner=None))
 
 
+def _delete_provider(sides: Sides, provider: Object) -> Step:
+    """A copy goes; one that was let go, or shall be, stays."""
+    if not is_ours(provider.meta, sides.cluster_namespace):
+        return Done()
+    if sides.orphan:
+        return Replace("provider", let_go(provider))
+    return Delete("provider", provider.key, provider.meta.uid)
+
+
 def _provider_owned(sides: Sides, provider: Object) -> Step:
     consumer = sides.consumer
     ours = consumer is not None and is_consumer_copy(consumer, provider, bindings=sides.bindings)
+    if not ours and consumer is not None and _wanted_there(sides, consumer, provider):
+        return _refuse_taken(consumer, provider)
     if not sides.provider_claimed or provider.meta.deleting:
         return _unclaim(consumer if ours else None, provider)
     if consumer is not None and not ours:
@@ -123,6 +135,12 @@ def _provider_owned(sides: Sides, provider: Object) -> Step:
     if owner_of(provider) != OWNER_PROVIDER:
         return SetOwner("provider", OWNER_PROVIDER)
     return _keep_consumer(sides, consumer, provider)
+
+
+def _wanted_there(sides: Sides, consumer: Object, provider: Object) -> bool:
+    """Whether the consumer's object is an original whose copy would have the provider's name."""
+    original = owner_of(consumer) != OWNER_PROVIDER and not consumer.meta.deleting
+    return sides.consumer_claimed and original and not provider.meta.deleting
 
 
 def _keep_consumer(sides: Sides, consumer: Object | None, provider: Object) -> Step:
@@ -170,7 +188,7 @@ def _refuse_foreign(sides: Sides, provider: Object) -> Step:
     if sides.consumer is None or not sides.consumer_claimed:
         return Done()
     return Refuse(
-        "ForeignProviderObject",
+        FOREIGN_OBJECT,
         f"{provider.kind} {provider.key} on the provider belongs to another consumer: "
         "rename this object, or ask the provider to remove the other",
     )
@@ -180,12 +198,12 @@ def _refuse_taken(consumer: Object, provider: Object) -> Step:
     """An object that is no copy of ours holds somebody's data, whatever the labels say."""
     if owner_of(consumer) == OWNER_PROVIDER:
         return Refuse(
-            "ForeignConsumerObject",
+            FOREIGN_OBJECT,
             f"{consumer.kind} {consumer.key} is another provider's copy, so the one of this "
             "provider cannot come: use another name for one of them",
         )
     return Refuse(
-        "UnknownOwner",
+        OWNER_UNKNOWN,
         f"{consumer.kind} {consumer.key} exists on both sides and is no copy of the other: "
         f"delete or rename this one, or ask the provider to remove {provider.key}",
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from fairlead.api import gjson
-from fairlead.api.kubebind import Isolation, PermissionClaim, SelectorReference
+from fairlead.api.kubebind import PermissionClaim, SelectorReference
 from fairlead.api.kubebind_claims import Targets, matches, reference_targets
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 from fairlead.runtime import Delta, Informer
@@ -46,14 +46,12 @@ class Selection:
     def __init__(
         self,
         claim: PermissionClaim,
-        isolation: Isolation,
         referrers: Iterable[Referrers],
         *,
         changed: Callable[[Targets], None],
         moved: Callable[[], None],
     ) -> None:
         self._claim = claim
-        self._isolation = isolation
         self._referrers = list(referrers)
         self._changed = changed
         self._moved = moved
@@ -70,20 +68,16 @@ class Selection:
         return matches(
             self._claim.selector,
             msgspec.structs.replace(meta, namespace=namespace),
-            isolation=self._isolation,
             referrers=lambda reference: self._referring(reference, meta.name),
         )
 
     def everywhere(self) -> bool:
-        """Whether claimed objects may be in any namespace."""
+        """Whether claimed objects may be in any namespace, at the moment."""
         selector = self._claim.selector
         return (
             selector.label_selector is not None
             or any(not named.namespace for named in selector.named_resources)
-            or any(
-                not reference.json_path.namespace and self._isolation != "Namespaced"
-                for reference in selector.references
-            )
+            or "" in self._namespaces
         )
 
     def namespaces(self) -> frozenset[str]:
@@ -97,16 +91,16 @@ class Selection:
                 yield from referrers.of(name)
 
     def _take(self, referrers: Referrers, delta: Delta) -> None:
-        before = self.namespaces()
+        before = self.everywhere(), self.namespaces()
         for obj, count in ((delta.old, -1), (delta.new, 1)):
             if obj is not None:
                 self._note(referrers, obj, count)
-        if self.namespaces() != before:
+        if (self.everywhere(), self.namespaces()) != before:
             self._moved()
 
     def _note(self, referrers: Referrers, obj: Object, count: int) -> None:
-        targets = reference_targets(referrers.reference, obj.to_dict(), isolation=self._isolation)
-        for namespace in targets.namespaces or ():
+        targets = reference_targets(referrers.reference, obj.to_dict())
+        for namespace in targets.namespaces:
             self._namespaces[namespace] += count
             if not self._namespaces[namespace]:
                 del self._namespaces[namespace]
@@ -114,7 +108,7 @@ class Selection:
 
 
 def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
-    """The keys that may be meant: all in the named namespaces, else those of a name that exist."""
-    if targets.namespaces is not None:
-        return {Key(namespace, name) for namespace in targets.namespaces for name in targets.names}
-    return {key for key in known if key.name in targets.names}
+    """The keys that are meant; of a name in any namespace, those that exist."""
+    named = {key for key in targets.keys if key.namespace}
+    anywhere = {key.name for key in targets.keys if not key.namespace}
+    return named | {key for key in known if key.name in anywhere}

@@ -22,6 +22,7 @@ class Sides(msgspec.Struct, frozen=True):
     ``target`` is None as long as the provider has assigned no namespace. ``confirmed_gone`` is
     the sides of which the server itself, not a cache, has said that the object is not there.
     ``namespace_gone`` says the same of the APIServiceNamespace.
+    ``orphan`` says that copies on the provider shall stay when they are claimed no more.
     ``consumer_namespace`` says whether objects can be created in the consumer's namespace.
     """
 
@@ -38,6 +39,7 @@ class Sides(msgspec.Struct, frozen=True):
     provider_claimed: bool
     consumer_namespace: bool = True
     converged: bool = False
+    orphan: bool = False
     confirmed_gone: frozenset[Side] = frozenset()
     namespace_gone: bool = False
 

@@ -13,6 +13,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import ClientError, Conflict, NotFound
 from fairlead.konnector.bindingsecret.controller import fault
+from fairlead.konnector.clusterbinding.probe import Probe
 from fairlead.konnector.clusterbinding.reconcile import (
     SecretWrite,
     State,
@@ -39,7 +40,8 @@ class ClusterBindingController:
         self._provider = provider
         self._consumer = provider.consumer
         self._secrets: dict[str, Informer] = {}
-        self._controller = self._consumer.controller(
+        self._probe = Probe(provider.namespace)
+        self._controller = self._provider.controller(
             "konnector-clusterbinding", self._reconcile, workers=1
         )
 
@@ -75,7 +77,9 @@ class ClusterBindingController:
         plan = reconcile(state)
         try:
             if plan.secrets:
-                plan = reconcile(await self._fresh(state))
+                plan = reconcile(await self._probed(await self._fresh(state)))
+            else:
+                self._probe.forget()
             for write in plan.secrets:
                 await self._write(write)
             body = with_status(found, plan.status)
@@ -86,7 +90,8 @@ class ClusterBindingController:
             await self._tell(str(error))
             raise
         await self._tell("")
-        return Result(plan.next_beat)
+        again = self._probe.retry_in
+        return Result(plan.next_beat if again is None else min(plan.next_beat, again))
 
     async def _look(self, binding: ClusterBinding) -> State:
         ref = binding.spec.kubeconfig_secret_ref
@@ -100,6 +105,7 @@ class ClusterBindingController:
             version=self._consumer.options.version,
             now=datetime.now(UTC),
             unreadable="" if secrets.has_synced else secrets.error,
+            kubeconfig=self._provider.wanted.kubeconfig,
         )
 
     async def _fresh(self, state: State) -> State:
@@ -118,6 +124,16 @@ class ClusterBindingController:
             return msgspec.structs.replace(state, provider_secret=None, fault="")
         fault_ = _fault(found, ref.key)
         return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
+
+    async def _probed(self, state: State) -> State:
+        """With a fault if the provider's kubeconfig does not work: the one in use must stay."""
+        ref = state.binding.spec.kubeconfig_secret_ref
+        kubeconfig = content(state.provider_secret, ref.key)
+        if state.fault or not kubeconfig or kubeconfig == self._provider.wanted.kubeconfig:
+            self._probe.forget()
+            return state
+        fault_ = await self._probe.fault(kubeconfig, uid=state.binding.metadata.uid)
+        return msgspec.structs.replace(state, fault=fault_)
 
     async def _provider_secret(self, name: str) -> Informer:
         """The Secret by its own watch, so that no other Secret is ever read."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus, SecretRef
+from fairlead.api.kubebind import (
+    ClusterBinding,
+    ClusterBindingStatus,
+    SecretRef,
+    kubeconfig_digest,
+)
 from fairlead.api.kubebind_conditions import (
+    CREDENTIALS_IN_USE,
     HEARTBEATING,
     SECRET_VALID,
     VALID_VERSION,
@@ -36,9 +43,10 @@ UPDATE_FAILED = "ClusterBindingUpdateFailed"
 class State(msgspec.Struct, frozen=True):
     """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
 
+    A kubeconfig that is to replace another has a fault also when it was tried and does not work.
     ``unreadable`` says why the provider's Secret could not be read, "" if it could.
     ``consumer_secrets`` are the Secrets from which this connection was made, None if absent,
-    by the key that holds it.
+    by the key that holds it. ``kubeconfig`` is the one that this connection was made with.
     """
 
     binding: ClusterBinding
@@ -48,6 +56,7 @@ class State(msgspec.Struct, frozen=True):
     version: str
     now: datetime
     unreadable: str = ""
+    kubeconfig: bytes = b""
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
@@ -82,6 +91,7 @@ def reconcile(state: State) -> Plan:
             old.conditions,
             secret_valid,
             _valid_version(state.version, version),
+            *_credentials(state),
             now=format_time(state.now),
             summary=True,
         ),
@@ -107,7 +117,7 @@ def _secret_valid(state: State) -> Condition:
             message = f"{where} cannot be read: {state.unreadable}"
         return false(SECRET_VALID, PROVIDER_SECRET_NOT_FOUND, message, severity="Warning")
     if state.fault:
-        message = f"{where}, key {ref.key!r}: {state.fault}"
+        message = f"{where}, key {ref.key!r} is not taken over: {state.fault}"
         return false(SECRET_VALID, PROVIDER_SECRET_INVALID, message, severity="Warning")
     return true(SECRET_VALID)
 
@@ -158,6 +168,22 @@ def _heartbeat(last: str, now: datetime) -> str:
     if last and parse_time(last) <= now < parse_time(last) + BEAT:
         return last
     return format_time(now)
+
+
+def _credentials(state: State) -> list[Condition]:
+    """That the provider's newest credentials are in use: who rotates them waits for it.
+
+    The status is written with the very credentials that it tells of. A connection that still has
+    older ones says nothing, so that two of them never take turns in writing.
+    """
+    if state.provider_secret is None or not state.kubeconfig:
+        return []
+    key = state.binding.spec.kubeconfig_secret_ref.key
+    data = state.provider_secret.to_dict().get("data") or {}
+    if data.get(key) != base64.b64encode(state.kubeconfig).decode():
+        return []
+    message = kubeconfig_digest(state.kubeconfig)
+    return [Condition(CREDENTIALS_IN_USE, "True", reason="Current", message=message)]
 
 
 def _valid_version(raw: str, version: str | None) -> Condition:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Protocol
 
 import structlog
 
-from fairlead.api.kubebind import KUBECONFIG_NAME, LABEL_PROVIDER_KUBECONFIG, APIServiceBinding
+from fairlead.api.kubebind import (
+    KUBECONFIG_NAME,
+    LABEL_PROVIDER_KUBECONFIG,
+    APIServiceBinding,
+    APIServiceBindingBundle,
+)
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.connections.reconcile import Member, SecretKey, Wanted, reconcile
@@ -22,6 +28,8 @@ _log = structlog.get_logger(logger_name="fairlead.konnector.connections")
 _ALL = Request("", "", "all")
 _LOOK_AGAIN = 30.0
 """Seconds until a connection that ended by itself is noticed and made again."""
+_FAREWELL = 3.0
+"""Seconds that a connection stays after its last binding, to tell the provider that it is gone."""
 
 
 class Connection(Protocol):
@@ -54,7 +62,7 @@ class Connector(Protocol):
 
 
 class ConnectionsController:
-    """Watches bindings and their Secrets; one connection for each distinct kubeconfig."""
+    """Watches bindings, bundles and their Secrets; a connection for each distinct kubeconfig."""
 
     name = "connections"
 
@@ -62,6 +70,7 @@ class ConnectionsController:
         self._consumer = consumer
         self._connect = connect
         self._running: dict[str, tuple[Wanted, Connection]] = {}
+        self._farewells: dict[str, float] = {}
 
     async def run(self) -> None:
         """Work until cancelled, then leave all providers."""
@@ -72,9 +81,10 @@ class ConnectionsController:
             controller.enqueue(_ALL)
 
         async with AsyncExitStack() as stack:
-            bindings = consumer.cluster.informer(consumer.bindings.resource)
-            stack.push_async_callback(bindings.close)
-            controller.watch(bindings, _everything, predicate=_matters)
+            for resource in (consumer.bindings.resource, consumer.bundles.resource):
+                informer = consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                controller.watch(informer, _everything, predicate=_matters)
             consumer.secrets.listen(secret_changed)
             stack.callback(consumer.secrets.unlisten, secret_changed)
             await consumer.secrets.synced()
@@ -92,11 +102,29 @@ class ConnectionsController:
             usable=_usable,
         )
         for identity in list(self._running):
-            if identity not in wanted or self._running[identity][1].ended:
+            ended = self._running[identity][1].ended
+            if ended or (identity not in wanted and not self._says_farewell(identity)):
                 await self._leave(identity)
         for identity, one in wanted.items():
+            self._farewells.pop(identity, None)
             await self._enter(identity, one)
-        return Result(_LOOK_AGAIN)
+        return Result(min(_LOOK_AGAIN, _FAREWELL) if self._farewells else _LOOK_AGAIN)
+
+    def _says_farewell(self, identity: str) -> bool:
+        """Whether a connection that nobody wants stays for a moment, with no binding.
+
+        Bindings that are still there are somebody else's now, who speaks for them.
+        """
+        now = asyncio.get_running_loop().time()
+        wanted, connection = self._running[identity]
+        if identity not in self._farewells:
+            there = [self._consumer.bindings.get("", name) for name in wanted.bindings]
+            if not there or any(there):
+                return False
+            self._farewells[identity] = now + _FAREWELL
+            self._running[identity] = (Wanted(wanted.kubeconfig), connection)
+            connection.join(Wanted(wanted.kubeconfig))
+        return now < self._farewells[identity]
 
     async def _leave_all(self) -> None:
         for identity in list(self._running):
@@ -104,6 +132,7 @@ class ConnectionsController:
 
     async def _leave(self, identity: str) -> None:
         _, connection = self._running.pop(identity)
+        self._farewells.pop(identity, None)
         _log.info("leaving provider", connection=identity[:12])
         await connection.stop()
 
@@ -121,6 +150,9 @@ class ConnectionsController:
         for found in self._consumer.bindings.list():
             ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
             yield Member(found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key))
+        for found in self._consumer.bundles.list():
+            ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
+            yield Member("", SecretKey(Key(ref.namespace, ref.name), ref.key))
         for secret in self._consumer.secrets.own():
             if secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) == "true":
                 yield Member("", SecretKey(secret.key, KUBECONFIG_NAME))

@@ -9,6 +9,7 @@ import structlog
 
 from fairlead.api.kubebind import APIServiceBinding
 from fairlead.api.kubebind_conditions import (
+    CONFLICTS,
     INFORMERS_SYNCED,
     PERMISSION_CLAIM,
     Condition,
@@ -40,17 +41,24 @@ class HealthReporter:
         self._provider = provider
         self._seen: dict[str, int] = {}
         self._poke = asyncio.Event()
+        self._away = False
 
     async def run(self) -> None:
         """Look until cancelled."""
         self._provider.on_join(self._poke.set)
         while True:
+            self._notice_recovery()
             for binding in self._provider.bindings:
                 try:
                     await self._look(binding)
                 except ClientError as error:
                     _log.warning("condition not written", binding=binding, error=str(error))
             await self._pause()
+
+    def _notice_recovery(self) -> None:
+        was, self._away = self._away, bool(self._provider.error())
+        if was and not self._away:
+            self._provider.recovered()
 
     async def _pause(self) -> None:
         """Until the next look; it comes early when the watches have begun to work."""
@@ -67,8 +75,11 @@ class HealthReporter:
         found = [condition] if condition is not None else []
         if refusal := self._refusal(binding):
             found.append(refusal)
-        if found:
-            await self._provider.consumer.statuses.set(binding, *found)
+        conflicts = self._provider.consumer.conflicts.condition(binding)
+        if conflicts is not None:
+            found.append(conflicts)
+        absent = [CONFLICTS] if conflicts is None else []
+        await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
     def _refusal(self, binding: str) -> Condition | None:
         """PermissionClaim is set only for bindings that have claims."""

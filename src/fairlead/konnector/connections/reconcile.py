@@ -18,7 +18,7 @@ class SecretKey(msgspec.Struct, frozen=True, order=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """What wants a connection: a binding, or a labelled Secret (then ``binding`` is "")."""
+    """What wants a connection: a binding, or a bundle or labelled Secret with ``binding`` ""."""
 
     binding: str
     source: SecretKey

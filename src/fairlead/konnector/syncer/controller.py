@@ -7,23 +7,20 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.meta import Key, OwnerReference
+from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client.errors import ApiError, Conflict
 from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.roles import remedy
-from fairlead.konnector.syncer import spec, status
+from fairlead.konnector.syncer.copies import is_orphan
 from fairlead.konnector.syncer.execution import Ends, Executor
 from fairlead.konnector.syncer.isolation import Strategy, choose
-from fairlead.konnector.syncer.steps import TERMINAL, Done, Refuse, Sides
+from fairlead.konnector.syncer.steps import Sides
 from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.konnector.syncer.walk import Walker
 from fairlead.runtime import Delta, Informer, Request, Result
-
-
-_MOST_STEPS = 12
-"""More than any object needs in one pass."""
 
 
 class Syncer:
@@ -53,7 +50,7 @@ class Syncer:
         run = _Run(self._provider, self._binding, self._export, self._wanted, strategy)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(run.objects.close)
-            stack.callback(run.problem, "")
+            stack.callback(run.end)
             await run.run()
 
 
@@ -73,7 +70,10 @@ class _Run:
         self._consumer = provider.consumer
         self._wanted = wanted
         self._binding = binding
+        self._source = f"sync {wanted.resource.group_resource}"
         self._refused = ""
+        name = f"sync-{wanted.resource.group_resource}"
+        self._metrics = self._consumer.syncs.of(binding, wanted.resource.group_resource, name)
         self.objects: Informer = self._consumer.cluster.informer(wanted.resource)
         self._view = self._new_view()
         self._executor = Executor(
@@ -88,22 +88,35 @@ class _Run:
             ),
             forbidden=self._forbidden,
         )
-        self._controller = self._consumer.controller(
-            f"sync-{wanted.resource.group_resource}",
-            self._reconcile,
-            workers=self._consumer.options.workers,
+        self._walker = Walker(
+            self._executor,
+            wanted.resource,
+            self._metrics,
+            conflicts=self._consumer.conflicts,
+            source=self._source,
+            tell=self._tell,
         )
+        self._controller = self._provider.controller(
+            name, self._reconcile, workers=self._consumer.options.workers
+        )
+
+    def end(self) -> None:
+        """Take back what was said of the binding."""
+        self.problem("")
+        self._metrics.stopped()
+        self._consumer.conflicts.clear(self._binding, self._source)
 
     def problem(self, message: str) -> None:
         """Have the binding say what keeps its objects from being synchronised."""
-        source = f"sync {self._wanted.resource.group_resource}"
-        self._consumer.problems.report(self._binding, source, message)
+        self._consumer.problems.report(self._binding, self._source, message)
 
     async def run(self) -> None:
         namespaces = self._provider.service_namespaces
         # Objects without a namespace over there have no copy to wait for: that must be known.
         await namespaces.synced()
-        self._controller.watch(self.objects)
+        self._metrics.queue(lambda: len(self._controller.queue))
+        self._metrics.watch(self.objects, "consumer")
+        self._controller.watch(self.objects, predicate=self._news)
         namespaces.listen(self._namespace_changed)
         try:
             async with asyncio.TaskGroup() as group:
@@ -120,6 +133,7 @@ class _Run:
             self._provider_namespaces,
             handler=self._copy_changed,
             on_synced=self._copies_known,
+            opened=lambda lease: self._metrics.watch(lease, "provider"),
         )
 
     def _provider_namespaces(self) -> frozenset[str]:
@@ -137,6 +151,7 @@ class _Run:
             faults = [self._advised(self.objects.error), self._advised(self._refused)]
             faults += [f"on the provider: {error}" for error in self._view.errors()]
             self.problem("; ".join(fault for fault in faults if fault))
+            self._walker.count()
             await asyncio.sleep(self._consumer.options.health_interval)
 
     def _forbidden(self, message: str) -> None:
@@ -145,10 +160,20 @@ class _Run:
     def _advised(self, message: str) -> str:
         return f"{message}. {remedy(self._binding)}" if "forbidden" in message.lower() else message
 
+    def _news(self, delta: Delta) -> bool:
+        """Whether a change of the consumer's object is anybody's but ours."""
+        if delta.new is not None and self._executor.consumers.echoes(delta.new):
+            return False
+        self._metrics.spec.arrived(delta.object.key)
+        return True
+
     def _copy_changed(self, delta: Delta) -> None:
         self._executor.providers.seen(delta.object.key)
+        if delta.new is not None and self._executor.providers.echoes(delta.new):
+            return
         key = self._strategy.to_consumer(delta.object.key)
         if key is not None:
+            self._metrics.status.arrived(key)
             self._controller.enqueue(Request("", *key))
 
     def _copies_known(self, namespace: str) -> None:
@@ -171,7 +196,7 @@ class _Run:
         if sides is None:
             return None
         try:
-            await self._walk(key, sides)
+            result = await self._walker.walk(key, sides)
         except Conflict:
             self._executor.consumers.forget(key)
             if sides.target is not None:
@@ -181,7 +206,7 @@ class _Run:
             self._tell(sides, "SyncFailed", self._advised(error.message))
             raise
         unconfirmed = sides.target and self._executor.providers.unconfirmed(sides.target)
-        return Result(LAG) if unconfirmed else None
+        return Result(LAG) if unconfirmed else result
 
     def _look(self, key: Key) -> Sides | None:
         """What the caches say; None as long as the provider's is not filled."""
@@ -196,33 +221,20 @@ class _Run:
             ),
             target=target,
             cluster_namespace=self._provider.namespace,
-            shared=self._strategy.shared,
             service_namespace=(
                 not self._strategy.needs_namespace
                 or self._provider.service_namespaces.asked(key.namespace)
             ),
+            namespace_refusal=self._provider.service_namespaces.refusal(key.namespace),
             status_subresource=self._wanted.status_subresource,
+            orphan=consumer is not None and self._orphan(consumer),
         )
 
-    async def _walk(self, key: Key, sides: Sides) -> None:
-        for _ in range(_MOST_STEPS):
-            compared = self._executor.compare(key, sides)
-            step = spec.next_step(compared)
-            if isinstance(step, Refuse):
-                self._tell(sides, step.reason, step.message)
-                return
-            if isinstance(step, TERMINAL):
-                step = status.next_step(compared)
-            if isinstance(step, Done):
-                break
-            after = await self._executor.carry_out(key, step, compared)
-            if after is None:
-                break
-            sides = after
-        else:
-            raise RuntimeError(f"{self._wanted.resource} {key} does not settle")
-        if sides.consumer is None and sides.provider is None:
-            self._executor.forget(key)
+    def _orphan(self, consumer: Object) -> bool:
+        """By its own annotation, or by that of its binding when the binding goes."""
+        binding = self._consumer.bindings.get("", self._binding)
+        leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
+        return leaving or is_orphan(consumer.meta)
 
     def _tell(self, sides: Sides, reason: str, message: str) -> None:
         if sides.consumer is not None:

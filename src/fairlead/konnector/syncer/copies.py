@@ -5,6 +5,7 @@ Annotations and finalizer: kube-bind v1alpha2, the protocol on objects.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,10 +14,14 @@ from fairlead.api.kubebind_names import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_NAMESPACE,
     ANNOTATION_CONSUMER_UID,
+    ANNOTATION_DELETION_POLICY,
     ANNOTATION_PROVIDER_NAMESPACE,
     ANNOTATION_PROVIDER_UID,
+    DELETION_POLICY_ORPHAN,
+    GROUP,
 )
 from fairlead.api.meta import JSON, Object, ObjectMeta
+from fairlead.konnector.syncer.merge import Owned, merged
 
 
 SERVER_SET = frozenset(
@@ -36,28 +41,26 @@ SERVER_SET = frozenset(
 )
 """Metadata that belongs to one cluster and is never copied to another."""
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
 NOT_COPIED = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",
+        LAST_APPLIED,
         ANNOTATION_PROVIDER_NAMESPACE,
         ANNOTATION_PROVIDER_UID,
     }
 )
 """Annotations that say something about the consumer's object alone."""
 
+_PROTOCOL = f"{GROUP}/"
+_NOT_PAYLOAD = ("apiVersion", "kind", "metadata", "status")
 
-class _Spec(msgspec.Struct):
-    spec: msgspec.Raw = msgspec.Raw()
+
+_raw_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class _Status(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw()
-
-
-def spec_of(obj: Object) -> Any:
-    """The decoded ``spec``, or None when there is none."""
-    raw = obj.decode(_Spec).spec
-    return msgspec.json.decode(raw) if raw else None
 
 
 def status_of(obj: Object) -> Any:
@@ -83,13 +86,20 @@ def provider_annotations(provider: ObjectMeta) -> dict[str, str]:
     }
 
 
+def belongs(provider: ObjectMeta, cluster_namespace: str) -> bool:
+    """Whether an object of the provider is this consumer's to write.
+
+    Nothing without our annotation is: it may be the provider's own.
+    """
+    return provider.annotations.get(ANNOTATION_CLUSTER_NAMESPACE) == cluster_namespace
+
+
 def is_ours(provider: ObjectMeta, cluster_namespace: str) -> bool:
-    """Whether an object of the provider is a copy that this consumer made."""
-    found = provider.annotations
-    return (
-        found.get(ANNOTATION_CLUSTER_NAMESPACE) == cluster_namespace
-        and ANNOTATION_CONSUMER_UID in found
-    )
+    """Whether an object of the provider is a copy that goes when its original goes.
+
+    One that was let go has lost the uid of its original.
+    """
+    return belongs(provider, cluster_namespace) and ANNOTATION_CONSUMER_UID in provider.annotations
 
 
 def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
@@ -98,39 +108,77 @@ def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
     return found != cluster_namespace
 
 
-def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
-    """The body of a new provider copy, still under the consumer's name.
+def is_orphan(consumer: ObjectMeta) -> bool:
+    """Whether the copy of an object shall stay when the object goes."""
+    return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN
 
-    Labels, annotations and top-level fields other than the status are copied at creation only.
+
+def payload(body: JSON) -> JSON:
+    """What of an object follows the consumer, as one JSON value.
+
+    That is labels, annotations and all members but the status; neither what is about this one
+    cluster nor kube-bind's own keys.
     """
+    metadata = body.get("metadata", {})
+    result: JSON = {name: value for name, value in body.items() if name not in _NOT_PAYLOAD}
+    result["metadata"] = {
+        "labels": _followed(metadata.get("labels") or {}),
+        "annotations": _followed(metadata.get("annotations") or {}),
+    }
+    return result
+
+
+def in_step(consumer: Object, provider: Object) -> bool:
+    """Whether both payloads are equal byte by byte; False proves nothing."""
+    left, right = consumer.meta, provider.meta
+    return (
+        _followed(left.labels) == _followed(right.labels)
+        and _followed(left.annotations) == _followed(right.annotations)
+        and _members(consumer) == _members(provider)
+    )
+
+
+def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
+    """The body of a new provider copy, still under the consumer's name."""
     body = consumer.to_dict()
     body.pop("status", None)
     metadata = {name: value for name, value in body["metadata"].items() if name not in SERVER_SET}
-    annotations = {
-        name: value
-        for name, value in metadata.get("annotations", {}).items()
-        if name not in NOT_COPIED
-    }
+    if "labels" in metadata:
+        metadata["labels"] = _followed(metadata["labels"])
+    annotations = _followed(metadata.get("annotations", {}))
     annotations |= source_annotations(consumer.meta, cluster_namespace)
     body["metadata"] = {**metadata, "annotations": annotations}
     return body
 
 
-def with_spec(provider: Object, consumer: Object, cluster_namespace: str) -> JSON:
-    """The whole provider object with the consumer's spec and our annotations, for a PUT.
+def merged_body(provider: Object, consumer: Object, cluster_namespace: str, owned: Owned) -> JSON:
+    """The whole provider object with what the consumer has, for a PUT.
 
     A PUT takes away what the consumer took away, which a patch by another manager could not.
     """
     body = provider.to_dict()
-    spec = spec_of(consumer)
-    if spec is None:
-        body.pop("spec", None)
-    else:
-        body["spec"] = spec
-    annotations = {
-        **provider.meta.annotations,
-        **source_annotations(consumer.meta, cluster_namespace),
-    }
+    source, target = payload(consumer.to_dict()), payload(body)
+    new = merged(target, source, owned)
+    metadata = {**body["metadata"]}
+    metadata.pop("managedFields", None)
+    ours = source_annotations(consumer.meta, cluster_namespace)
+    followed = new.pop("metadata")
+    for field, more in (("labels", {}), ("annotations", ours)):
+        old = metadata.pop(field, None) or {}
+        kept = {
+            name: value for name, value in old.items() if name not in target["metadata"][field]
+        }
+        if values := {**kept, **followed.get(field, {}), **more}:
+            metadata[field] = values
+    fixed = {name: body[name] for name in _NOT_PAYLOAD if name in body}
+    return {**fixed, **new, "metadata": metadata}
+
+
+def let_go(provider: Object) -> JSON:
+    """The provider's object without what would have it deleted with its original, for a PUT."""
+    body = provider.to_dict()
+    annotations = dict(provider.meta.annotations)
+    annotations.pop(ANNOTATION_CONSUMER_UID, None)
     body["metadata"] = {**body["metadata"], "annotations": annotations}
     return body
 
@@ -144,3 +192,21 @@ def with_status(consumer: Object, provider: Object) -> JSON:
     else:
         body["status"] = status
     return body
+
+
+def status_in_step(consumer: Object, provider: Object) -> bool:
+    """Whether both statuses are equal byte by byte; False proves nothing."""
+    return bytes(consumer.decode(_Status).status) == bytes(provider.decode(_Status).status)
+
+
+def _followed(keys: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value
+        for name, value in keys.items()
+        if name != LAST_APPLIED and not name.startswith(_PROTOCOL)
+    }
+
+
+def _members(obj: Object) -> dict[str, bytes]:
+    raw = _raw_members.decode(obj.raw)
+    return {name: bytes(value) for name, value in raw.items() if name not in _NOT_PAYLOAD}

@@ -12,18 +12,22 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from fairlead.client.lookups import find
 from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.convergence import Convergence
-from fairlead.konnector.syncer.copies import spec_of, status_of
+from fairlead.konnector.syncer.copies import in_step, payload, status_in_step, status_of
 from fairlead.konnector.syncer.isolation import Strategy, place
+from fairlead.konnector.syncer.merge import owned_fields
 from fairlead.konnector.syncer.steps import (
     AskNamespace,
+    AskOwned,
     ConfirmConsumerGone,
     ConfirmProviderGone,
     CreateProvider,
     DeleteProvider,
     PatchConsumer,
+    Settle,
     Sides,
     Step,
     UpdateProvider,
@@ -68,10 +72,10 @@ class Executor:
         consumer, provider = sides.consumer, sides.provider
         return msgspec.structs.replace(
             sides,
-            spec_converged=self._specs.converged(key, spec_of(consumer), spec_of(provider)),
-            status_converged=self._statuses.converged(
-                key, status_of(provider), status_of(consumer)
-            ),
+            spec_converged=in_step(consumer, provider)
+            or self._specs.converged(key, payload_of(consumer), payload_of(provider)),
+            status_converged=status_in_step(consumer, provider)
+            or self._statuses.converged(key, status_of(provider), status_of(consumer)),
         )
 
     def forget(self, key: Key) -> None:
@@ -96,6 +100,10 @@ class Executor:
                 return await self._create(key, step.body, sides)
             case UpdateProvider():
                 return await self._update(key, step.body, sides)
+            case AskOwned():
+                return await self._ask_provider(sides)
+            case Settle():
+                return self._settle(key, sides)
             case DeleteProvider():
                 return await self._delete(step, sides)
             case UpdateStatus():
@@ -141,7 +149,7 @@ class Executor:
             )
         except AlreadyExists:
             return await self._ask_provider(sides)
-        self._specs.applied(key, spec_of(sides.consumer), spec_of(created))
+        self._applied(key, sides.consumer, created)
         self.providers.wrote(created, created=True)
         return msgspec.structs.replace(sides, provider=created)
 
@@ -152,9 +160,22 @@ class Executor:
             if sides.target is not None:
                 self.providers.forget(sides.target)
             return msgspec.structs.replace(sides, provider=None)
-        self._specs.applied(key, body.get("spec"), spec_of(written))
+        if sides.consumer is not None:
+            self._applied(key, sides.consumer, written)
         self.providers.wrote(written)
         return msgspec.structs.replace(sides, provider=written)
+
+    def _settle(self, key: Key, sides: Sides) -> Sides | None:
+        if sides.consumer is not None and sides.provider is not None:
+            self._applied(key, sides.consumer, sides.provider)
+        return sides
+
+    def _applied(self, key: Key, consumer: Object, provider: Object) -> None:
+        """Remember what came of the consumer's payload, where that is not the same."""
+        if in_step(consumer, provider):
+            self._specs.forget(key)
+        else:
+            self._specs.applied(key, payload_of(consumer), payload_of(provider))
 
     async def _delete(self, step: DeleteProvider, sides: Sides) -> Sides | None:
         try:
@@ -187,16 +208,13 @@ class Executor:
         target = sides.target
         if target is None:
             return None
-        try:
-            found: Object = await self._ends.provider.get(
-                self._ends.provider_resource, target.name, target.namespace
-            )
-        except NotFound as error:
-            if not error.about(target.name):
-                raise
+        found = await find(
+            self._ends.provider, self._ends.provider_resource, target.name, target.namespace
+        )
+        if found is None:
             self.providers.forget(target)
             return msgspec.structs.replace(sides, provider=None, provider_gone=True)
-        return msgspec.structs.replace(sides, provider=found)
+        return msgspec.structs.replace(sides, provider=found, owned=owned_fields(found.to_dict()))
 
     async def _ask_consumer(self, key: Key, sides: Sides) -> Sides | None:
         """Only an answer about the object itself counts: a missing CRD says nothing of it."""
@@ -218,3 +236,8 @@ class Executor:
             raise
         self._forbidden("")
         return result
+
+
+def payload_of(obj: Object) -> JSON:
+    """What of an object follows the consumer."""
+    return payload(obj.to_dict())

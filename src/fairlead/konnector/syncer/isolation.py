@@ -29,10 +29,6 @@ class Strategy(Protocol):
     def needs_namespace(self) -> bool:
         """Whether a consumer namespace must first get its APIServiceNamespace."""
 
-    @property
-    def shared(self) -> bool:
-        """Whether the provider, and other consumers, have objects in the same place."""
-
     def to_provider(self, key: Key) -> Key | None:
         """The provider key for a consumer key; None when it cannot be known yet."""
 
@@ -49,7 +45,6 @@ class ServiceNamespaced(msgspec.Struct, frozen=True):
     provider_namespace: NamespaceLookup
     consumer_namespace: NamespaceLookup
     needs_namespace: bool = True
-    shared: bool = False
 
     def to_provider(self, key: Key) -> Key | None:
         """None until the provider has assigned a namespace."""
@@ -71,7 +66,6 @@ class Identical(msgspec.Struct, frozen=True):
 
     cluster_namespace: OwnerReference
     needs_namespace: bool = False
-    shared: bool = True
 
     def to_provider(self, key: Key) -> Key | None:
         """The same key."""
@@ -91,7 +85,6 @@ class Prefixed(msgspec.Struct, frozen=True):
 
     cluster_namespace: OwnerReference
     needs_namespace: bool = False
-    shared: bool = False
 
     @property
     def _prefix(self) -> str:
@@ -116,7 +109,6 @@ class Namespaced(msgspec.Struct, frozen=True):
 
     cluster_namespace: str
     needs_namespace: bool = False
-    shared: bool = False
 
     def to_provider(self, key: Key) -> Key | None:
         """The same name in the cluster namespace."""

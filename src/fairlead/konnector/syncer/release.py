@@ -1,7 +1,8 @@
-"""Lets objects go whose export is gone, and with it the provider's copies."""
+"""Lets objects go whose copies cannot be waited for: the export is gone, or the provider is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import FINALIZER_SYNCER
@@ -12,11 +13,21 @@ from fairlead.runtime import Delta, Request
 
 
 class Releaser:
-    """Takes the syncer's finalizer off objects that are being deleted."""
+    """Takes the syncer's finalizer off objects that are being deleted.
 
-    def __init__(self, consumer: Consumer, resource: Resource) -> None:
+    ``released`` is called for each.
+    """
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        resource: Resource,
+        *,
+        released: Callable[[], None] = lambda: None,
+    ) -> None:
         self._consumer = consumer
         self._resource = resource
+        self._released = released
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -37,6 +48,7 @@ class Releaser:
                 )
             except NotFound:
                 return
+            self._released()
 
         async with AsyncExitStack() as stack:
             stack.push_async_callback(objects.close)

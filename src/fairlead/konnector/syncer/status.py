@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.konnector.syncer.copies import (
-    is_foreign,
+    belongs,
     is_ours,
     provider_annotations,
     with_status,
@@ -28,7 +28,7 @@ def next_step(sides: Sides) -> Step:
         return Done()
     if sides.consumer is None:
         return _orphan(sides)
-    if is_foreign(sides.provider.meta, sides.cluster_namespace):
+    if not belongs(sides.provider.meta, sides.cluster_namespace):
         return Done()
     wanted = provider_annotations(sides.provider.meta)
     if not wanted.items() <= sides.consumer.meta.annotations.items():

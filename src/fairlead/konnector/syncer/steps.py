@@ -7,26 +7,31 @@ from collections.abc import Mapping
 import msgspec
 
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.konnector.syncer.merge import Owned
 
 
 class Sides(msgspec.Struct, frozen=True):
     """What is known of one object of the consumer and its copy on the provider.
 
-    ``target`` is where the copy belongs, None as long as the provider has no namespace for it;
-    ``shared`` says that others have objects there too. ``service_namespace`` says whether such a
-    namespace was asked for. ``provider_gone`` and
-    ``consumer_gone`` are True once the server itself, not a cache, has said so.
+    ``target`` is where the copy belongs, None as long as the provider has no namespace for it.
+    ``service_namespace`` says whether such a namespace was asked for, ``namespace_refusal`` why
+    the provider gives none, "" if it does not refuse. ``orphan`` says that the
+    copy shall stay when the object goes. ``owned`` is what of the copy is ours, None as long as
+    the provider was not asked. ``provider_gone`` and ``consumer_gone`` are True once the server
+    itself, not a cache, has said so.
     """
 
     consumer: Object | None
     provider: Object | None
     target: Key | None
     cluster_namespace: str
-    shared: bool = False
     service_namespace: bool = True
+    namespace_refusal: str = ""
     spec_converged: bool = False
     status_converged: bool = False
     status_subresource: bool = True
+    orphan: bool = False
+    owned: Owned | None = None
     provider_gone: bool = False
     consumer_gone: bool = False
 
@@ -80,6 +85,14 @@ class DeleteProvider(Step, frozen=True):
 
     key: Key
     uid: str
+
+
+class AskOwned(Step, frozen=True):
+    """Ask the provider which fields of the copy are ours."""
+
+
+class Settle(Step, frozen=True):
+    """Remember that the copy, as it is, is what the object wants."""
 
 
 class UpdateStatus(Step, frozen=True):

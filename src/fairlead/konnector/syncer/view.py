@@ -22,7 +22,8 @@ class View:
     """Leases on informers, opened and closed while :meth:`run` runs.
 
     ``namespaces`` gives the namespaces to watch, {""} for all; after :meth:`mark` it is asked
-    again. ``on_synced`` is called with a namespace whose objects are known now, "" for all.
+    again. ``on_synced`` is called with a namespace whose objects are known now, "" for all, and
+    ``opened`` with each new lease.
     """
 
     def __init__(
@@ -33,12 +34,14 @@ class View:
         *,
         handler: Handler,
         on_synced: Callable[[str], None],
+        opened: Callable[[Informer], None] = lambda _lease: None,
     ) -> None:
         self._cluster = cluster
         self._resource = resource
         self._namespaces = namespaces
         self._handler = handler
         self._on_synced = on_synced
+        self._opened = opened
         self._leases: dict[str, Informer] = {}
         self._dirty = asyncio.Event()
 
@@ -89,6 +92,7 @@ class View:
         for namespace in wanted - self._leases.keys():
             lease = self._cluster.informer(self._resource, namespace=namespace)
             self._leases[namespace] = lease
+            self._opened(lease)
             lease.subscribe(self._handler)
             group.create_task(self._announce(namespace, lease))
         for namespace in self._leases.keys() - wanted:

@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client import NotFound
+from fairlead.client import Forbidden, NotFound
 from fairlead.konnector.connections.registry import Registry
 from fairlead.konnector.consumer import Consumer, Provider
-from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan, reconcile
+from fairlead.konnector.roles import remedy
+from fairlead.konnector.unbind.patience import Patience
+from fairlead.konnector.unbind.reconcile import (
+    FINALIZER_UNBIND,
+    Plan,
+    gone_message,
+    left_message,
+    reconcile,
+)
+from fairlead.konnector.unbind.release import Releases
 from fairlead.runtime import Delta, Request, Result
 
 
 _LOOK_AGAIN = 0.5
 """Seconds between looks while objects are being released, which is no event of the binding."""
+_REFUSED_AGAIN = 2.0
+"""Seconds between tries at what the konnector has no right to."""
 
 
 class UnbindController:
@@ -27,6 +39,9 @@ class UnbindController:
     def __init__(self, consumer: Consumer, registry: Registry) -> None:
         self._consumer = consumer
         self._registry = registry
+        self._patience = Patience(consumer.options.unbind_timeout)
+        self._releases = Releases(consumer)
+        self._refused: dict[str, str] = {}
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -39,25 +54,44 @@ class UnbindController:
                 informer = self._consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
                 controller.watch(informer, mapper)
-            await controller.run()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._releases.supervisor.run())
+                group.create_task(controller.run())
 
     async def _reconcile(self, request: Request) -> Result | None:
         found = self._consumer.bindings.get("", request.name)
         if found is None or not found.meta.deleting:
+            self._patience.forget(request.name)
+            await self._releases.forget(request.name)
+            self._refused.pop(request.name, None)
+            if found is None:
+                self._consumer.syncs.forget(request.name)
             return None
         provider = self._registry.of(request.name)
+        refused = self._refused.get(request.name, "")
+        fault = _unreachable(provider) or refused
+        moment = asyncio.get_running_loop().time()
+        given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
         plan = reconcile(
             found.meta,
             self._owned(found),
             claimed=_claimed(found.decode(APIServiceBinding), provider),
-            obstacle=self._obstacle(request.name, provider),
+            obstacle=fault or self._consumer.problems.message(request.name),
+            given_up=given_up,
+            undeletable=bool(refused),
         )
+        await self._releases.follow(request.name, plan.let_go)
+        if plan.release and given_up:
+            self._tell(found, fault, refused)
         return await self._carry_out(found, plan)
 
-    def _obstacle(self, binding: str, provider: Provider | None) -> str:
-        if provider is None:
-            return "there is no connection to the provider"
-        return provider.error() or self._consumer.problems.message(binding)
+    def _tell(self, found: Object, fault: str, refused: str) -> None:
+        """What a binding leaves behind that was given up."""
+        if refused:
+            self._consumer.events.event(found, "Warning", "RightsMissing", left_message(refused))
+            return
+        message = gone_message(fault, self._releases.count(found.meta.name))
+        self._consumer.events.event(found, "Warning", "ProviderGone", message)
 
     async def _carry_out(self, found: Object, plan: Plan) -> Result | None:
         for crd in plan.delete:
@@ -67,9 +101,14 @@ class UnbindController:
                 )
             except NotFound:
                 continue
+            except Forbidden as error:
+                self._refused[found.meta.name] = f"{error.message}. {remedy(found.meta.name)}"
+            else:
+                self._refused.pop(found.meta.name, None)
         if plan.condition is not None:
             await self._consumer.statuses.set(found.meta.name, plan.condition)
-            return Result(_LOOK_AGAIN)
+            refused = found.meta.name in self._refused
+            return Result(_REFUSED_AGAIN if refused else _LOOK_AGAIN)
         if plan.release:
             await self._release(found)
         return None
@@ -89,6 +128,13 @@ class UnbindController:
             )
         except NotFound:
             return
+
+
+def _unreachable(provider: Provider | None) -> str:
+    """Why the provider itself cannot be spoken to, "" when it can."""
+    if provider is None:
+        return "there is no connection to the provider"
+    return provider.error()
 
 
 def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:

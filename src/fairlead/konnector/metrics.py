@@ -1,0 +1,277 @@
+"""What a scrape tells of synchronisation, by binding and resource.
+
+Numbers are counted here as syncers work and read when somebody asks. They outlive a syncer that
+is started again, and go with their binding.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Literal, NamedTuple, Self
+
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from fairlead.api.meta import Key
+from fairlead.runtime import Informer, Metrics
+from fairlead.runtime.stats import Histogram
+
+
+LATENCY_BUCKETS = (
+    *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5),
+    *(1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0),
+)
+"""Seconds."""
+
+Side = Literal["consumer", "provider"]
+Clock = Callable[[], float]
+
+_LABELS = ("binding", "resource")
+
+
+class _Watch(NamedTuple):
+    informer: Informer
+    side: Side
+    before: Counter[str]
+    """What had happened before this binding used the informer."""
+
+    def restarts(self) -> Counter[str]:
+        return self.informer.restarts - self.before
+
+
+class Way:
+    """One direction: when changes arrived, and how long they took to cross."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.seconds = Histogram(LATENCY_BUCKETS)
+        self._clock = clock
+        self._since: dict[Key, float] = {}
+
+    @property
+    def pending(self) -> int:
+        """How many objects have changed since they were last looked at."""
+        return len(self._since)
+
+    def arrived(self, key: Key) -> None:
+        """Our watch has told of a change; the first one counts."""
+        self._since.setdefault(key, self._clock())
+
+    def take(self, key: Key) -> float | None:
+        """When the change arrived that is about to be worked on; later ones count anew."""
+        since = self._since.pop(key, None)
+        if not self._since:
+            # A dict keeps the table of its best days until it is cleared.
+            self._since.clear()
+        return since
+
+    def give_back(self, key: Key, since: float | None) -> None:
+        """The change has not crossed: it arrived when it did."""
+        if since is not None:
+            self._since[key] = since
+
+    def observe(self, since: float) -> None:
+        """The change that arrived then has crossed."""
+        self.seconds.observe(self._clock() - since)
+
+
+class Pass:
+    """One look at one object; what it leaves unfinished, or fails at, goes on counting.
+
+    A context manager: changes that arrived before it begin to cross with it, and those that it
+    found nothing to do for were none that had to.
+    """
+
+    def __init__(self, metrics: SyncMetrics, key: Key) -> None:
+        self._ways = (metrics.spec, metrics.status)
+        self._key = key
+        self._since: list[float | None] = []
+        self._unfinished = False
+
+    def __enter__(self) -> Self:
+        self._since = [way.take(self._key) for way in self._ways]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and not self._unfinished:
+            return
+        for way, since in zip(self._ways, self._since, strict=True):
+            way.give_back(self._key, since)
+
+    def spec_crossed(self) -> None:
+        """The provider has answered the write of the consumer's change."""
+        self._crossed(0)
+
+    def status_crossed(self) -> None:
+        """The consumer has answered the write of the provider's change."""
+        self._crossed(1)
+
+    def unfinished(self) -> None:
+        """Something else has to happen first, such as a namespace being assigned."""
+        self._unfinished = True
+
+    def _crossed(self, number: int) -> None:
+        since = self._since[number]
+        if since is not None:
+            self._ways[number].observe(since)
+            self._since[number] = None
+
+
+class SyncMetrics:
+    """What is known of one resource of one binding; ``clock`` is in seconds."""
+
+    def __init__(self, binding: str, resource: str, clock: Clock = time.monotonic) -> None:
+        self.binding = binding
+        self.resource = resource
+        self.controller = ""
+        self.spec = Way(clock)
+        self.status = Way(clock)
+        self.objects_in_sync = 0
+        self.objects_in_conflict = 0
+        self._depth: Callable[[], int] = int
+        self._watches: list[_Watch] = []
+        self._ended: Counter[tuple[Side, str]] = Counter()
+
+    def in_sync(self, count: int) -> None:
+        """So many objects and their copies are equal."""
+        self.objects_in_sync = count
+
+    def conflicts(self, count: int) -> None:
+        """So many objects cannot be synchronised until a person acts."""
+        self.objects_in_conflict = count
+
+    def looking(self, key: Key) -> Pass:
+        """Around one look at one object."""
+        return Pass(self, key)
+
+    def queue(self, depth: Callable[[], int]) -> None:
+        """Ask this for the number of objects that wait."""
+        self._depth = depth
+
+    def watch(self, informer: Informer, side: Side) -> None:
+        """Count the restarts of this informer's watch until it is closed."""
+        self._fold()
+        self._watches.append(_Watch(informer, side, Counter(informer.restarts)))
+
+    def stopped(self) -> None:
+        """The syncer works no more: nothing is in sync, in conflict or waiting."""
+        self.objects_in_sync = self.objects_in_conflict = 0
+        self._depth = int
+
+    @property
+    def depth(self) -> int:
+        """How many objects wait."""
+        return self._depth()
+
+    def restarts(self) -> Counter[tuple[Side, str]]:
+        """Ends of watches and lists by side and reason."""
+        self._fold()
+        total = Counter(self._ended)
+        for one in self._watches:
+            _add(total, one)
+        return total
+
+    def _fold(self) -> None:
+        """Keep the numbers of informers that are closed, and let go of the informers."""
+        for one in self._watches:
+            if one.informer.closed:
+                _add(self._ended, one)
+        self._watches = [one for one in self._watches if not one.informer.closed]
+
+
+def _add(total: Counter[tuple[Side, str]], watch: _Watch) -> None:
+    for reason, count in watch.restarts().items():
+        total[watch.side, reason] += count
+
+
+class Syncs(Collector):
+    """The metrics of all bindings, part of what the manager's registry gives."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._known: dict[tuple[str, str], SyncMetrics] = {}
+        metrics.registry.register(self)
+
+    def of(self, binding: str, resource: str, controller: str) -> SyncMetrics:
+        """Those of a resource of a binding, the same whenever it is asked for.
+
+        ``controller`` is the name of the controller that does the work.
+        """
+        known = self._known.get((binding, resource))
+        if known is None:
+            known = self._known[binding, resource] = SyncMetrics(binding, resource)
+        known.controller = controller
+        return known
+
+    def forget(self, binding: str) -> None:
+        """The binding is gone, and all its series with it, those of its controllers too."""
+        gone = [self._known.pop(key) for key in list(self._known) if key[0] == binding]
+        # Claims of several bindings on one resource have controllers of the same name.
+        kept = {metrics.controller for metrics in self._known.values()}
+        for controller in {metrics.controller for metrics in gone} - kept:
+            self._metrics.forget(controller)
+
+    def collect(self) -> Iterable[Metric]:
+        """All series; called at each scrape."""
+        yield self._gauge("objects_in_sync", "Equal to their copies", _in_sync)
+        yield self._gauge("conflicts", "Waiting for a person", _in_conflict)
+        yield self._gauge("queue_depth", "Objects waiting to be looked at", _depth)
+        yield self._latency()
+        yield self._restarts()
+
+    def _rows(self) -> Iterator[tuple[list[str], SyncMetrics]]:
+        for (binding, resource), metrics in self._known.items():
+            yield [binding, resource], metrics
+
+    def _gauge(self, name: str, help_: str, read: Callable[[SyncMetrics], int]) -> Metric:
+        family = GaugeMetricFamily(f"fairlead_sync_{name}", help_, labels=_LABELS)
+        for row, metrics in self._rows():
+            family.add_metric(row, read(metrics))
+        return family
+
+    def _latency(self) -> Metric:
+        family = HistogramMetricFamily(
+            "fairlead_sync_latency_seconds",
+            "From a watch event of a change until the other side has answered its write",
+            labels=(*_LABELS, "direction"),
+        )
+        for row, metrics in self._rows():
+            for direction, way in (("spec", metrics.spec), ("status", metrics.status)):
+                seconds = way.seconds
+                family.add_metric([*row, direction], seconds.cumulative(), sum_value=seconds.sum)
+        return family
+
+    def _restarts(self) -> Metric:
+        family = CounterMetricFamily(
+            "fairlead_sync_watch_restarts",
+            "Ended watches and lists",
+            labels=(*_LABELS, "side", "reason"),
+        )
+        for row, metrics in self._rows():
+            for (side, reason), count in metrics.restarts().items():
+                family.add_metric([*row, side, reason], count)
+        return family
+
+
+def _in_sync(metrics: SyncMetrics) -> int:
+    return metrics.objects_in_sync
+
+
+def _in_conflict(metrics: SyncMetrics) -> int:
+    return metrics.objects_in_conflict
+
+
+def _depth(metrics: SyncMetrics) -> int:
+    return metrics.depth

@@ -1,0 +1,142 @@
+"""The consumer's fields laid over a copy, so that what others added to the copy stays.
+
+Which fields of a copy are ours is what the provider's server says in ``metadata.managedFields``
+(Kubernetes, server-side apply, "Field management"). It is asked only when the copy has fields
+that the consumer's object lacks: either the consumer removed them, or somebody over there added
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.kubebind_names import ANNOTATION_CONSUMER_UID, FIELD_MANAGER
+from fairlead.api.meta import JSON
+
+
+Owned = Mapping[str, Any]
+"""A tree of ``fieldsV1``: ``f:name`` for members, ``k:{...}`` and ``v:...`` for items of lists."""
+
+_NOTHING: Final = object()
+_STATUS = "status"
+
+
+def owned_fields(body: JSON) -> Owned:
+    """What of an object the konnector has written, ours or the original.
+
+    Its entries are known by the manager, or by the annotation that only a konnector sets: the
+    original creates copies under another name than it updates them. A server that tracks nothing
+    leaves all fields but the metadata to the consumer.
+    """
+    metadata = body.get("metadata", {})
+    entries = metadata.get("managedFields") or []
+    if not entries:
+        return {f"f:{name}": {} for name in body if name not in {"metadata", _STATUS}}
+    result: dict[str, Any] = {}
+    for entry in entries:
+        fields = entry.get("fieldsV1") or {}
+        annotations = fields.get("f:metadata", {}).get("f:annotations", {})
+        ours = entry.get("manager") == FIELD_MANAGER
+        if entry.get("subresource") != _STATUS and (
+            ours or f"f:{ANNOTATION_CONSUMER_UID}" in annotations
+        ):
+            result = _union(result, fields)
+    return result
+
+
+def has_more(target: Any, source: Any) -> bool:
+    """Whether the target has members or items that the source lacks, at any depth."""
+    if isinstance(target, dict) and isinstance(source, dict):
+        return any(
+            name not in source or has_more(value, source[name]) for name, value in target.items()
+        )
+    if isinstance(target, list) and isinstance(source, list):
+        return any(item not in source for item in target)
+    return False
+
+
+def merged(target: JSON, source: JSON, owned: Owned) -> JSON:
+    """The target with all that the source has, without what was ours and the source lacks."""
+    result: JSON = {}
+    for name, value in target.items():
+        ours = owned.get(f"f:{name}")
+        if name in source:
+            result[name] = _value(value, source[name], ours)
+        elif (rest := _others(value, ours)) is not _NOTHING:
+            result[name] = rest
+    return {**result, **{name: value for name, value in source.items() if name not in target}}
+
+
+def _value(target: Any, source: Any, owned: Owned | None) -> Any:
+    if isinstance(target, dict) and isinstance(source, dict):
+        # A leaf is a map that is owned as a whole, or one that was empty when we wrote it.
+        whole = owned is not None and not owned and source
+        return source if whole else merged(target, source, owned or {})
+    if isinstance(target, list) and isinstance(source, list) and owned:
+        return _items(target, source, owned)
+    return source
+
+
+def _others(value: Any, owned: Owned | None) -> Any:
+    """What of a value that the source lacks is not ours."""
+    if owned is None:
+        return value
+    if isinstance(value, dict) and owned:
+        kept = {
+            name: rest
+            for name, item in value.items()
+            if (rest := _others(item, owned.get(f"f:{name}"))) is not _NOTHING
+        }
+        return kept or _NOTHING
+    if isinstance(value, list) and owned:
+        return _items(value, [], owned) or _NOTHING
+    return _NOTHING
+
+
+def _items(target: list[Any], source: list[Any], owned: Owned) -> list[Any]:
+    """The source's items, merged with the target's of the same key; then those of others."""
+    keys = _keys(owned)
+    if keys is None:
+        return [*source, *(item for item in target if not _ours(item, owned, source))]
+    there = {_key(item, keys): item for item in target if isinstance(item, dict)}
+    result: list[Any] = []
+    for item in source:
+        known = there.pop(_key(item, keys), None) if isinstance(item, dict) else None
+        result.append(item if known is None else merged(known, item, _item(owned, known, keys)))
+    return [*result, *(item for key, item in there.items() if _marker(item, keys) not in owned)]
+
+
+def _keys(owned: Owned) -> list[str] | None:
+    """The names of the fields that tell items of a list apart; None for a list of scalars."""
+    for name in owned:
+        if name.startswith("k:"):
+            return sorted(msgspec.json.decode(name[2:]))
+    return None
+
+
+def _key(item: JSON, keys: list[str]) -> bytes:
+    return msgspec.json.encode([item.get(name) for name in keys])
+
+
+def _marker(item: JSON, keys: list[str]) -> str:
+    """The item's name in a tree of fields, whose keys are in alphabetical order."""
+    return "k:" + msgspec.json.encode({name: item.get(name) for name in keys}).decode()
+
+
+def _item(owned: Owned, item: JSON, keys: list[str]) -> Owned:
+    found: Owned = owned.get(_marker(item, keys)) or {}
+    return found
+
+
+def _ours(item: Any, owned: Owned, source: list[Any]) -> bool:
+    return item in source or f"v:{msgspec.json.encode(item).decode()}" in owned
+
+
+def _union(left: Owned, right: Owned) -> dict[str, Any]:
+    result = dict(left)
+    for name, fields in right.items():
+        result[name] = _union(result[name], fields) if name in result else fields
+    return result

@@ -1,0 +1,331 @@
+"""The lines of ``fairlead bindings``, made from what was fetched."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.konnector.conftest import binding_body
+
+from fairlead.api.kubebind import ClusterBinding
+from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
+from fairlead.konnector.overview.comparison import changed_at, contains, waiting_side
+from fairlead.konnector.overview.rows import Bound, Copies, Kind, make_row
+from fairlead.konnector.syncer.isolation import Prefixed, ServiceNamespaced, Strategy
+
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+HOUR_AGO = "2026-01-01T11:00:00Z"
+MINUTE_AGO = "2026-01-01T11:59:00Z"
+SERVED = ServiceNamespaced(
+    provider_namespace=lambda name: f"c-{name}" if name == "default" else "",
+    consumer_namespace=lambda name: name.removeprefix("c-"),
+)
+PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"))
+
+
+def thing(name: str = "a", *, namespace: str = "default", **parts: Any) -> Object:
+    """An object of the consumer; ``meta`` is laid over its metadata."""
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-{name}",
+        "creationTimestamp": HOUR_AGO,
+        **parts.pop("meta", {}),
+    }
+    return object_from_dict({"apiVersion": "e/v1", "kind": "Thing", "metadata": metadata, **parts})
+
+
+def copy(name: str = "a", *, namespace: str = "c-default", uid: str = "", **parts: Any) -> Object:
+    """What the provider has in the place of a copy."""
+    annotations = {"kube-bind.io/consumer-uid": uid or f"uid-{name}"}
+    meta = {"annotations": annotations, "uid": "theirs", **parts.pop("meta", {})}
+    return thing(name, namespace=namespace, meta=meta, **parts)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part", "expected"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"a": 1}, True, id="extra-member"),
+        pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 1}}, True, id="extra-member-below"),
+        pytest.param({"a": 1}, {"a": 1, "b": 2}, False, id="missing-member"),
+        pytest.param({"a": 1}, {"a": 2}, False, id="other-value"),
+        pytest.param({"a": 1}, {"a": 1, "b": None}, True, id="null-is-nothing"),
+        pytest.param({"a": 1}, {"a": 1.0}, True, id="numbers-are-equal"),
+        pytest.param({"a": 1}, {"a": True}, False, id="booleans-are-no-numbers"),
+        pytest.param({"a": [{"b": 1, "c": 2}]}, {"a": [{"b": 1}]}, True, id="default-in-a-list"),
+        pytest.param({"a": [1, 2]}, {"a": [1]}, False, id="longer-list"),
+        pytest.param({"a": [2, 1]}, {"a": [1, 2]}, False, id="order-of-a-list"),
+        pytest.param({"a": "x"}, {"a": {}}, False, id="other-type"),
+        pytest.param(None, {}, False, id="nothing-there"),
+        pytest.param({"a": 1}, None, True, id="nothing-wanted"),
+    ],
+)
+def test_contains(whole: Any, part: Any, expected: bool) -> None:
+    assert contains(whole, part) is expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "status", "expected"),
+    [
+        pytest.param(thing(), None, True, "ours", id="no-copy"),
+        pytest.param(thing(), copy(), True, "", id="empty-both"),
+        pytest.param(thing(spec={"a": 1}), copy(spec={"a": 1, "b": 2}), True, "", id="defaulted"),
+        pytest.param(thing(spec={"a": 1}), copy(spec={"a": 2}), True, "ours", id="other-spec"),
+        pytest.param(thing(spec={"a": 1}), copy(), True, "ours", id="no-spec-there"),
+        pytest.param(thing(), copy(uid="other"), True, "ours", id="copy-of-another"),
+        pytest.param(thing(), copy(meta={"annotations": {}}), True, "ours", id="foreign"),
+        pytest.param(
+            thing(meta={"deletionTimestamp": MINUTE_AGO}), copy(), True, "ours", id="deleting"
+        ),
+        pytest.param(thing(), copy(status={"b": 1}), True, "theirs", id="status-not-back"),
+        pytest.param(thing(status={"b": 1}), copy(), True, "theirs", id="status-removed"),
+        pytest.param(
+            thing(status={"b": 1}), copy(status={"b": 1, "c": 2}), True, "theirs", id="status-more"
+        ),
+        pytest.param(
+            thing(status={"b": 1, "c": 2}), copy(status={"c": 2, "b": 1}), True, "", id="same"
+        ),
+        pytest.param(thing(), copy(status={}), True, "", id="empty-status"),
+        pytest.param(thing(), copy(status={"b": 1}), False, "", id="no-status-subresource"),
+        pytest.param(
+            thing(spec={"a": 1}), copy(status={"b": 1}), True, "ours", id="spec-before-status"
+        ),
+    ],
+)
+def test_the_side_that_waits(
+    ours: Object, theirs: Object | None, status: bool, expected: str
+) -> None:
+    found = waiting_side(ours, theirs, status=status)
+    assert found is {"ours": ours, "theirs": theirs, "": None}[expected]
+
+
+def managed(*times: str) -> list[JSON]:
+    return [{"manager": "m", "operation": "Update", "time": time} for time in times]
+
+
+@pytest.mark.parametrize(
+    ("meta", "expected"),
+    [
+        pytest.param({}, HOUR_AGO, id="created"),
+        pytest.param({"managedFields": managed(MINUTE_AGO, HOUR_AGO)}, MINUTE_AGO, id="managed"),
+        pytest.param({"deletionTimestamp": MINUTE_AGO}, MINUTE_AGO, id="deleted"),
+        pytest.param({"managedFields": [{"manager": "m"}]}, HOUR_AGO, id="no-time"),
+        pytest.param({"managedFields": managed("soon")}, HOUR_AGO, id="no-rfc-3339"),
+    ],
+)
+def test_the_last_change(meta: JSON, expected: str) -> None:
+    found = changed_at(thing(meta=meta))
+    assert found == datetime.fromisoformat(expected)
+
+
+def test_an_object_may_tell_no_time() -> None:
+    assert changed_at(thing(meta={"creationTimestamp": None})) is None
+
+
+def condition(type_: str, status: str, reason: str = "", message: str = "") -> JSON:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+READY = condition("Ready", "True")
+
+
+def binding(*conditions: JSON, meta: JSON | None = None, **status: Any) -> Object:
+    body = binding_body()
+    schemas = [{"group": "example.org", "resource": "things"}]
+    known = {"conditions": list(conditions), "boundSchemas": schemas, **status}
+    return object_from_dict(
+        {**body, "metadata": {**body["metadata"], **(meta or {})}, "status": known}
+    )
+
+
+def cluster(*conditions: JSON, **status: Any) -> ClusterBinding:
+    body = {
+        "metadata": {"name": "cluster"},
+        "spec": {
+            "kubeconfigSecretRef": {"name": "k", "key": "k"},
+            "providerPrettyName": "Acme",
+        },
+        "status": {"conditions": list(conditions), **status},
+    }
+    return msgspec.convert(body, ClusterBinding)
+
+
+def kind(
+    *objects: Object, copies: list[Object] | None = None, strategy: Strategy = SERVED
+) -> Kind:
+    if copies is None:
+        return Kind(objects)
+    return Kind(objects, copies=Copies(strategy, {one.key: one for one in copies}))
+
+
+def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
+    row = make_row(bound, NOW)
+    return row.in_sync, row.objects, row.lag_seconds
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        pytest.param(
+            Bound(binding(READY), [kind(copies=[])], reached=True), (0, 0, None), id="no-objects"
+        ),
+        pytest.param(
+            Bound(binding(READY), [kind(thing(), copies=[copy()])], reached=True),
+            (1, 1, None),
+            id="in-sync",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                [kind(thing(), thing("b"), thing("c"), copies=[copy("b")])],
+                reached=True,
+            ),
+            (1, 3, 3600.0),
+            id="missing-copies",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                [
+                    kind(thing(meta={"creationTimestamp": MINUTE_AGO}), copies=[]),
+                    kind(thing("b"), copies=[]),
+                ],
+                reached=True,
+            ),
+            (0, 2, 3600.0),
+            id="the-oldest-of-all-kinds-counts",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                [
+                    kind(
+                        thing(),
+                        copies=[
+                            copy(status={"b": 1}, meta={"managedFields": managed(MINUTE_AGO)})
+                        ],
+                    )
+                ],
+                reached=True,
+            ),
+            (0, 1, 60.0),
+            id="a-status-waits-since-the-copy-changed",
+        ),
+        pytest.param(
+            Bound(binding(READY), [kind(thing(namespace="new"), copies=[])], reached=True),
+            (0, 1, 3600.0),
+            id="no-namespace-there-yet",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                [
+                    kind(
+                        thing(namespace=""),
+                        copies=[copy("c-a", namespace="", uid="uid-a")],
+                        strategy=PREFIXED,
+                    )
+                ],
+                reached=True,
+            ),
+            (1, 1, None),
+            id="prefixed",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                [kind(thing(meta={"creationTimestamp": "2026-01-01T13:00:00Z"}), copies=[])],
+                reached=True,
+            ),
+            (0, 1, 0.0),
+            id="a-clock-that-is-ahead",
+        ),
+        pytest.param(
+            Bound(binding(READY), [kind(thing())], problem="no route"),
+            (None, 1, None),
+            id="provider-not-seen",
+        ),
+        pytest.param(Bound(binding(READY), problem="forbidden"), (None, None, None), id="nothing"),
+    ],
+)
+def test_objects_in_sync(
+    bound: Bound, expected: tuple[int | None, int | None, float | None]
+) -> None:
+    assert numbers(bound) == expected
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"),
+    [
+        pytest.param(Bound(binding(READY), reached=True), "", id="well"),
+        pytest.param(Bound(binding(), reached=True), "no konnector has looked at it", id="new"),
+        pytest.param(
+            Bound(binding(condition("Ready", "False", "NoSecret", "no Secret k")), reached=True),
+            "NoSecret: no Secret k",
+            id="not-ready",
+        ),
+        pytest.param(
+            Bound(binding(READY, condition("Conflicts", "True", "NameTooLong", "1 object: a"))),
+            "NameTooLong: 1 object: a",
+            id="conflicts",
+        ),
+        pytest.param(
+            Bound(
+                binding(
+                    condition("Ready", "False", "NoSecret", "no Secret k"),
+                    condition("Conflicts", "True", "NameTooLong", "1 object: a"),
+                )
+            ),
+            "NoSecret: no Secret k",
+            id="not-ready-before-conflicts",
+        ),
+        pytest.param(
+            Bound(binding(READY, condition("Conflicts", "False"))), "", id="no-conflicts"
+        ),
+        pytest.param(
+            Bound(binding(READY, condition("Heartbeating", "Unknown"))),
+            "Heartbeating is Unknown",
+            id="what-ready-does-not-tell",
+        ),
+        pytest.param(
+            Bound(binding(READY), problem="cannot reach https://p"),
+            "cannot reach https://p",
+            id="not-reached",
+        ),
+        pytest.param(
+            Bound(binding(READY, meta={"deletionTimestamp": MINUTE_AGO})),
+            "it is being deleted",
+            id="deleting",
+        ),
+        pytest.param(
+            Bound(
+                binding(READY),
+                cluster_binding=cluster(condition("Ready", "False", "HeartbeatTimeout", "late")),
+            ),
+            "on the provider: HeartbeatTimeout: late",
+            id="the-provider-complains",
+        ),
+        pytest.param(
+            Bound(binding(READY), cluster_binding=cluster(READY)), "", id="the-provider-is-content"
+        ),
+        pytest.param(
+            Bound(binding(boundSchemas="none")), "it cannot be read: ", id="what-cannot-be-read"
+        ),
+    ],
+)
+def test_problems(bound: Bound, expected: str) -> None:
+    found = make_row(bound, NOW).problem
+    assert found.startswith(expected)
+    assert bool(found) == bool(expected)
+
+
+def test_provider_and_heartbeat() -> None:
+    known = cluster(lastHeartbeatTime=MINUTE_AGO)
+    row = make_row(Bound(binding(READY), cluster_binding=known), NOW)
+    assert (row.provider, row.resources) == ("Acme", ["things.example.org"])
+    assert row.heartbeat_age(NOW) == 60.0
+    told = make_row(Bound(binding(READY, providerPrettyName="The factory")), NOW)
+    assert (told.provider, told.heartbeat_age(NOW)) == ("The factory", None)

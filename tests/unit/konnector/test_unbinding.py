@@ -1,0 +1,288 @@
+"""Unbinding from the consumer's side, where the test is the konnector."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from tests.unit.konnector.conftest import binding_body, bound, kubeconfig, secret_body
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    ExportResource,
+    consumer_crds,
+)
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
+from fairlead.client import Client, NotFound
+from fairlead.konnector.roles import binding_roles
+from fairlead.konnector.unbinding import Impact, UnbindError, impact, unbind, waits_for
+from fairlead.runtime import install_crds
+
+
+HELD = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
+THINGS = Resource("example.org", "v1", "things", "Thing")
+
+
+async def written(client: Client, name: str = "db", *, labelled: bool = True) -> Object:
+    """What `fairlead bind` leaves, held by the konnector's finalizer."""
+    for role in binding_roles(name, [ExportResource(group="example.org", resource="things")], []):
+        await client.create(CLUSTERROLES, role)
+    secret = secret_body("k", kubeconfig=kubeconfig("https://p.example"))
+    if labelled:
+        secret["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "fairlead-bind"}
+    if not await exists(client, SECRETS, "k", "kube-bind"):
+        await client.create(SECRETS, secret)
+    found = await bound(client, name)
+    return await client.merge_patch(APISERVICEBINDINGS, found.meta.name, "", HELD)
+
+
+async def exists(client: Client, resource: Resource, name: str, namespace: str = "") -> bool:
+    try:
+        await client.get(resource, name, namespace)
+    except NotFound:
+        return False
+    return True
+
+
+async def left(client: Client) -> set[str]:
+    """What of the above is there."""
+    names = {
+        "konnector": (CLUSTERROLES, "kube-bind-konnector-db", ""),
+        "reader": (CLUSTERROLES, "kube-bind-servicebinding-db", ""),
+        "secret": (SECRETS, "k", "kube-bind"),
+        "binding": (APISERVICEBINDINGS, "db", ""),
+    }
+    return {name for name, where in names.items() if await exists(client, *where)}
+
+
+def conditions(type_: str, status: str, reason: str, message: str) -> JSON:
+    found = {"type": type_, "status": status, "reason": reason, "message": message}
+    return {"status": {"conditions": [found]}}
+
+
+async def deleting(client: Client) -> Object:
+    """The binding, once its deletion was asked for."""
+    async with asyncio.timeout(10):
+        while True:
+            found = await client.get(APISERVICEBINDINGS, "db")
+            if found.meta.deleting:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def release(client: Client) -> Object:
+    """Be the konnector: say what is waited for, then let go."""
+    found = await deleting(client)
+    told = conditions("Connected", "False", "Unbinding", "unbinding: waiting for things")
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", told, subresource="status")
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}})
+    return found
+
+
+async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> None:
+    await written(client)
+    lines: list[str] = []
+    task = asyncio.create_task(release(client))
+    await unbind(client, "db", timeout=10, progress=lines.append)
+    assert "kube-bind.io/deletion-policy" not in (await task).meta.annotations
+    assert await left(client) == set()
+    assert lines[0] == "deleting APIServiceBinding db"
+    assert lines[-5:-1] == [
+        "APIServiceBinding db is gone",
+        "deleted Secret kube-bind/k",
+        "deleted ClusterRole kube-bind-konnector-db",
+        "deleted ClusterRole kube-bind-servicebinding-db",
+    ]
+    assert "the provider keeps its APIServiceExport db" in lines[-1]
+    assert "unbinding: waiting for things" in lines
+
+
+async def test_orphans_are_announced_before_the_deletion(client: Client) -> None:
+    await written(client)
+    task = asyncio.create_task(release(client))
+    await unbind(client, "db", orphan=True, timeout=10)
+    seen = await task
+    assert seen.meta.annotations == {"kube-bind.io/deletion-policy": "Orphan"}
+    assert await left(client) == set()
+
+
+async def test_waiting_ends_with_what_was_waited_for_and_goes_on_the_next_time(
+    client: Client,
+) -> None:
+    await written(client)
+    told = conditions("Connected", "False", "Unbinding", "unbinding: waiting for things")
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", told, subresource="status")
+    with pytest.raises(UnbindError, match=r"waiting for things \(waited 0\.2 s\).*again goes on"):
+        await unbind(client, "db", timeout=0.2)
+    assert await left(client) == {"binding", "secret", "konnector", "reader"}
+    task = asyncio.create_task(release(client))
+    lines: list[str] = []
+    await unbind(client, "db", orphan=True, timeout=10, progress=lines.append)
+    assert (await task).meta.annotations == {"kube-bind.io/deletion-policy": "Orphan"}
+    assert "deleting APIServiceBinding db" not in lines
+    assert await left(client) == set()
+
+
+async def test_a_wrong_name_tells_the_bindings_there_are(client: Client) -> None:
+    with pytest.raises(UnbindError, match="dbb does not exist; there are none"):
+        await unbind(client, "dbb")
+    await bound(client, "db")
+    await bound(client, "queue")
+    with pytest.raises(UnbindError, match="dbb does not exist; there are: db, queue"):
+        await unbind(client, "dbb")
+    assert await left(client) == {"binding"}
+
+
+async def test_what_is_left_of_a_binding_that_is_gone_already_goes(client: Client) -> None:
+    await written(client)
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}})
+    await client.delete(APISERVICEBINDINGS, "db")
+    lines: list[str] = []
+    await unbind(client, "db", progress=lines.append)
+    assert await left(client) == {"secret"}
+    assert "Secret kube-bind/k is used by no binding: delete it if nobody needs it" in lines
+    with pytest.raises(UnbindError, match="does not exist"):
+        await unbind(client, "db")
+
+
+async def other_binding(client: Client) -> None:
+    await bound(client, "queue")
+
+
+async def bundle(client: Client) -> None:
+    await install_crds(client, consumer_crds())
+    body = {**binding_body("all"), "kind": "APIServiceBindingBundle"}
+    await client.create(APISERVICEBINDINGBUNDLES, body)
+
+
+async def kept_connected(client: Client) -> None:
+    labels = {"kube-bind.io/provider-kubeconfig": "true"}
+    await client.merge_patch(SECRETS, "k", "kube-bind", {"metadata": {"labels": labels}})
+
+
+async def by_hand(client: Client) -> None:
+    await client.merge_patch(SECRETS, "k", "kube-bind", {"metadata": {"labels": None}})
+
+
+@pytest.mark.parametrize("reason", [other_binding, bundle, kept_connected, by_hand])
+async def test_a_secret_that_others_need_stays(
+    client: Client, reason: Callable[[Client], object]
+) -> None:
+    await written(client)
+    await reason(client)  # type: ignore[misc]
+    task = asyncio.create_task(release(client))
+    await unbind(client, "db", timeout=10)
+    await task
+    assert await left(client) == {"secret"}
+
+
+async def test_a_secret_elsewhere_stays(client: Client) -> None:
+    await written(client)
+    task = asyncio.create_task(release(client))
+    await unbind(client, "db", timeout=10, namespace="elsewhere")
+    await task
+    assert await left(client) == {"secret"}
+
+
+async def test_a_role_that_is_somebody_elses_stays(client: Client) -> None:
+    await written(client)
+    await client.merge_patch(
+        CLUSTERROLES, "kube-bind-konnector-db", "", {"metadata": {"labels": None}}
+    )
+    task = asyncio.create_task(release(client))
+    await unbind(client, "db", timeout=10)
+    await task
+    assert await left(client) == {"konnector"}
+
+
+async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await written(client)
+
+    async def bound_after_the_wait(*_args: object, **_more: object) -> None:
+        await release(client)
+        await bound(client, "db")
+
+    monkeypatch.setattr("fairlead.konnector.unbinding.wait_for", bound_after_the_wait)
+    with pytest.raises(UnbindError, match="somebody has bound it meanwhile"):
+        await unbind(client, "db", timeout=10)
+    assert await left(client) == {"binding", "secret", "konnector", "reader"}
+
+
+async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
+    client: Client,
+) -> None:
+    await written(client)
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}})
+    crd = APISERVICEBINDINGS.group_resource
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, crd)
+    with pytest.raises(UnbindError, match="kube-bind is not installed"):
+        await unbind(client, "db", timeout=1)
+    assert await left(client) == {"secret", "konnector", "reader"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, "is one running?", id="nothing-said"),
+        pytest.param(conditions("Ready", "True", "", ""), "is one running?", id="ready-as-before"),
+        pytest.param(
+            conditions("Connected", "False", "Unbinding", "unbinding: things"),
+            "unbinding: things",
+            id="unbinding",
+        ),
+        pytest.param(
+            conditions("Ready", "False", "KubeconfigSecretNotFound", "no Secret k"),
+            "KubeconfigSecretNotFound: no Secret k",
+            id="not-ready",
+        ),
+    ],
+)
+def test_what_is_waited_for(given: JSON, expected: str) -> None:
+    assert waits_for(object_from_dict({**binding_body(), **given})).endswith(expected)
+
+
+async def things(client: Client, owner: Object) -> None:
+    """A bound kind with two objects, one of which has a copy."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+    }
+    reference = {"apiVersion": owner.api_version, "kind": owner.kind, "uid": owner.meta.uid}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": THINGS.group_resource,
+            "ownerReferences": [{**reference, "name": owner.meta.name}],
+        },
+        "spec": {
+            "group": THINGS.group,
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing"},
+            "scope": "Namespaced",
+            "versions": [{**version, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    await install_crds(client, [crd])
+    for name, finalizers in (("a", ["kubebind.io/syncer"]), ("b", [])):
+        metadata = {"name": name, "namespace": "default", "finalizers": finalizers}
+        body = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": metadata}
+        await client.create(THINGS, body)
+
+
+async def test_what_goes_with_a_binding_is_counted(client: Client) -> None:
+    assert await impact(client, "db") == Impact()
+    found = await bound(client, "db")
+    assert await impact(client, "db") == Impact()
+    await things(client, found)
+    schemas = [{"group": "example.org", "resource": name} for name in ("things", "missing")]
+    status = {"status": {"boundSchemas": schemas}}
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", status, subresource="status")
+    assert await impact(client, "db") == Impact(objects=2, copies=1)
