@@ -15,8 +15,10 @@ from fairlead.cli.errors import explained
 
 
 _COMMANDS = {
+    "accept": "fairlead.cli.accept",
     "bind": "fairlead.cli.bind",
     "binding": "fairlead.cli.binding",
+    "bindings": "fairlead.cli.bindings",
     "crds": "fairlead.cli.crds",
     "demo": "fairlead.cli.demo",
     "konnector": "fairlead.cli.konnector",
@@ -24,6 +26,7 @@ _COMMANDS = {
     "postgres": "fairlead.cli.postgres",
     "provider": "fairlead.cli.provider",
     "sandbox": "fairlead.cli.sandbox",
+    "unbind": "fairlead.cli.unbind",
 }
 
 

@@ -8,11 +8,17 @@ from typing import BinaryIO
 import click
 
 from fairlead import process
-from fairlead.api.kubebind import decode_binding_response
-from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.api.kubebind import BindingResponse, decode_binding_response
+from fairlead.cli.durations import parse_duration
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    konnector_namespace_option,
+    timeout_option,
+)
 from fairlead.client import Client
 from fairlead.konnector.bind import bind
-from fairlead.konnector.options import DEFAULT_NAMESPACE
+from fairlead.konnector.bind_names import with_name
 
 
 @click.command("bind")
@@ -26,34 +32,34 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE
     help="The invitation, a BindingResponse; - reads standard input.",
 )
 @click.option(
-    "--timeout",
-    default="2m",
-    show_default=True,
-    metavar="DURATION",
-    help="How long to wait until it is Ready, for example 90s or 2m.",
+    "--name",
+    metavar="BINDING",
+    default="",
+    help="Of the binding and of the request at the provider; default: as the invitation says.",
 )
-@click.option(
-    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="The konnector's namespace."
-)
+@timeout_option("2m", "until it is Ready")
+@konnector_namespace_option
 def command(
-    file: BinaryIO, timeout: str, namespace: str, kubeconfig: str | None, context: str | None
+    file: BinaryIO,
+    name: str,
+    timeout: str,
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> None:
     """Bind what a provider offers.
 
     Writes the kubeconfig Secret, the konnector's rights on exactly what is bound, the request at
     the provider and the APIServiceBinding, and waits until it is Ready. Doing it twice changes
-    nothing.
+    nothing. A name that stands for something else already gets a number.
 
     \b
     Example:
         fairlead bind -f shop-team.json --kubeconfig consumer.kubeconfig
+        fairlead bind -f shop-team.json --name shop-database
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    try:
-        response = decode_binding_response(file.read())
-    except ValueError as error:
-        name = getattr(file, "name", "standard input")
-        raise click.ClickException(f"{name}: {error}") from None
+    response = _response(file, name)
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> list[str]:
@@ -67,28 +73,18 @@ def command(
             )
             return await process.cancel_on(stop, work)
 
-    for name in process.run(main):
-        click.echo(f"apiservicebinding.kube-bind.io/{name} is Ready")
+    for bound in process.run(main):
+        click.echo(f"apiservicebinding.kube-bind.io/{bound} is Ready")
 
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_duration(text: str) -> float:
-    """Seconds of a duration such as 90s, 2m or 1h; a bare number is in seconds.
-
-    Raises:
-        click.UsageError: it is none, or not above zero.
-    """
-    number, factor = text, 1.0
-    for unit, seconds in _UNITS.items():
-        if text.endswith(unit) and text.removesuffix(unit)[-1:].isdigit():
-            number, factor = text.removesuffix(unit), seconds
-            break
+def _response(file: BinaryIO, name: str) -> BindingResponse:
+    """The invitation, under the name that is wanted."""
     try:
-        result = float(number) * factor
-    except ValueError:
-        result = 0.0
-    if not 0 < result < float("inf"):
-        raise click.UsageError(f"{text!r} is no duration: say for example 90s or 2m")
-    return result
+        response = decode_binding_response(file.read())
+    except ValueError as error:
+        source = getattr(file, "name", "standard input")
+        raise click.ClickException(f"{source}: {error}") from None
+    try:
+        return with_name(response, name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None

@@ -42,6 +42,11 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     help="provider only: a core resource that may be claimed beside exports; default: secrets.",
 )
 @click.option(
+    "--invitations",
+    is_flag=True,
+    help="provider only: let it answer BindableResourcesRequests, an administrator's power.",
+)
+@click.option(
     "--exported",
     is_flag=True,
     help="postgres only: let kube-bind's provider offer PostgresAccess.",
@@ -52,6 +57,7 @@ def command(
     image: str,
     exports: tuple[str, ...],
     claims: tuple[str, ...],
+    invitations: bool,
     exported: bool,
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
@@ -70,6 +76,10 @@ def command(
             if program != "provider":
                 raise click.UsageError(f"--{option[:-1]} belongs to the provider alone")
             arguments[option] = values
+    if invitations:
+        if program != "provider":
+            raise click.UsageError("--invitations belongs to the provider alone")
+        arguments["invitations"] = True
     if exported:
         if program != "postgres":
             raise click.UsageError("--exported belongs to postgres alone")

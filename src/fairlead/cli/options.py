@@ -50,6 +50,35 @@ def _log_to_stderr() -> None:
     )
 
 
+def timeout_option(default: str, waits: str) -> Callable[[F], F]:
+    """``--timeout``, for ``parse_duration``; ``waits`` ends the sentence "How long to wait"."""
+    return click.option(
+        "--timeout",
+        default=default,
+        show_default=True,
+        metavar="DURATION",
+        help=f"How long to wait {waits}, for example 90s or 2m.",
+    )
+
+
+def yes_option(function: F) -> F:
+    """``--yes``, for commands that ask before they take something away."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
+
+
+def konnector_namespace_option(function: F) -> F:
+    """``--namespace``, where the konnector keeps kubeconfigs."""
+    # Here, for a sandbox takes other options of this module, and starts without a konnector.
+    from fairlead.konnector.options import DEFAULT_NAMESPACE
+
+    return click.option(
+        "--namespace",
+        default=DEFAULT_NAMESPACE,
+        show_default=True,
+        help="The konnector's namespace.",
+    )(function)
+
+
 def run_options(function: F) -> F:
     """What every long-running command takes, in the names that kubebuilder gave them."""
     for option in reversed(

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from fairlead import process
+from fairlead.api.label_names import subdomain_errors
+from fairlead.cli.consumers import consumers
 from fairlead.cli.files import write_private
 from fairlead.cli.options import cluster_config, cluster_options, run_options
+from fairlead.cli.reaching import (
+    Naming,
+    Reaching,
+    invite_options,
+    naming_options,
+    reaching_options,
+)
+from fairlead.cli.revoke import revoke
+from fairlead.cli.rotate import rotate
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.provider import app
@@ -19,11 +31,10 @@ from fairlead.provider.invite import invite as create_invitation
 from fairlead.provider.manifests import NAME
 from fairlead.provider.options import (
     DEFAULT_NAMESPACE,
-    InviteOptions,
     ProviderOptions,
-    check_external_address,
     parse_consumer_scope,
     parse_isolation,
+    parse_sync_interval,
 )
 from fairlead.runtime import Cluster, Manager
 
@@ -42,7 +53,9 @@ def command() -> None:
 @command.command("run")
 @cluster_options
 @run_options
-@click.option("--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Of the Lease.")
+@click.option(
+    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Our own, of the Lease."
+)
 @click.option(
     "--consumer-scope",
     type=click.Choice(["namespaced", "cluster"], case_sensitive=False),
@@ -52,25 +65,75 @@ def command() -> None:
 )
 @click.option(
     "--isolation",
-    type=click.Choice(["prefixed", "namespaced", "none"], case_sensitive=False),
     default="prefixed",
     show_default=True,
-    help="How cluster-scoped objects of several consumers are kept apart.",
+    metavar="prefixed|namespaced|none",
+    help="How objects of several consumers are kept apart; none leaves them their own names.",
 )
-def run(namespace: str, consumer_scope: str, isolation: str, **shared: Any) -> None:
+@click.option(
+    "--schema-sync-interval",
+    default="5m",
+    show_default=True,
+    help="How often exports that follow their CRDs look at them, beside watching them; 10s is the "
+    "least.",
+)
+@click.option(
+    "--cluster-wide-claims",
+    is_flag=True,
+    help="With --consumer-scope cluster: let consumers use all claimed objects, everybody's "
+    "Secrets too. For kube-bind's own konnector, which watches them cluster-wide.",
+)
+@naming_options
+@reaching_options
+def run(
+    namespace: str,
+    consumer_scope: str,
+    isolation: str,
+    schema_sync_interval: str,
+    cluster_wide_claims: bool,
+    namespace_prefix: str,
+    pretty_name: str,
+    external_address: str,
+    external_ca_file: Path | None,
+    external_server_name: str,
+    **shared: Any,
+) -> None:
     """Run the provider's controllers.
+
+    How consumers reach this cluster is for those that are invited by BindableResourcesRequests.
 
     \b
     Example:
         fairlead provider run --kubeconfig provider.kubeconfig
     """  # noqa: D301
-    options = ProviderOptions(
-        consumer_scope=parse_consumer_scope(consumer_scope),
-        isolation=parse_isolation(isolation),
+    try:
+        options = ProviderOptions(
+            consumer_scope=parse_consumer_scope(consumer_scope),
+            isolation=parse_isolation(isolation),
+            schema_sync_interval=parse_sync_interval(schema_sync_interval),
+            cluster_wide_claims=cluster_wide_claims,
+            namespace=namespace,
+            namespace_prefix=namespace_prefix,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not isolation:
+        click.echo(
+            "warning: --isolation is empty, which means none: objects of all consumers have the "
+            "names that these gave them; say --isolation none, or prefixed",
+            err=True,
+        )
+
+    reaching = Reaching(
+        external_address=external_address,
+        external_ca_file=external_ca_file,
+        external_server_name=external_server_name,
     )
+    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
+    invitations = invite_options(reaching, naming)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
-        await app.build(manager, cluster, options)
+        await app.build(manager, cluster, options, invitations)
 
     run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
 
@@ -86,52 +149,52 @@ def run(namespace: str, consumer_scope: str, isolation: str, **shared: Any) -> N
     type=click.Path(dir_okay=False, path_type=Path),
     help="Where to write the invitation; it holds a credential, so mode 0600.",
 )
+@click.option(
+    "--name", "binding", default="", metavar="BINDING", help="Of the binding; default: TEMPLATE."
+)
 @click.option("--identity", default="", help="Of the consumer's cluster; default: NAME.")
-@click.option(
-    "--external-address", default="", help="How consumers reach this cluster, https://..."
-)
-@click.option(
-    "--external-ca-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The CA that consumers shall trust; default: the kubeconfig's.",
-)
-@click.option("--pretty-name", default="Fairlead", show_default=True, help="How consumers see us.")
+@naming_options
+@reaching_options
 def invite(
     name: str,
     template: str,
     output: Path,
+    binding: str,
     identity: str,
-    external_address: str,
-    external_ca_file: Path | None,
+    namespace_prefix: str,
     pretty_name: str,
     kubeconfig: str | None,
     context: str | None,
+    **reaching: Any,
 ) -> None:
     """Invite the consumer NAME: write what it needs to bind a template.
 
-    Inviting a consumer again gives the same namespace and credential.
+    Inviting a consumer again gives the same namespace and credential, for another template too.
 
     \b
     Example:
         fairlead provider invite shop-team --template postgres -o shop-team.json
     """  # noqa: D301
-    try:
-        address = check_external_address(external_address) if external_address else ""
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    if not name.strip():
+        raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
+    if errors := binding and subdomain_errors(binding):
+        raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
     if not output.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {output.parent} to write the invitation to")
-    options = InviteOptions(
-        pretty_name=pretty_name,
-        external_address=address,
-        external_ca=external_ca_file.read_bytes() if external_ca_file else b"",
-    )
+    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
+    options = invite_options(Reaching(**reaching), naming)
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> Any:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
             invitation = create_invitation(
-                client, name=name, template=template, identity=identity, options=options
+                client,
+                name=name,
+                template=template,
+                identity=identity,
+                binding_name=binding,
+                options=options,
+                progress=partial(click.echo, err=True),
             )
             return await process.cancel_on(stop, invitation)
 
@@ -139,3 +202,7 @@ def invite(
     write_private(output, json.dumps(response, indent=2) + "\n")
     click.echo(f"{output}: an invitation for {name}; keep it secret", err=True)
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
+
+
+for _command in (consumers, revoke, rotate):
+    command.add_command(_command)

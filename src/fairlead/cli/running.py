@@ -12,7 +12,14 @@ import structlog
 from fairlead import process
 from fairlead.cli.options import cluster_config
 from fairlead.client import Client
-from fairlead.runtime import Cluster, LeaderElection, Manager, Metrics, logs
+from fairlead.runtime import (
+    Cluster,
+    LeaderElection,
+    Manager,
+    Metrics,
+    logs,
+    strip_managed_fields,
+)
 from fairlead.runtime.health import AddressError, split_address
 
 
@@ -68,7 +75,8 @@ def run_program(
                 leader_election=election,
                 metrics=metrics,
             )
-            await build(manager, Cluster(name, client))
+            # Nobody asks who owns which field, and it is a third of what would be kept.
+            await build(manager, Cluster(name, client, transform=strip_managed_fields))
             await manager.run(stop)
 
     process.run(main)

@@ -12,7 +12,8 @@ import structlog
 
 from fairlead.api.access import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.meta import Object
-from fairlead.client import Client, ClientError, NotFound
+from fairlead.client import Client, ClientError
+from fairlead.client.lookups import find
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.cleanup import cleanup
 from fairlead.postgres.errors import AccessError
@@ -47,12 +48,7 @@ class Strays:
                 await self._remove(endpoint, role, claim)
 
     async def _current(self, claim: Claim) -> Object | None:
-        try:
-            return await self._client.get(POSTGRESACCESSES, claim.name, claim.namespace)
-        except NotFound as error:
-            if not error.about(claim.name):
-                raise
-            return None
+        return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
 
     async def _remove(self, endpoint: Endpoint, role: str, claim: Claim) -> None:
         if self._options.unmanaged_users == "Report":

@@ -13,9 +13,11 @@ import yaml
 from click.testing import CliRunner, Result
 
 from fairlead.cli import main
-from fairlead.cli.bind import parse_duration
 from fairlead.cli.crds import GROUPS, file_name, to_yaml
+from fairlead.cli.durations import parse_duration
 from fairlead.cli.files import write_private
+from fairlead.cli.unbind import question
+from fairlead.konnector.unbinding import Impact
 
 
 PROGRAMS = ["binding", "konnector", "postgres", "provider"]
@@ -57,14 +59,26 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
         pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
         pytest.param(["demo", "--json", "--keep"], "do not go together", id="json-and-keep"),
         pytest.param(["manifests", "konnector", EXPORT], "provider alone", id="export"),
+        pytest.param(
+            ["manifests", "konnector", "--invitations"], "provider alone", id="invitations"
+        ),
+        pytest.param(["provider", "revoke", "a"], "say --yes", id="nobody-to-ask"),
+        pytest.param(
+            ["provider", "revoke", "a", "--yes", "--timeout", "soon"], "no duration", id="revoke"
+        ),
         pytest.param(["manifests", "binding", "--exported"], "postgres alone", id="exported"),
         pytest.param(["sandbox", "run", "deployment"], "no KIND/NAME", id="workload"),
         pytest.param(["sandbox", "run", "service/x"], "has no pod template", id="kind"),
         pytest.param(["sandbox", "up", "--dir", "x", "--cluster", "a/b"], "file name", id="path"),
         pytest.param(
             ["provider", "run", "--isolation", "nothing"],
-            "'nothing' is not one of",
+            "isolation 'nothing' is unknown: say prefixed, namespaced or none",
             id="isolation",
+        ),
+        pytest.param(
+            ["provider", "run", "--schema-sync-interval", "1s"],
+            "too short: 10s is the least",
+            id="schema-sync-interval",
         ),
         pytest.param(
             ["provider", "invite", "a", "--template", "t", "-o", "f", "--external-address", "h:1"],
@@ -77,9 +91,95 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
             id="output",
         ),
         pytest.param(
+            [
+                "provider",
+                "invite",
+                "a",
+                "--template",
+                "t",
+                "-o",
+                "f",
+                "--namespace-prefix",
+                "Shop_",
+            ],
+            "namespace prefix 'Shop_'",
+            id="prefix",
+        ),
+        pytest.param(
+            [
+                "provider",
+                "invite",
+                "a",
+                "--template",
+                "t",
+                "-o",
+                "f",
+                "--namespace-prefix",
+                "a" * 31,
+            ],
+            "at most 30",
+            id="long-prefix",
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--template", "t", "-o", "f", "--pretty-name", " "],
+            "pretty name is empty",
+            id="pretty-name",
+        ),
+        pytest.param(
+            [
+                "provider",
+                "invite",
+                "a",
+                "--template",
+                "t",
+                "-o",
+                "f",
+                "--external-ca-file",
+                __file__,
+            ],
+            "certificates in PEM",
+            id="external-ca",
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--template", "t", "-o", "f", "--name", "My_x"],
+            "--name 'My_x' cannot be the name of a binding",
+            id="binding-name",
+        ),
+        pytest.param(
+            ["provider", "invite", "", "--template", "t", "-o", "f"], "NAME is empty", id="nobody"
+        ),
+        pytest.param(
+            ["provider", "run", "--external-address", "h:1"], "has to be a URL", id="run-address"
+        ),
+        pytest.param(
             ["binding", "run", "--health-probe-bind-address", "nonsense"],
             "write host:port",
             id="listen",
+        ),
+        *(
+            pytest.param(["konnector", "run", *arguments], message, id=f"konnector-{name}")
+            for name, arguments, message in [
+                ("lease-name", ["--lease-name", "A b"], "--lease-name: 'A b' is no name"),
+                ("lease-namespace", ["--lease-namespace", "-"], "--lease-namespace: '-' is no"),
+                ("namespace", ["--namespace", "x/y"], "--namespace: 'x/y' is no name"),
+                ("server-address", ["--server-address", "8090"], "write host:port"),
+                (
+                    "two-addresses",
+                    ["--server-address", ":1", "--health-probe-bind-address", ":1"],
+                    "give one of them",
+                ),
+                (
+                    "polling-no-duration",
+                    ["--provider-polling-interval", "often"],
+                    "--provider-polling-interval: 'often' is no duration",
+                ),
+                (
+                    "polling-too-often",
+                    ["--provider-polling-interval", "999ms"],
+                    "--provider-polling-interval: 999ms is too short: 1s is the least",
+                ),
+                ("unbind", ["--unbind-timeout", "0"], "--unbind-timeout: '0' is no duration"),
+            ]
         ),
     ],
 )
@@ -87,6 +187,16 @@ def test_wrong_usage_exits_with_2(arguments: list[str], message: str) -> None:
     result = run(*arguments)
     assert (result.exit_code, "Traceback" in result.output) == (2, False)
     assert message in result.output
+
+
+@pytest.mark.parametrize(("isolation", "warned"), [("", True), ("none", False)])
+def test_an_empty_isolation_means_none_and_warns(
+    isolation: str, *, warned: bool, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "missing.kubeconfig")
+    result = run("provider", "run", "--isolation", isolation, "--kubeconfig", missing)
+    assert result.exit_code == 1
+    assert ("--isolation is empty, which means none" in result.stderr) is warned
 
 
 @pytest.mark.parametrize("command", [["bind", "-f", "-"], ["konnector", "run"]])
@@ -208,6 +318,7 @@ def test_the_commands_in_the_manifests_exist_and_keep_to_the_namespace(program: 
         pytest.param("1h", 3600.0, id="hours"),
         pytest.param("250ms", 0.25, id="milliseconds"),
         pytest.param("1.5", 1.5, id="bare"),
+        pytest.param("1h30m", 5400.0, id="compound"),
     ],
 )
 def test_durations(text: str, seconds: float) -> None:
@@ -227,3 +338,28 @@ def test_private_files_stay_private_over_what_was_there(tmp_path: Path) -> None:
     write_private(path, "secret")
     assert path.read_text() == "secret"
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_one_name_for_several_requests_is_wrong_usage(tmp_path: Path) -> None:
+    spec = {"resources": [{"group": "example.org", "resource": "things"}]}
+    version = {"apiVersion": "kube-bind.io/v1alpha2"}
+    request = {**version, "kind": "APIServiceExportRequest", "spec": spec}
+    requests = [{**request, "metadata": {"name": name}} for name in ("db", "queue")]
+    invitation = tmp_path / "invitation.json"
+    invitation.write_text(json.dumps({**version, "kind": "BindingResponse", "requests": requests}))
+    result = run("bind", "-f", str(invitation), "--name", "mine")
+    assert result.exit_code == 2
+    assert "this one has several: db, queue" in result.output
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (Impact(0, 0), "0 objects here and 0 copies on the provider"),
+        (Impact(1, 1), "1 object here and 1 copy on the provider"),
+        (Impact(100, 97), "100 objects here and 97 copies on the provider"),
+        (None, "all its objects here and their copies on the provider"),
+    ],
+)
+def test_what_unbinding_asks(found: Impact | None, expected: str) -> None:
+    assert question("db", found) == f"Unbinding db deletes {expected}. Go on?"

@@ -1,0 +1,108 @@
+"""Options that say how consumers reach a provider, for all commands that hand out credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from fairlead.provider.options import (
+    DEFAULT_PREFIX,
+    InviteOptions,
+    check_external_address,
+    check_external_ca,
+    check_namespace_prefix,
+)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Naming(msgspec.Struct, kw_only=True):
+    """What :func:`naming_options` read."""
+
+    namespace_prefix: str
+    pretty_name: str
+
+
+class Reaching(msgspec.Struct, kw_only=True):
+    """What :func:`reaching_options` read."""
+
+    external_address: str
+    external_ca_file: Path | None
+    external_server_name: str
+
+
+def naming_options(function: F) -> F:
+    """``--namespace-prefix`` and ``--pretty-name``; see :class:`Naming`."""
+    prefix = click.option(
+        "--namespace-prefix",
+        default=DEFAULT_PREFIX,
+        show_default=True,
+        help="How names of new cluster namespaces begin; under isolation none, consumers get no "
+        "other namespace with such a name. The same for `run` and `invite`.",
+    )
+    pretty = click.option(
+        "--pretty-name", default="Fairlead", show_default=True, help="How consumers see us."
+    )
+    return prefix(pretty(function))
+
+
+def reaching_options(function: F) -> F:
+    """``--external-address`` and its companions; see :class:`Reaching`."""
+    for option in (
+        click.option(
+            "--external-server-name",
+            default="",
+            metavar="NAME",
+            help="The name that the server's certificate has, if it is not the address's.",
+        ),
+        click.option(
+            "--external-ca-file",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The CA that consumers shall trust; default: the kubeconfig's.",
+        ),
+        click.option(
+            "--external-address",
+            default="",
+            metavar="URL",
+            help="How consumers reach this cluster, https://...; default: as they did before, "
+            "or the kubeconfig's server.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def invite_options(reaching: Reaching, naming: Naming | None = None) -> InviteOptions:
+    """The options in the form that the provider wants.
+
+    Raises:
+        click.UsageError: one of them cannot be.
+    """
+    chosen = naming or Naming(namespace_prefix=DEFAULT_PREFIX, pretty_name="Fairlead")
+    if not chosen.pretty_name.strip():
+        raise click.UsageError("the pretty name is empty: consumers would not see whose it is")
+    try:
+        address = reaching.external_address and check_external_address(reaching.external_address)
+        return InviteOptions(
+            namespace_prefix=check_namespace_prefix(chosen.namespace_prefix),
+            pretty_name=chosen.pretty_name,
+            external_address=address,
+            external_ca=_read(reaching.external_ca_file),
+            external_server_name=reaching.external_server_name,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _read(path: Path | None) -> bytes:
+    if path is None:
+        return b""
+    try:
+        return check_external_ca(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None

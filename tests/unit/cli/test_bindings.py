@@ -1,0 +1,105 @@
+"""How ``fairlead bindings`` looks."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+from rich.console import Console
+
+from fairlead.cli.bindings import BindingsTable, age, short, to_json
+from fairlead.konnector.overview.rows import Row
+
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
+WELL = Row(
+    "postgres", "Acme", ["accesses.example.org"], 100, 100, None, "2026-01-01T11:59:18Z", ""
+)
+BEHIND = Row(
+    *("widgets", "Factory", ["widgets.example.org", "gadgets.example.org"], 97, 100, 130.0),
+    *("2026-01-01T09:59:00Z", "NameTooLong: 3 objects have names that are too long: a, b, c"),
+)
+UNSEEN = Row("queue", "", [], None, None, None, None, "cannot reach https://10.0.0.1:6443")
+
+
+def shown(*rows: Row, width: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(BindingsTable(rows, NOW))
+    assert isinstance(console.file, io.StringIO)
+    return [line.rstrip() for line in console.file.getvalue().splitlines()]
+
+
+def test_a_wide_table_has_one_line_for_each_binding() -> None:
+    lines = shown(WELL, BEHIND, UNSEEN, width=200)
+    assert [line.split()[0] for line in lines] == ["BINDING", "postgres", "widgets", "queue"]
+    assert lines[1].split() == ["postgres", "Acme", "accesses", "100/100", "-", "42s", "-"]
+    assert "widgets, gadgets   97/100   2m         2h  NameTooLong: 3 objects" in lines[2]
+    assert lines[3].split()[:6] == ["queue", "-", "-", "?", "?", "?"]
+    assert lines[3].endswith("cannot reach https://10.0.0.1:6443")
+
+
+def test_a_narrow_table_has_the_problems_below_it() -> None:
+    lines = shown(WELL, BEHIND, UNSEEN, width=80)
+    assert "PROBLEM" not in lines[0]
+    assert max(map(len, lines)) <= 80
+    assert lines[4] == ""
+    assert lines[5].startswith("widgets: NameTooLong: 3 objects")
+    assert lines[-1] == "queue: cannot reach https://10.0.0.1:6443"
+
+
+def test_nothing_bound_says_what_to_do() -> None:
+    (line,) = shown(width=80)
+    assert "fairlead bind -f FILE" in line
+
+
+def test_texts_of_a_provider_cannot_steer_the_terminal() -> None:
+    evil = Row(
+        *("a", "\x1b[2J[red]Evil\x07", [], 0, 0, None, None),
+        "Reason: one\ntwo\x1b]0;title\x07",
+    )
+    text = "\n".join(shown(evil, width=200))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "[2J[red]Evil" in text
+    assert "Reason: one two" in text
+
+
+def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
+    document = json.loads(to_json([BEHIND, UNSEEN]))
+    assert document["bindings"][0] == {
+        "binding": "widgets",
+        "provider": "Factory",
+        "resources": ["widgets.example.org", "gadgets.example.org"],
+        "inSync": 97,
+        "objects": 100,
+        "lagSeconds": 130.0,
+        "lastHeartbeatTime": "2026-01-01T09:59:00Z",
+        "problem": BEHIND.problem,
+    }
+    assert document["bindings"][1]["inSync"] is None
+    assert json.loads(to_json([])) == {"bindings": []}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([], "-"),
+        (["a.x.org", "b.x.org"], "a, b"),
+        (["a.x.org", "a.y.org", "b.x.org"], "a.x.org, a.y.org, b"),
+    ],
+)
+def test_short_names(resources: list[str], expected: str) -> None:
+    assert short(resources) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        *((None, "-"), (0.4, "0s"), (119.9, "119s"), (120.0, "2m"), (7199.0, "119m")),
+        *((7200.0, "2h"), (172_799.0, "47h"), (172_800.0, "2d")),
+    ],
+)
+def test_ages(seconds: float | None, expected: str) -> None:
+    assert age(seconds) == expected
