@@ -18,11 +18,11 @@ import pytest_asyncio
 import yaml
 from tests.support.countingplanes import Plane, quiet
 from tests.support.e2e import SHOP, World, eventually, is_ready, open_world, says
-from tests.support.konnector import condition, gone, when
 from tests.support.line import Line
 from tests.support.pairs import Started
 from tests.support.process import config_file, process
 from tests.support.realplane import RealPlane, missing_assets
+from tests.support.waiting import condition, gone, when
 
 from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEBINDINGS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -13,14 +12,13 @@ from tests.support.konnector import (
     Requests,
     World,
     event,
-    gone,
     invited,
     offer,
     quiet,
     secret,
-    when,
     widget,
 )
+from tests.support.waiting import gone, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -40,30 +38,6 @@ from fairlead.provider.options import ProviderOptions
 
 
 WRITES = ("create", "update", "patch", "delete")
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-async def world(stack: AsyncExitStack) -> World:
-    world = World(stack)
-    await world.start()
-    return world
-
-
-@pytest.fixture(
-    params=["", "consumer", "provider"], ids=["sandboxes", "real-consumer", "real-provider"]
-)
-async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
-    """Two sandboxes, and each side on the real server."""
-    plane = request.getfixturevalue("realplane") if request.param else None
-    world = World(stack, real=request.param, plane=plane)
-    await world.start()
-    return world
 
 
 async def test_the_whole_way_there_and_back(any_world: World) -> None:
@@ -130,7 +104,7 @@ async def test_cluster_scoped_objects_are_kept_apart(
     await when(world.consumer, here, "blue", until=lambda body: body.get("status"))
     if isolation == "None":
         await world.consumer.create(here, {**body, "metadata": {"name": "native"}})
-        await event(world.consumer, "default", "ForeignProviderObject")
+        await event(world.consumer, "default", "ForeignObjectExists")
     await world.consumer.delete(APISERVICEBINDINGS, world.name)
     await gone(world.consumer, APISERVICEBINDINGS, world.name)
     await gone(world.provider, there, name, namespace)
@@ -257,7 +231,8 @@ async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:
     assert (await world.provider.get(SECRETS, "blue-origin", namespace)).meta.labels == {}
     at_provider = Requests(world.provider_plane)
     await link.bind()
-    assert at_provider.count("list", resource="apiserviceexports") == 1
+    # None as long as the connection still stands that has told the provider of the end.
+    assert at_provider.count("list", resource="apiserviceexports") <= 1
 
 
 async def test_an_unclaimed_object_loses_its_copy(world: World) -> None:
@@ -316,7 +291,7 @@ async def test_a_secret_of_the_consumer_is_never_overwritten(world: World) -> No
     await world.consumer.create(SECRETS, secret("blue-origin", "default", whose="mine"))
     before = await world.consumer.get(SECRETS, "blue-origin", "default")
     await world.consumer.create(WIDGETS, widget())
-    refused = await link.condition("PermissionClaim", lambda one: one.get("status") == "False")
+    refused = await link.condition("Conflicts", bool)
     assert "default/blue-origin" in refused["message"]
     after = await world.consumer.get(SECRETS, "blue-origin", "default")
     assert after.raw == before.raw
@@ -335,7 +310,7 @@ async def test_another_consumers_copy_is_refused_with_an_event(world: World) -> 
     }
     await world.provider.create(WIDGETS, foreign)
     await world.consumer.create(WIDGETS, widget())
-    await event(world.consumer, "default", "ForeignProviderObject")
+    await event(world.consumer, "default", "ForeignObjectExists")
     await world.consumer.delete(WIDGETS, "blue", "default")
     await gone(world.consumer, WIDGETS, "blue", "default")
     assert not (await world.provider.get(WIDGETS, "blue", namespace)).meta.deleting

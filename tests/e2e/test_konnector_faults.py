@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,32 +12,19 @@ from tests.support.konnector import (
     Link,
     Requests,
     World,
-    gone,
+    event,
     invited,
     providing,
     quiet,
     secret,
-    when,
     widget,
 )
+from tests.support.waiting import gone, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import NotFound
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-@pytest.fixture
-async def world(stack: AsyncExitStack) -> World:
-    world = World(stack)
-    await world.start()
-    return world
 
 
 def holds(one: JSON) -> bool:
@@ -85,7 +71,7 @@ async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(
     world.provider_plane.faults.partition()
     await world.consumer.delete(APISERVICEBINDINGS, "widgets")
     told = await link.condition(
-        "Connected", lambda one: "kubebind.io/unbind" in one.get("message", "")
+        "Connected", lambda one: "kubebind.io/syncer" in one.get("message", "")
     )
     assert told["reason"] == "Unbinding"
     assert "CustomResourceDefinition widgets.example.org" in told["message"]
@@ -93,6 +79,42 @@ async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(
     world.provider_plane.faults.heal()
     await gone(world.consumer, APISERVICEBINDINGS, "widgets")
     await gone(world.provider, WIDGETS, "blue", namespace)
+
+
+async def test_a_provider_that_stays_away_is_given_up(world: World) -> None:
+    await world.konnector(unbind_timeout=0.5)
+    link = await world.bound()
+    for name in ("blue", "green"):
+        await world.consumer.create(WIDGETS, widget(name))
+    namespace = await link.provider_namespace()
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    await when(world.provider, WIDGETS, "green", namespace, until=bool)
+    world.provider_plane.faults.partition()
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    await gone(world.consumer, SECRETS, "blue-origin", "default")
+    told = await event(world.consumer, "default", "ProviderGone")
+    assert "2 copies stay" in told["message"]
+    world.provider_plane.faults.heal()
+    assert not (await world.provider.get(WIDGETS, "blue", namespace)).meta.deleting
+
+
+async def test_without_its_kubeconfig_a_binding_goes_after_a_while(world: World) -> None:
+    konnector = await world.konnector(unbind_timeout=0.5)
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await konnector.stop()
+    found = await kubeconfig_secret(link)
+    await world.consumer.delete(SECRETS, found["metadata"]["name"], "kube-bind")
+    await konnector.start()
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    await world.provider.get(WIDGETS, "blue", namespace)
 
 
 async def test_history_that_was_compacted_while_the_line_was_cut(world: World) -> None:
@@ -173,7 +195,7 @@ async def test_a_missing_right_names_the_role_and_the_remedy(world: World) -> No
     await world.consumer.create(WIDGETS, widget())
     told = await link.condition("InformersSynced", fails)
     assert "ClusterRole kube-bind-konnector-widgets" in told["message"]
-    assert "fairlead bind" in told["message"]
+    assert "fairlead accept" in told["message"]
     await link.bind(timeout=60.0)
     namespace = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
@@ -238,8 +260,8 @@ async def test_nothing_leaks_from_one_provider_to_another(
     with pytest.raises(NotFound):
         await admin.get(SECRETS, "blue-origin", other)
     await admin.create(SECRETS, secret("blue-origin", other, from_="second"))
-    told = await second.condition("PermissionClaim", fails)
-    assert "another provider's copy" in told["message"]
+    told = await second.condition("Conflicts", bool)
+    assert told["reason"] == "ForeignObjectExists"
     kept = (await world.consumer.get(SECRETS, "blue-origin", "default")).to_dict()
     assert base64.b64decode(kept["data"]["from_"]) == b"first"
     requests = Requests(plane)

@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import pytest
 from tests.support.countingplanes import Plane, plane
 from tests.support.e2e import SHOP, Runner, link, programs
-from tests.support.konnector import gone, providing, when
+from tests.support.konnector import providing
 from tests.support.line import Line
 from tests.support.provider import WIDGETS, example
+from tests.support.waiting import gone, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, NAMESPACES

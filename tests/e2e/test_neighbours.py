@@ -25,9 +25,10 @@ from tests.support.e2e import (
     programs,
     says,
 )
-from tests.support.konnector import Link, gone, when
+from tests.support.konnector import Link
 from tests.support.postgres import access
 from tests.support.provider import WIDGETS, example
+from tests.support.waiting import gone, when
 
 from fairlead.api.access import POSTGRESACCESSES
 from fairlead.api.kubebind import (
@@ -289,6 +290,7 @@ async def test_an_invited_kubeconfig_sees_nothing_of_another_consumer(harbour: H
 async def test_a_crd_can_be_bound_once_only(harbour: Harbour) -> None:
     one = harbour.one
     before = await one.admin.get(CUSTOMRESOURCEDEFINITIONS, ACCESS_CRD)
+    watched = harbour.bank.watched()
     second = await link(one.admin, harbour.bank.admin, "postgres", name="again")
     with pytest.raises(BindError, match="ForeignCustomResourceDefinition"):
         await second.bind(timeout=2.0)
@@ -308,6 +310,8 @@ async def test_a_crd_can_be_bound_once_only(harbour: Harbour) -> None:
     await gone(one.admin, APISERVICEBINDINGS, "again")
     kept = await one.admin.get(CUSTOMRESOURCEDEFINITIONS, ACCESS_CRD)
     assert (kept.meta.uid, kept.meta.deleting) == (before.meta.uid, False)
+    # The konnector says farewell to a provider for some seconds.
+    await harbour.bank.no_more_watches_than(watched)
 
 
 async def test_unbinding_one_leaves_the_others_untouched(harbour: Harbour) -> None:

@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.provider import condition, when
+from tests.support.waiting import condition, when
 
 from fairlead.api.access import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.meta import JSON

@@ -8,18 +8,17 @@ from contextlib import AsyncExitStack
 
 import msgspec
 import pytest
+from tests.support.consumers import Consumer, consumer, secret, widget
 from tests.support.planes import ControlPlane
 from tests.support.provider import (
     WIDGETS,
-    condition,
     example,
-    invited,
     prepare,
     request_export,
     request_namespace,
     running,
-    when,
 )
+from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_SERVICE_NAMESPACE,
@@ -31,7 +30,6 @@ from fairlead.api.kubebind import (
     request_from_template,
 )
 from fairlead.api.kubebind import APIServiceExportTemplate as Template
-from fairlead.api.meta import JSON
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
@@ -57,78 +55,17 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
         yield client
 
 
-class Consumer:
-    """One consumer as the provider sees it: its client, its namespace and its invitation."""
-
-    def __init__(self, client: Client, namespace: str, response: JSON) -> None:
-        self.client = client
-        self.namespace = namespace
-        self.response = response
-
-    async def bind(self) -> None:
-        await request_export(self.client, self.namespace, self.response["requests"][0])
-        await when(
-            self.client,
-            APISERVICEEXPORTS,
-            "widgets",
-            self.namespace,
-            until=lambda body: condition(body, "ProviderInSync").get("status") == "True",
-        )
-
-    async def provider_namespace(self, name: str) -> str:
-        await request_namespace(self.client, self.namespace, name)
-        body = await when(
-            self.client,
-            APISERVICENAMESPACES,
-            name,
-            self.namespace,
-            until=lambda body: bool(body.get("status", {}).get("namespace")),
-        )
-        namespace: str = body["status"]["namespace"]
-        return namespace
-
-
-async def consumer(stack: AsyncExitStack, admin: Client) -> Consumer:
-    identity = str(uuid.uuid4())
-    response = await invite(admin, name="team", template="widgets", identity=identity)
-    client, namespace = await stack.enter_async_context(invited(msgspec.json.encode(response)))
-    return Consumer(client, namespace, response)
-
-
-@pytest.fixture
-async def stack() -> AsyncIterator[AsyncExitStack]:
-    async with AsyncExitStack() as stack:
-        yield stack
-
-
-def widget(name: str = "blue") -> JSON:
-    body = example("sample")
-    return body | {"metadata": {"name": name}}
-
-
-def secret(name: str) -> JSON:
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
-
-
 async def test_an_invitation_leads_to_an_export_and_a_namespace_with_exactly_its_rights(
     admin: Client, stack: AsyncExitStack
 ) -> None:
     async with running(admin):
         team = await consumer(stack, admin)
         await team.bind()
-        request = await when(
-            team.client,
-            APISERVICEEXPORTREQUESTS,
-            "widgets",
-            team.namespace,
-            until=lambda body: condition(body, "Ready").get("status") == "True",
-        )
+        request = await team.says(APISERVICEEXPORTREQUESTS, "Ready", "True")
         assert request["status"]["phase"] == "Succeeded"
-        schema = await when(
-            team.client,
+        schema = await team.when(
             BOUNDSCHEMAS,
             "widgets.example.org",
-            team.namespace,
             until=lambda body: bool(body["metadata"].get("ownerReferences")),
         )
         assert schema["metadata"]["ownerReferences"][0]["kind"] == "APIServiceExport"
@@ -210,11 +147,9 @@ async def test_a_namespace_of_somebody_else_is_never_used_nor_deleted(
         foreign = f"{team.namespace}-taken"
         await admin.create(NAMESPACES, {"metadata": {"name": foreign}})
         await request_namespace(team.client, team.namespace, "taken")
-        body = await when(
-            team.client,
+        body = await team.when(
             APISERVICENAMESPACES,
             "taken",
-            team.namespace,
             until=lambda body: (
                 condition(body, "NamespaceReady").get("status") == "False"
                 and condition(body, "NamespaceReady")["reason"] == "ForeignNamespace"
@@ -232,11 +167,9 @@ async def test_a_namespace_of_somebody_else_is_never_used_nor_deleted(
         await request_namespace(team.client, team.namespace, "taken")
         annotation = {ANNOTATION_SERVICE_NAMESPACE: f"{team.namespace}/taken"}
         await admin.merge_patch(NAMESPACES, foreign, "", {"metadata": {"annotations": annotation}})
-        await when(
-            team.client,
+        await team.when(
             APISERVICENAMESPACES,
             "taken",
-            team.namespace,
             until=lambda body: body.get("status", {}).get("namespace") == foreign,
         )
 
@@ -251,6 +184,9 @@ async def test_an_api_service_namespace_takes_its_namespace_with_it(
         await team.client.create(WIDGETS, widget(), namespace)
         await team.client.delete(APISERVICENAMESPACES, "shop", team.namespace)
         await when(admin, NAMESPACES, namespace, until=lambda body: not body)
+        await when(
+            admin, APISERVICENAMESPACES, "shop", team.namespace, until=lambda body: not body
+        )
         assert await team.provider_namespace("shop") == namespace
         assert (await team.client.list(WIDGETS, namespace)).items == []
 
@@ -264,18 +200,17 @@ async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
         await team.bind()
         namespace = await team.provider_namespace("shop")
     await admin.delete(NAMESPACES, team.namespace)
-    await when(admin, NAMESPACES, team.namespace, until=lambda body: not body)
+    await when(admin, APISERVICEEXPORTS, "widgets", team.namespace, until=lambda body: not body)
     name = f"kube-binder-resources-{team.namespace}.widgets"
     assert (await admin.get(CLUSTERROLES, name)).meta.name == name
     async with running(admin, options):
         for resource in (CLUSTERROLEBINDINGS, CLUSTERROLES):
             await when(admin, resource, name, until=lambda body: not body)
-        await when(
-            admin,
-            NAMESPACES,
-            namespace,
-            until=lambda body: not body or "deletionTimestamp" in body["metadata"],
-        )
+        for resource, name, within in (
+            (NAMESPACES, namespace, ""),
+            (APISERVICENAMESPACES, "shop", team.namespace),
+        ):
+            await when(admin, resource, name, within, until=lambda body: not body)
 
 
 async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack) -> None:
@@ -288,13 +223,7 @@ async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack)
         for name in ("kube-binder-claims-widgets", "kube-binder-resources-widgets"):
             await when(admin, ROLEBINDINGS, name, namespace, until=lambda body: not body)
             await when(admin, ROLES, name, namespace, until=lambda body: not body)
-        body = await when(
-            team.client,
-            APISERVICEEXPORTREQUESTS,
-            "widgets",
-            team.namespace,
-            until=lambda body: condition(body, "Ready").get("status") == "False",
-        )
+        body = await team.says(APISERVICEEXPORTREQUESTS, "Ready", "False")
         assert condition(body, "Ready")["reason"] == "APIServiceExportNotFound"
 
 
@@ -307,29 +236,15 @@ async def test_a_claim_that_cannot_be_granted_fails_the_request_for_ever(
         request = request_from_template(template.spec, name="greedy")
         request["spec"]["permissionClaims"][0]["resource"] = "pods"
         await request_export(team.client, team.namespace, request)
-        body = await when(
-            team.client,
+        body = await team.when(
             APISERVICEEXPORTREQUESTS,
             "greedy",
-            team.namespace,
             until=lambda body: body.get("status", {}).get("phase") == "Failed",
         )
         assert "pods.core cannot be claimed" in body["status"]["terminalMessage"]
         assert condition(body, "Ready")["reason"] == "InvalidPermissionClaim"
         assert (await team.client.list(BOUNDSCHEMAS, team.namespace)).items == []
-        await _event_says(admin, team, "InvalidPermissionClaim")
-
-
-async def _event_says(admin: Client, team: Consumer, reason: str) -> None:
-    listed = await admin.list(EVENTS, team.namespace)
-    if any(item.to_dict()["reason"] == reason for item in listed.items):
-        return
-    async for event in admin.watch(
-        EVENTS, team.namespace, resource_version=listed.resource_version
-    ):
-        if event.type != "BOOKMARK" and event.object.to_dict()["reason"] == reason:
-            return
-    pytest.fail(f"no Event with reason {reason}")
+        await team.event(admin, "InvalidPermissionClaim")
 
 
 async def test_informer_scope_cluster_lets_consumers_read_the_kind_and_nothing_more(
@@ -389,13 +304,7 @@ async def test_a_request_cannot_be_widened_once_it_was_granted(
             assert "permissionClaims is immutable" in str(error)  # noqa: PT017
         else:
             # A server without CEL takes it; the provider does not.
-            body = await when(
-                team.client,
-                APISERVICEEXPORTREQUESTS,
-                "widgets",
-                team.namespace,
-                until=lambda body: condition(body, "Ready").get("status") == "False",
-            )
+            body = await team.says(APISERVICEEXPORTREQUESTS, "Ready", "False")
             assert condition(body, "Ready")["reason"] == "ImmutableFieldChanged"
         export = await team.client.get(APISERVICEEXPORTS, "widgets", team.namespace)
         assert "serviceaccounts" not in str(export.to_dict()["spec"])
@@ -410,12 +319,8 @@ async def test_a_request_waits_for_its_crd_and_says_so(
         request["spec"]["resources"] = [{"group": "example.org", "resource": "gadgets"}]
         request["spec"]["permissionClaims"] = []
         await request_export(team.client, team.namespace, request)
-        body = await when(
-            team.client,
-            APISERVICEEXPORTREQUESTS,
-            "widgets",
-            team.namespace,
-            until=lambda body: condition(body, "ExportsReady").get("reason") == "SchemaNotFound",
+        body = await team.says(
+            APISERVICEEXPORTREQUESTS, "ExportsReady", "SchemaNotFound", field="reason"
         )
         assert body["status"]["phase"] == "Pending"
         crd = example("crd")
@@ -424,18 +329,14 @@ async def test_a_request_waits_for_its_crd_and_says_so(
         resource = await admin.discovery.resource_for(crd["apiVersion"], crd["kind"])
         await admin.create(resource, crd)
         try:
-            await when(
-                team.client,
+            await team.when(
                 APISERVICEEXPORTREQUESTS,
                 "widgets",
-                team.namespace,
                 until=lambda body: body["status"]["phase"] == "Succeeded",
             )
-            export = await when(
-                team.client,
+            export = await team.when(
                 APISERVICEEXPORTS,
                 "widgets",
-                team.namespace,
                 until=lambda body: bool(condition(body, "PermissionsGranted")),
             )
             assert export["spec"]["resources"] == request["spec"]["resources"]
@@ -447,32 +348,20 @@ async def test_a_request_waits_for_its_crd_and_says_so(
 async def _rights_arrive_with_the_providers_own(team: Consumer, admin: Client) -> None:
     """The provider does not hold rights on gadgets, so it cannot hand them out yet."""
     await request_namespace(team.client, team.namespace, "shop")
-    export = await when(
-        team.client,
-        APISERVICEEXPORTS,
-        "widgets",
-        team.namespace,
-        until=lambda body: condition(body, "PermissionsGranted").get("status") == "False",
-    )
+    export = await team.says(APISERVICEEXPORTS, "PermissionsGranted", "False")
     assert (
         "fairlead manifests provider --export"
         in condition(export, "PermissionsGranted")["message"]
     )
-    body = await when(
-        team.client,
-        APISERVICENAMESPACES,
-        "shop",
-        team.namespace,
-        until=lambda body: condition(body, "NamespaceReady").get("reason") == "PermissionsPending",
+    body = await team.says(
+        APISERVICENAMESPACES, "NamespaceReady", "PermissionsPending", name="shop", field="reason"
     )
     assert not body["status"].get("namespace")
     (role,) = export_roles(["gadgets.example.org"], claims=[])
     await admin.create(CLUSTERROLES, role)
-    await when(
-        team.client,
+    await team.when(
         APISERVICENAMESPACES,
         "shop",
-        team.namespace,
         until=lambda body: bool(body.get("status", {}).get("namespace")),
     )
 
@@ -490,11 +379,9 @@ async def test_a_schema_change_reaches_exports_with_policy_always(
         resource = await admin.discovery.resource_for(crd["apiVersion"], crd["kind"])
         names = {"spec": {"names": {"shortNames": [f"w{uuid.uuid4().hex[:6]}"]}}}
         await admin.merge_patch(resource, "widgets.example.org", "", names)
-        await when(
-            team.client,
+        await team.when(
             APISERVICEEXPORTS,
             "widgets",
-            team.namespace,
             until=lambda body: body["metadata"]["annotations"][annotation] != before,
         )
 
@@ -546,28 +433,18 @@ async def test_a_settled_provider_writes_nothing(admin: Client, stack: AsyncExit
 
 
 async def _granted(team: Consumer) -> None:
-    await when(
-        team.client,
-        APISERVICEEXPORTS,
-        "widgets",
-        team.namespace,
-        until=lambda body: condition(body, "PermissionsGranted").get("status") == "True",
-    )
-    await when(
-        team.client,
+    await team.granted()
+    await team.when(
         BOUNDSCHEMAS,
         "widgets.example.org",
-        team.namespace,
         until=lambda body: bool(body["metadata"].get("ownerReferences")),
     )
 
 
 async def _healthy_is_stored(team: Consumer) -> None:
-    body = await when(
-        team.client,
+    body = await team.when(
         CLUSTERBINDINGS,
         "cluster",
-        team.namespace,
         until=lambda body: bool(condition(body, "Healthy")),
     )
     assert condition(body, "Healthy")["reason"] == "FirstHeartbeatPending"

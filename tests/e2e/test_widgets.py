@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 from tests.support.pairs import fresh_planes
-from tests.support.provider import WIDGETS, example, prepare, running, when
+from tests.support.provider import WIDGETS, example, prepare, running
+from tests.support.waiting import when
 
 from fairlead.api.kubebind import APISERVICENAMESPACES, decode_binding_response
 from fairlead.api.meta import JSON

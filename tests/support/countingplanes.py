@@ -143,6 +143,12 @@ class Plane:
             raise AssertionError(f"{self.sandbox.name}: {away()}") from None
         return newest.meta.resource_version
 
+    async def no_more_watches_than(self, before: Counter[str]) -> None:
+        """Wait until whoever has come since has left."""
+        async with asyncio.timeout(SECONDS):
+            while self.watched() - before:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
     def watched(self) -> Counter[str]:
         """The watches that run, by resource."""
         return Counter(watch.resource for watch in self.sandbox.faults._watches)

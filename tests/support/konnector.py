@@ -9,19 +9,21 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
+import pytest
 from tests.support.provider import example, prepare, running
 from tests.support.realplane import RealPlane
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICENAMESPACES,
+    LABEL_EXPORTED,
     BindingResponse,
     decode_binding_response,
 )
-from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import EVENTS, Resource
-from fairlead.client import Client, parse_kubeconfig
-from fairlead.client.waiting import wait_for
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, Resource
+from fairlead.client import Client, ObjectList, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.app import build, install_crds
 from fairlead.konnector.bind import bind
@@ -36,7 +38,6 @@ from fairlead.sandbox import Sandbox
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
-SECONDS = 20.0
 
 
 class Requests:
@@ -60,6 +61,39 @@ class Requests:
         )
 
 
+class Lies:
+    """Tells the konnector that a provider has no objects of one resource, in its lists."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, sandbox: Sandbox) -> None:
+        self._faults = sandbox.faults
+        self._about: Resource | None = None
+        self._told = asyncio.Event()
+        original = Client.list
+
+        async def lied(client: Client, resource: Resource, *args: Any, **more: Any) -> ObjectList:
+            found = await original(client, resource, *args, **more)
+            if resource != self._about or not client.config.namespace.startswith("kube-bind-"):
+                return found
+            self._told.set()
+            return msgspec.structs.replace(found, items=[])
+
+        monkeypatch.setattr(Client, "list", lied)
+
+    async def tell_nothing_of(self, resource: Resource) -> None:
+        """Have everybody list again, and wait until the konnector was lied to."""
+        self._about = resource
+        self._faults.fail("watch", resource.plural, 410, times=-1)
+        self._faults.drop_watches(resource.plural)
+        async with asyncio.timeout(SECONDS):
+            await self._told.wait()
+        self._faults.clear()
+
+    def stop(self) -> None:
+        """Tell the truth again; a watch tells of what changes from then on."""
+        self._about = None
+        self._faults.clear()
+
+
 async def quiet(*requests: Requests) -> None:
     """Wait until nothing has been asked for a while."""
     async with asyncio.timeout(SECONDS):
@@ -81,12 +115,17 @@ class Konnector:
         config = await as_service_account(self._admin, DEFAULT_NAMESPACE, NAME)
         client = await self._stack.enter_async_context(Client(config))
         manager = Manager()
+        self._metrics = manager.metrics
         await build(manager, Cluster("consumer", client), self._options)
         task = asyncio.create_task(manager.run())
         self._stack.push_async_callback(_end, task)
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        """What a scrape would tell of one series; None when there is no such series."""
+        return self._metrics.registry.get_sample_value(name, labels)
 
 
 async def _end(task: asyncio.Task[None]) -> None:
@@ -121,6 +160,9 @@ async def providing(
     await prepare(admin, exports=[f"widgets.{group}"])
     if group != "example.org":
         await offer(admin, group, scope=scope)
+    # A server that tests share has kinds of others too, which the provider has to look through.
+    offered = await admin.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
+    await create_all(admin, export_roles([one.meta.name for one in offered.items]))
     async with running(admin, options):
         yield
 
@@ -177,12 +219,6 @@ class Link:
         return condition(body, type_)
 
 
-def condition(body: JSON, type_: str) -> JSON:
-    """A condition of an object; {} when it was never set."""
-    conditions = (body.get("status") or {}).get("conditions") or []
-    return next((item for item in conditions if item["type"] == type_), {})
-
-
 async def invited(
     consumer: Client,
     provider: Client,
@@ -197,29 +233,6 @@ async def invited(
         provider, name="team", template=template, identity=identity, binding_name=name
     )
     return Link(consumer, provider, decode_binding_response(msgspec.json.encode(answer)))
-
-
-async def when(
-    client: Client,
-    resource: Resource,
-    name: str,
-    namespace: str = "",
-    *,
-    until: Callable[[JSON], Any],
-) -> JSON:
-    """The object once it is as wanted; {} stands for an absent one."""
-
-    def missing(found: Object | None) -> str:
-        body = found.to_dict() if found is not None else {}
-        return "" if until(body) else f"is {body}"
-
-    found = await wait_for(client, resource, name, namespace, until=missing, timeout=SECONDS)
-    return found.to_dict() if found is not None else {}
-
-
-async def gone(client: Client, resource: Resource, name: str, namespace: str = "") -> None:
-    """Wait until an object is not there any more."""
-    await when(client, resource, name, namespace, until=lambda body: not body)
 
 
 async def event(client: Client, namespace: str, reason: str) -> JSON:
@@ -286,8 +299,8 @@ class World:
         plane = await self._stack.enter_async_context(Sandbox(name=name))
         return plane, await self._client(plane.kubeconfig())
 
-    async def konnector(self) -> Konnector:
-        return await self._stack.enter_async_context(konnector(self.consumer))
+    async def konnector(self, **options: Any) -> Konnector:
+        return await self._stack.enter_async_context(konnector(self.consumer, **options))
 
     async def bound(self) -> Link:
         template = self.group if self._named else "widgets"

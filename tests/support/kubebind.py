@@ -39,7 +39,8 @@ def resource(plural: str = "widgets", **fields: Any) -> JSON:
 
 
 def claim(plural: str = "secrets", **selector: Any) -> JSON:
-    return {"resource": plural, "selector": selector or {"namedResources": [{"name": "x"}]}}
+    chosen = selector or {"namedResources": [{"name": "x"}]}
+    return {"group": "", "resource": plural, "selector": chosen}
 
 
 def export(**spec: Any) -> Object:

@@ -19,6 +19,8 @@ class Line:
         self._cut = False
         self.attempts = 0
         """How often somebody has connected."""
+        self.clients: dict[int, int] = {}
+        """The ports of clients by those that the server sees in their place."""
         self._server: asyncio.Server | None = None
         self.mend()
 
@@ -78,6 +80,7 @@ class Line:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._target)
+        self.clients[_port(far_writer, "sockname")] = _port(writer, "peername")
         try:
             pumps = [
                 asyncio.ensure_future(self._pump("up", reader, far_writer)),
@@ -99,3 +102,8 @@ class Line:
             await self._gates[direction].wait()
             writer.write(data)
             await writer.drain()
+
+
+def _port(writer: asyncio.StreamWriter, end: str) -> int:
+    port: int = writer.get_extra_info(end)[1]
+    return port

@@ -15,13 +15,21 @@ from fairlead.client import ClusterConfig
 
 
 @asynccontextmanager
-async def process(file: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """The konnector as its container runs it."""
-    flags = ["--health-probe-bind-address=", "--metrics-bind-address=", "--log-format=json"]
+async def process(
+    file: Path, *more: str, prelude: str = ""
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The konnector as its container runs it, with ``more`` flags; its log lies by the file.
+
+    ``prelude`` is Python that runs before the command, to shorten times that have no flag.
+    """
+    flags = ["--health-probe-bind-address=", "--metrics-bind-address=", "--log-format=json", *more]
+    program = ("-m", "fairlead")
+    if prelude:
+        program = ("-c", f"{prelude}\nfrom fairlead.cli import main\nmain()")
     with (file.parent / "log").open("ab") as log:
         running = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "fairlead", "konnector", "run", "--kubeconfig", str(file), *flags),
+            *(*program, "konnector", "run", "--kubeconfig", str(file), *flags),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import yaml
@@ -16,10 +16,9 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     decode_binding_response,
 )
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.client.waiting import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.provider.app import controllers, install_crds
 from fairlead.provider.manifests import NAME, manifests
@@ -30,7 +29,6 @@ from fairlead.runtime import install_crds as install
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "widgets"
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
-SECONDS = 20.0
 
 
 def example(name: str) -> JSON:
@@ -91,33 +89,6 @@ async def request_namespace(client: Client, namespace: str, name: str) -> None:
         "spec": {},
     }
     await client.create(APISERVICENAMESPACES, body)
-
-
-async def when(
-    client: Client,
-    resource: Resource,
-    name: str,
-    namespace: str = "",
-    *,
-    until: Callable[[JSON], bool],
-) -> JSON:
-    """The object once it is as wanted; {} stands for an absent one."""
-
-    def missing(found: Object | None) -> str:
-        body = found.to_dict() if found is not None else {}
-        return "" if until(body) else f"is {body}"
-
-    found = await wait_for(client, resource, name, namespace, until=missing, timeout=SECONDS)
-    return found.to_dict() if found is not None else {}
-
-
-def condition(body: JSON, type_: str) -> JSON:
-    """A condition of an object; {} when it was never set."""
-    for item in body.get("status", {}).get("conditions", []):
-        if item["type"] == type_:
-            found: JSON = item
-            return found
-    return {}
 
 
 __all__ = ["APISERVICEEXPORTTEMPLATES", "DEFAULT_NAMESPACE", "WIDGETS"]

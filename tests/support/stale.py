@@ -11,7 +11,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import Client
 from fairlead.client.errors import api_error
-from fairlead.client.lists import ObjectList
+from fairlead.client.lists import ObjectList, Page
 
 
 GONE = StatusDetails(name="?")
@@ -51,6 +51,15 @@ class StaleServer:
         known = self._cached.get(resource, ())
         found = [one for one in known if namespace in {"", one.meta.namespace}]
         return ObjectList(list(found), "1")
+
+    async def page(self, resource: Resource, namespace: str = "", **_: Any) -> Page:
+        """Says what there is now, as get does."""
+        found = [
+            one
+            for (kind, key), one in self._live.items()
+            if kind == resource.kind and key.namespace == namespace
+        ]
+        return Page(found, "1", "")
 
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         await asyncio.Event().wait()

@@ -1,0 +1,34 @@
+"""Worlds for tests of the way between a consumer and a provider."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from tests.support.konnector import World
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def world(stack: AsyncExitStack) -> World:
+    """Two sandboxes, with the provider at work."""
+    world = World(stack)
+    await world.start()
+    return world
+
+
+@pytest.fixture(
+    params=["", "consumer", "provider"], ids=["sandboxes", "real-consumer", "real-provider"]
+)
+async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
+    """Two sandboxes, and each side on the real server."""
+    plane = request.getfixturevalue("realplane") if request.param else None
+    world = World(stack, real=request.param, plane=plane)
+    await world.start()
+    return world

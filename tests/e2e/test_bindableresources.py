@@ -1,0 +1,180 @@
+"""Invitations that are asked for by an object, with the rights of the manifests and no others."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.support.planes import ControlPlane
+from tests.support.provider import example, invited, prepare, running
+from tests.support.waiting import condition, when
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTTEMPLATES,
+    BINDABLERESOURCESREQUESTS,
+    decode_binding_response,
+)
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CLUSTERROLEBINDINGS, EVENTS, NAMESPACES, SECRETS
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.identity import create_all
+from fairlead.provider.invite import invite
+from fairlead.provider.manifests import manifests
+
+
+ROLE = "fairlead-provider-invitations"
+
+
+@pytest.fixture
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
+        await prepare(client, exports=["widgets.example.org"])
+        await create_all(client, manifests(image="fairlead", invitations=True))
+        yield client
+
+
+@pytest.fixture
+async def namespace(admin: Client) -> str:
+    """Where requests are made."""
+    name = f"asks-{uuid.uuid4().hex[:8]}"
+    await admin.create(NAMESPACES, {"metadata": {"name": name}})
+    return name
+
+
+def request(namespace: str, identity: str = "", **spec: Any) -> JSON:
+    return {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BindableResourcesRequest",
+        "metadata": {"name": "shop", "namespace": namespace},
+        "spec": {
+            "templateRef": {"name": "widgets"},
+            "clusterIdentity": {"identity": identity or str(uuid.uuid4()), "prettyName": "Shop"},
+            "author": "ann",
+            **spec,
+        },
+    }
+
+
+async def ended(admin: Client, namespace: str, reason: str) -> JSON:
+    body = await when(
+        admin,
+        BINDABLERESOURCESREQUESTS,
+        "shop",
+        namespace,
+        until=lambda body: condition(body, "Ready").get("reason") == reason,
+    )
+    status: JSON = body["status"]
+    return status
+
+
+def ready(status: JSON) -> JSON:
+    return condition({"status": status}, "Ready")
+
+
+async def answer(admin: Client, namespace: str, ref: JSON) -> bytes:
+    secret = (await admin.get(SECRETS, ref["name"], namespace)).to_dict()
+    return base64.b64decode(secret["data"][ref["key"]])
+
+
+@pytest.mark.parametrize(
+    ("named", "ref"),
+    [
+        pytest.param({}, {"name": "shop-binding-response", "key": "binding-response"}, id="own"),
+        pytest.param(
+            {"kubeconfigSecretRef": {"name": "mine", "key": "k"}},
+            {"name": "mine", "key": "k"},
+            id="named",
+        ),
+    ],
+)
+async def test_a_request_is_answered_with_all_that_a_consumer_needs(
+    admin: Client, namespace: str, named: JSON, ref: JSON
+) -> None:
+    async with running(admin):
+        await admin.create(BINDABLERESOURCESREQUESTS, request(namespace, **named))
+        status = await ended(admin, namespace, "SecretReady")
+        assert status["phase"] == "Succeeded"
+        assert status["completionTime"]
+        assert status["kubeconfigSecretRef"] == ref
+        assert ready(status)["status"] == "True"
+        content = await answer(admin, namespace, ref)
+        response = decode_binding_response(content)
+        assert response.provider_namespace == status["namespace"]
+        async with invited(content) as (client, theirs):
+            (wanted,) = response.requests
+            assert wanted.metadata.name == "widgets"
+            assert (await client.list(APISERVICEEXPORTREQUESTS, theirs)).items == []
+        reasons = [
+            event.to_dict()["reason"] for event in (await admin.list(EVENTS, namespace)).items
+        ]
+        assert reasons.count("SecretReady") <= 1
+
+
+async def test_it_goes_with_its_secret_when_its_time_is_up(admin: Client, namespace: str) -> None:
+    async with running(admin):
+        body = request(namespace, ttlAfterFinished="2s")
+        await admin.create(BINDABLERESOURCESREQUESTS, body)
+        await when(admin, SECRETS, "shop-binding-response", namespace, until=bool)
+        await when(
+            admin, BINDABLERESOURCESREQUESTS, "shop", namespace, until=lambda body: not body
+        )
+    secret = await admin.list(SECRETS, namespace, fields="metadata.name=shop-binding-response")
+    # A real server's collector learns of new kinds within half a minute.
+    for one in secret.items:
+        assert one.meta.controller() is not None
+
+
+async def test_it_waits_for_its_template(admin: Client, namespace: str) -> None:
+    name = f"late-{uuid.uuid4().hex[:8]}"
+    async with running(admin):
+        await admin.create(
+            BINDABLERESOURCESREQUESTS, request(namespace, templateRef={"name": name})
+        )
+        status = await ended(admin, namespace, "TemplateNotFound")
+        assert status["phase"] == "Failed"
+        assert f"{name} does not exist; there are: " in ready(status)["message"]
+        assert "namespace" not in status
+        await admin.create(
+            APISERVICEEXPORTTEMPLATES, example("template") | {"metadata": {"name": name}}
+        )
+        assert (await ended(admin, namespace, "SecretReady"))["phase"] == "Succeeded"
+
+
+async def test_an_identity_stays_with_its_author(admin: Client, namespace: str) -> None:
+    identity = str(uuid.uuid4())
+    await invite(admin, name="t", template="widgets", identity=identity, author="bob")
+    async with running(admin):
+        await admin.create(BINDABLERESOURCESREQUESTS, request(namespace, identity))
+        status = await ended(admin, namespace, "HandleResourcesFailed")
+    assert status["phase"] == "Failed"
+    assert "belongs to author bob, not to author ann" in ready(status)["message"]
+    found = await admin.list(SECRETS, namespace, fields="metadata.name=shop-binding-response")
+    assert found.items == []
+
+
+async def test_nobodys_secret_is_overwritten(admin: Client, namespace: str) -> None:
+    precious: JSON = {"metadata": {"name": "mine"}, "stringData": {"k": "precious"}}
+    await admin.create(SECRETS, precious, namespace)
+    async with running(admin):
+        body = request(namespace, kubeconfigSecretRef={"name": "mine", "key": "k"})
+        await admin.create(BINDABLERESOURCESREQUESTS, body)
+        status = await ended(admin, namespace, "SecretCreationFailed")
+    assert "was not made for this request" in ready(status)["message"]
+    assert await answer(admin, namespace, {"name": "mine", "key": "k"}) == b"precious"
+
+
+async def test_without_the_right_to_invite_it_says_how_to_get_it(
+    admin: Client, namespace: str
+) -> None:
+    await admin.delete(CLUSTERROLEBINDINGS, ROLE)
+    async with running(admin):
+        await admin.create(BINDABLERESOURCESREQUESTS, request(namespace))
+        status = await ended(admin, namespace, "HandleResourcesFailed")
+        assert status["phase"] == "Pending"
+        assert "`fairlead manifests provider --invitations`" in ready(status)["message"]
+        await create_all(admin, manifests(image="fairlead", invitations=True))
+        assert (await ended(admin, namespace, "SecretReady"))["phase"] == "Succeeded"

@@ -1,0 +1,275 @@
+"""What of an object is on its copy, whose copies are whose, and what becomes of them."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import msgspec
+import pytest
+from tests.support.konnector import Link, Requests, World, event, quiet, secret
+from tests.support.waiting import gone, when
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
+from fairlead.client import Client, NotFound
+from fairlead.konnector.syncer import walk
+from fairlead.provider.options import ProviderOptions
+
+
+ORPHAN = {"metadata": {"annotations": {"kube-bind.io/deletion-policy": "Orphan"}}}
+SYNCER = "kubebind.io/syncer"
+
+
+THEIRS = [{"name": "theirs"}]
+
+
+async def copied(world: World, link: Link, name: str = "blue") -> tuple[JSON, str]:
+    """A new object's copy, and the provider's namespace; it has no certificates."""
+    body = world.widget(name, count=7)
+    del body["spec"]["certificates"]
+    await world.consumer.create(world.widgets, body)
+    namespace = await link.provider_namespace()
+    return await when(world.provider, world.widgets, name, namespace, until=bool), namespace
+
+
+async def certified(world: World, link: Link) -> tuple[JSON, str]:
+    """The copy of an object that refers to the Secret blue-origin."""
+    await world.consumer.create(world.widgets, world.widget())
+    namespace = await link.provider_namespace()
+    return await when(world.provider, world.widgets, "blue", namespace, until=bool), namespace
+
+
+async def test_metadata_and_members_follow_and_what_others_added_stays(any_world: World) -> None:
+    world, widgets = any_world, any_world.widgets
+    await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link)
+    theirs = {"labels": {"theirs": "1"}, "annotations": {"theirs": "1"}}
+    await world.provider.merge_patch(
+        widgets, "blue", namespace, {"metadata": theirs, "spec": {"certificates": THEIRS}}
+    )
+    mine: JSON = {"labels": {"mine": "1"}, "annotations": {"mine": "1", "kube-bind.io/x": "1"}}
+    await world.consumer.merge_patch(widgets, "blue", "default", {"metadata": mine})
+    copy = await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: "mine" in body["metadata"].get("labels", {}),
+    )
+    assert copy["metadata"]["labels"] == {"mine": "1", "theirs": "1"}
+    assert copy["metadata"]["annotations"]["mine"] == "1"
+    assert copy["metadata"]["annotations"]["theirs"] == "1"
+    assert "kube-bind.io/x" not in copy["metadata"]["annotations"]
+    assert copy["spec"]["certificates"] == THEIRS
+    taken = {"labels": {"mine": None}, "annotations": {"mine": None}}
+    await world.consumer.merge_patch(
+        widgets, "blue", "default", {"metadata": taken, "spec": {"count": None}}
+    )
+    copy = await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: "mine" not in body["metadata"].get("labels", {}),
+    )
+    assert copy["metadata"]["labels"] == {"theirs": "1"}
+    assert "mine" not in copy["metadata"]["annotations"]
+    assert copy["metadata"]["annotations"]["theirs"] == "1"
+    assert copy["spec"] == {"colour": "blue", "count": 1, "certificates": THEIRS}
+
+
+async def test_what_others_added_costs_no_write_after_a_restart(world: World) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link)
+    theirs = {"metadata": {"labels": {"theirs": "1"}}, "spec": {"certificates": THEIRS}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, theirs)
+    requests = Requests(world.provider_plane)
+    await quiet(requests)
+    assert requests.count("update", resource="widgets") == 0
+    await konnector.stop()
+    await konnector.start()
+    await link.condition("Connected", lambda found: found.get("status") == "True")
+    await quiet(requests)
+    await copied(world, link, "next")
+    assert requests.count("update", "patch", resource="widgets") == 0
+
+
+async def test_a_copy_of_the_original_konnector_is_taken_over(any_world: World) -> None:
+    """It creates copies under one name and applies their spec under another."""
+    world, widgets = any_world, any_world.widgets
+    konnector = await world.konnector()
+    link = await world.bound()
+    copy, namespace = await copied(world, link)
+    await konnector.stop()
+    await world.provider.delete(widgets, "blue", namespace)
+    kept = ("name", "namespace", "labels", "annotations")
+    metadata = {name: copy["metadata"][name] for name in kept if name in copy["metadata"]}
+    metadata["labels"] = {"gone": "1"}
+    body = {**copy, "metadata": metadata}
+    body["spec"] = {**body["spec"], "certificates": THEIRS}
+    config = world.provider.config
+    async with Client(config, field_manager="konnector") as original:
+        await original.create(widgets, body, namespace)
+    operator = {"metadata": {"labels": {"theirs": "1"}}}
+    await world.provider.merge_patch(widgets, "blue", namespace, operator)
+    await konnector.start()
+    copy = await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: body and "certificates" not in body["spec"],
+    )
+    assert copy["metadata"]["labels"] == {"theirs": "1"}
+
+
+async def test_the_providers_own_object_is_told_and_left_alone_until_it_goes(
+    any_world: World,
+) -> None:
+    world, widgets = any_world, any_world.widgets
+    await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link, "first")
+    native = world.widget()
+    native["metadata"] = {"name": "blue", "namespace": namespace}
+    before = await world.provider.create(widgets, native, namespace)
+    await world.consumer.create(widgets, world.widget(count=5))
+    await event(world.consumer, "default", "ForeignObjectExists")
+    told = await link.condition("Conflicts", lambda found: found.get("status") == "True")
+    assert told["reason"] == "ForeignObjectExists"
+    assert "Widget default/blue" in told["message"]
+    assert "1 object is" in told["message"]
+    ready = await link.condition("Ready", bool)
+    assert ready["status"] == "True"
+    assert (await world.provider.get(widgets, "blue", namespace)).raw == before.raw
+    await world.provider.delete(widgets, "blue", namespace)
+    copy = await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: body and body["spec"]["count"] == 5,
+    )
+    assert "kube-bind.io/consumer-uid" in copy["metadata"]["annotations"]
+    await link.condition("Conflicts", lambda found: not found)
+
+
+async def test_a_namespace_that_the_provider_refuses_is_told_here(stack: AsyncExitStack) -> None:
+    """Under isolation None the consumer's default namespace would be the provider's."""
+    world = World(stack, options=ProviderOptions(isolation="None"))
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    told = await link.condition("Conflicts", bool)
+    assert told["reason"] == "ForeignObjectExists"
+    said = await event(world.consumer, "default", "ForeignObjectExists")
+    assert "namespace default can never be a consumer's" in said["message"]
+    shop: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    await world.consumer.create(NAMESPACES, shop)
+    body = world.widget()
+    body["metadata"]["namespace"] = "shop"
+    await world.consumer.create(world.widgets, body)
+    await when(world.provider, world.widgets, "blue", "shop", until=bool)
+    with pytest.raises(NotFound):
+        await world.provider.get(world.widgets, "blue", "default")
+
+
+async def test_a_name_too_long_for_its_copy(stack: AsyncExitStack) -> None:
+    world = World(stack, scope="Cluster", options=ProviderOptions(isolation="Prefixed"))
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    here = msgspec.structs.replace(world.widgets, namespaced=False)
+    body = world.widget("x" * 250)
+    del body["metadata"]["namespace"]
+    await world.consumer.create(here, body)
+    told = await link.condition("Conflicts", bool)
+    assert told["reason"] == "NameTooLong"
+    await world.consumer.delete(here, "x" * 250)
+    await gone(world.consumer, here, "x" * 250)
+    await link.condition("Conflicts", lambda found: not found)
+
+
+async def test_an_object_of_ones_own_that_a_claim_would_overwrite(world: World) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    _, namespace = await certified(world, link)
+    # The first of them would be copied before the other is there.
+    await konnector.stop()
+    await world.consumer.create(SECRETS, secret("blue-origin", "default", mine="1"))
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await konnector.start()
+    told = await link.condition("Conflicts", bool)
+    assert told["reason"] == "OwnerUnknown"
+    assert "Secret default/blue-origin" in told["message"]
+    await world.consumer.delete(SECRETS, "blue-origin", "default")
+    await when(
+        world.consumer,
+        SECRETS,
+        "blue-origin",
+        "default",
+        until=lambda body: body.get("data") == {"a": "Yg=="},
+    )
+    await link.condition("Conflicts", lambda found: not found)
+
+
+async def test_a_deletion_that_takes_long_says_what_it_waits_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "LONG", 0.2)
+    await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link)
+    held = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, held)
+    await world.consumer.delete(world.widgets, "blue", "default")
+    told = await event(world.consumer, "default", "DeletionPending")
+    assert "example.org/factory" in told["message"]
+    free: JSON = {"metadata": {"finalizers": None}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, free)
+    await gone(world.consumer, world.widgets, "blue", "default")
+
+
+async def test_an_orphaned_copy_stays_and_is_taken_up_again(any_world: World) -> None:
+    world, widgets = any_world, any_world.widgets
+    konnector = await world.konnector()
+    link = await world.bound()
+    copy, namespace = await copied(world, link)
+    await world.consumer.merge_patch(widgets, "blue", "default", ORPHAN)
+    await world.consumer.delete(widgets, "blue", "default")
+    await gone(world.consumer, widgets, "blue", "default")
+    free = await world.provider.get(widgets, "blue", namespace)
+    assert free.meta.uid == copy["metadata"]["uid"]
+    assert "kube-bind.io/consumer-uid" not in free.meta.annotations
+    await konnector.stop()
+    await konnector.start()
+    await copied(world, link, "next")
+    assert (await world.provider.get(widgets, "blue", namespace)).raw == free.raw
+    await world.consumer.create(widgets, world.widget(count=5))
+    again = await when(
+        world.provider, widgets, "blue", namespace, until=lambda body: body["spec"]["count"] == 5
+    )
+    assert again["metadata"]["uid"] == copy["metadata"]["uid"]
+
+
+async def test_a_binding_that_orphans_leaves_all_copies(any_world: World) -> None:
+    world, widgets = any_world, any_world.widgets
+    await world.konnector()
+    link = await world.bound()
+    copy, namespace = await certified(world, link)
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    await world.consumer.merge_patch(APISERVICEBINDINGS, link.name, "", ORPHAN)
+    await world.consumer.delete(APISERVICEBINDINGS, link.name)
+    await gone(world.consumer, APISERVICEBINDINGS, link.name)
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, widgets.group_resource)
+    await gone(world.consumer, SECRETS, "blue-origin", "default")
+    free = await world.provider.get(widgets, "blue", namespace)
+    assert free.meta.uid == copy["metadata"]["uid"]
+    assert not free.meta.deleting
+    await world.provider.get(SECRETS, "blue-origin", namespace)
+    await world.provider.get(APISERVICEEXPORTS, link.name, link.cluster_namespace)

@@ -1,0 +1,192 @@
+"""Kinds of all sorts, from the provider's CRD to objects in step: a right result, or a word."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.konnector import Konnector, Link, Requests, World, invited, quiet
+from tests.support.provider import WIDGETS, example
+from tests.support.waiting import gone, when
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTTEMPLATES
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.demo.identity import create_all
+from fairlead.provider.manifests import export_roles
+from fairlead.runtime import install_crds
+
+
+GROUP = "made.org"
+THINGS = Resource(GROUP, "v1", "things", "Thing")
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+class KonnectorWorld(World):
+    """A world with its konnector at work."""
+
+    one: Konnector
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[KonnectorWorld]:
+    async with AsyncExitStack() as stack:
+        world = KonnectorWorld(stack)
+        await world.start()
+        world.one = await world.konnector()
+        yield world
+
+
+def version(name: str, *, storage: bool = False, **more: Any) -> JSON:
+    return {
+        "name": name,
+        "served": True,
+        "storage": storage,
+        "schema": {"openAPIV3Schema": ANYTHING},
+        "subresources": {"status": {}},
+        **more,
+    }
+
+
+async def offered(world: World, *versions: JSON, **template: Any) -> Link:
+    """Things of these versions, exported and bound."""
+    crd = example("crd")
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    spec = {**crd["spec"], "group": GROUP, "names": names, "versions": list(versions)}
+    metadata = {**crd["metadata"], "name": THINGS.group_resource}
+    await create_all(world.provider, export_roles([THINGS.group_resource]))
+    await install_crds(world.provider, [{**crd, "metadata": metadata, "spec": spec}])
+    resource = {"group": GROUP, "resource": "things", "versions": ["v1"]}
+    body = {
+        **example("template"),
+        "metadata": {"name": "things"},
+        "spec": {"scope": "Namespaced", "resources": [resource], **template},
+    }
+    await world.provider.create(APISERVICEEXPORTTEMPLATES, body)
+    link = await invited(world.consumer, world.provider, name="things", template="things")
+    await link.bind()
+    return link
+
+
+def thing(name: str = "a", version: str = "v1", **members: Any) -> JSON:
+    return {
+        "apiVersion": f"{GROUP}/{version}",
+        "kind": "Thing",
+        "metadata": {"name": name, "namespace": "default"},
+        **members,
+    }
+
+
+async def copied(world: World, link: Link, body: JSON, resource: Resource = THINGS) -> JSON:
+    """The copy of a new object."""
+    name = body["metadata"]["name"]
+    await world.consumer.create(resource, body)
+    namespace = await link.provider_namespace()
+    return await when(world.provider, THINGS, name, namespace, until=bool)
+
+
+async def test_objects_of_several_versions(world: KonnectorWorld) -> None:
+    link = await offered(world, version("v1beta1"), version("v1", storage=True))
+    beta = msgspec.structs.replace(THINGS, version="v1beta1")
+    old = await copied(world, link, thing("old", "v1beta1", spec={"a": 1}), beta)
+    new = await copied(world, link, thing("new", spec={"a": 2}))
+    assert (old["spec"], new["spec"]) == ({"a": 1}, {"a": 2})
+    namespace = await link.provider_namespace()
+    await world.provider.merge_patch(
+        THINGS, "old", namespace, {"status": {"done": 1}}, subresource="status"
+    )
+    await when(world.consumer, beta, "old", "default", until=lambda body: body.get("status"))
+    await world.consumer.delete(THINGS, "old", "default")
+    await gone(world.provider, THINGS, "old", namespace)
+
+
+async def test_a_kind_without_the_status_subresource_does_not_loop(world: KonnectorWorld) -> None:
+    link = await offered(world, version("v1", storage=True, subresources={}))
+    copy = await copied(world, link, thing(spec={"a": 1}, status={"mine": 1}))
+    assert copy["spec"] == {"a": 1}
+    namespace = await link.provider_namespace()
+    requests = Requests(world.consumer_plane), Requests(world.provider_plane)
+    await world.provider.merge_patch(THINGS, "a", namespace, {"status": {"done": 1}})
+    await quiet(*requests)
+    found = (await world.consumer.get(THINGS, "a", "default")).to_dict()
+    assert found["status"] == {"mine": 1}
+
+
+async def test_members_other_than_the_spec_follow(world: KonnectorWorld) -> None:
+    link = await offered(world, version("v1", storage=True))
+    copy = await copied(world, link, thing(data={"a": "1"}, immutable=True))
+    assert (copy["data"], copy["immutable"]) == ({"a": "1"}, True)
+    namespace = await link.provider_namespace()
+    await world.consumer.merge_patch(
+        THINGS, "a", "default", {"data": {"a": None, "b": "2"}, "immutable": None}
+    )
+    copy = await when(
+        world.provider, THINGS, "a", namespace, until=lambda body: body["data"] == {"b": "2"}
+    )
+    assert "immutable" not in copy
+
+
+async def test_a_changed_schema_reaches_the_consumer_as_the_policy_says(
+    world: KonnectorWorld,
+) -> None:
+    link = await offered(world, version("v1", storage=True), schemaUpdatePolicy="Always")
+    found = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, THINGS.group_resource)).to_dict()
+    found["spec"]["versions"].append(version("v2"))
+    await world.provider.update(CUSTOMRESOURCEDEFINITIONS, found)
+    crd = await when(
+        world.consumer,
+        CUSTOMRESOURCEDEFINITIONS,
+        THINGS.group_resource,
+        until=lambda body: len(body["spec"]["versions"]) == 2,
+    )
+    assert [one["name"] for one in crd["spec"]["versions"]] == ["v1", "v2"]
+    newer = msgspec.structs.replace(THINGS, version="v2")
+    await copied(world, link, thing("b", "v2", spec={"a": 1}), newer)
+
+
+async def test_namespaces_that_a_template_asks_for_are_made_on_both_sides(
+    world: KonnectorWorld,
+) -> None:
+    link = await offered(world, version("v1", storage=True), namespaces=[{"name": "ready-made"}])
+    made = await when(world.consumer, NAMESPACES, "ready-made", until=bool)
+    assert made["metadata"]["labels"]["kube-bind.io/owner"] == "provider"
+    assert await link.provider_namespace("ready-made")
+    body = thing()
+    body["metadata"]["namespace"] = "ready-made"
+    await world.consumer.create(THINGS, body)
+    namespace = await link.provider_namespace("ready-made")
+    await when(world.provider, THINGS, "a", namespace, until=bool)
+
+
+async def test_a_scrape_tells_of_each_bindings_objects(world: KonnectorWorld) -> None:
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, world.widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.provider.merge_patch(
+        WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
+    )
+    await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
+    await until(lambda: sample(world, "objects_in_sync") == 1)
+    assert sample(world, "conflicts") == 0
+    for direction in ("spec", "status"):
+        assert sample(world, "latency_seconds_count", direction=direction) == 1
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await until(lambda: sample(world, "conflicts") is None)
+
+
+def sample(world: KonnectorWorld, name: str, **labels: str) -> float | None:
+    """One number of the binding's widgets."""
+    series = {"binding": "widgets", "resource": "widgets.example.org", **labels}
+    return world.one.sample(f"fairlead_sync_{name}", **series)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110  numbers tell nobody
+            await asyncio.sleep(0.02)

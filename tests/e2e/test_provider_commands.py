@@ -1,0 +1,223 @@
+"""The provider's commands as its operator runs them: processes against two control planes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import stat
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.support.konnector import World
+from tests.support.provider import prepare
+from tests.support.waiting import condition, when
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICENAMESPACES,
+    BINDABLERESOURCESREQUESTS,
+    decode_binding_response,
+)
+from fairlead.api.meta import JSON
+from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.sandbox import Sandbox
+
+
+FAIRLEAD = [sys.executable, "-m", "fairlead"]
+
+
+class Operator:
+    """Who runs commands against a provider, and its consumer's administrator."""
+
+    def __init__(self, world: World, folder: Path, provider: bytes, consumer: bytes) -> None:
+        self.world = world
+        self.folder = folder
+        self._paths = {}
+        for name, content in (("provider", provider), ("consumer", consumer)):
+            path = folder / f"{name}.kubeconfig"
+            path.write_bytes(content)
+            self._paths[name] = str(path)
+
+    @property
+    def template(self) -> str:
+        return self.world.group if self.world.group != "example.org" else "widgets"
+
+    async def run(
+        self, *arguments: str, cluster: str = "provider", answer: str | None = None
+    ) -> tuple[int, str, str]:
+        """Exit code, standard output and error; with an answer on a terminal, else without."""
+        terminal, stdin = os.openpty() if answer is not None else (-1, asyncio.subprocess.DEVNULL)
+        process = await asyncio.create_subprocess_exec(
+            *(*FAIRLEAD, *arguments, "--kubeconfig", self._paths[cluster]),
+            stdin=stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        if answer is not None:
+            os.close(stdin)
+            os.write(terminal, f"{answer}\n".encode())
+        async with asyncio.timeout(90):
+            out, err = await process.communicate()
+        if answer is not None:
+            os.close(terminal)
+        assert b"Traceback" not in out + err, err.decode()
+        assert process.returncode is not None
+        return process.returncode, out.decode(), err.decode()
+
+    async def does(self, *arguments: str, cluster: str = "provider") -> tuple[str, str]:
+        code, out, err = await self.run(*arguments, cluster=cluster)
+        assert code == 0, err
+        return out, err
+
+    async def consumers(self) -> dict[str, JSON]:
+        out, _ = await self.does("provider", "consumers", "--json")
+        return {row["identity"]: row for row in json.loads(out)}
+
+
+@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
+async def operator(
+    request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path
+) -> Operator:
+    plane = request.getfixturevalue("realplane") if request.param else None
+    world = World(stack, real=request.param, plane=plane)
+    await world.start()
+    await world.konnector()
+    provider = plane.admin_kubeconfig("default") if plane else world.provider_plane.kubeconfig()
+    return Operator(world, tmp_path, provider, world.consumer_plane.kubeconfig())
+
+
+async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
+    world, name = operator.world, f"team-{os.urandom(3).hex()}"
+    invitation = operator.folder / "invitation.json"
+    _, err = await operator.does(
+        *("provider", "invite", name, "--template", operator.template, "-o", str(invitation)),
+        *("--name", "shop", "--namespace-prefix", "px-", "--pretty-name", "ACME"),
+    )
+    assert err.splitlines()[-1].endswith(f"fairlead bind -f {invitation}")
+    assert stat.S_IMODE(invitation.stat().st_mode) == 0o600
+    response = decode_binding_response(invitation.read_bytes())
+    namespace = response.provider_namespace
+    assert namespace.startswith("px-")
+    row = (await operator.consumers())[name]
+    assert (row["healthy"]["reason"], row["objects"]) == ("FirstHeartbeatPending", 0)
+
+    await operator.does("bind", "-f", str(invitation), cluster="consumer")
+    bound = (await world.consumer.get(APISERVICEBINDINGS, "shop")).to_dict()
+    assert bound["status"]["providerPrettyName"] == "ACME"
+    await world.consumer.create(world.widgets, world.widget())
+    body = await when(
+        world.provider,
+        APISERVICENAMESPACES,
+        "default",
+        namespace,
+        until=lambda body: body.get("status", {}).get("namespace"),
+    )
+    there = body["status"]["namespace"]
+    await when(world.provider, world.widgets, "blue", there, until=bool)
+    row = (await operator.consumers())[name]
+    assert (row["namespace"], row["exports"], row["objects"]) == (namespace, ["shop"], 1)
+    assert row["healthy"]["status"] == "True"
+    assert row["konnectorVersion"].startswith("v")
+    out, _ = await operator.does("provider", "consumers")
+    (line,) = [line for line in out.splitlines() if line.startswith(name)]
+    assert line.split()[1:4] == [namespace, "shop", "1"]
+    assert line.split()[-1] == "healthy"
+
+    out, err = await operator.does("provider", "rotate", name)
+    assert out == f"{name} has a new token\n"
+    assert "token kube-binder is taken away" in err.splitlines()
+
+    code, out, err = await operator.run("provider", "revoke", "nobody", "--yes")
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "there is no consumer nobody; there are: " in err
+    assert name in err
+    code, _, err = await operator.run("provider", "revoke", name, answer="n")
+    assert (code, "Aborted" in err) == (1, True)
+    assert "1 object and 1 namespace are deleted for ever" in err
+    assert (await operator.consumers())[name]["healthy"]["status"] == "True"
+    code, out, err = await operator.run("provider", "revoke", name, answer="y")
+    assert (code, out) == (0, f"{name} is revoked\n"), err
+    assert f"deleting the cluster namespace {namespace}" in err
+    for gone in (namespace, there):
+        with pytest.raises(NotFound):
+            await world.provider.get(NAMESPACES, gone)
+    assert name not in await operator.consumers()
+
+
+async def test_data_can_be_kept(operator: Operator) -> None:
+    world, name = operator.world, f"team-{os.urandom(3).hex()}"
+    invitation = operator.folder / "invitation.json"
+    arguments = ("--template", operator.template, "-o", str(invitation))
+    await operator.does("provider", "invite", name, *arguments)
+    await operator.does("bind", "-f", str(invitation), cluster="consumer")
+    await world.consumer.create(world.widgets, world.widget())
+    namespace = decode_binding_response(invitation.read_bytes()).provider_namespace
+    there = f"{namespace}-default"
+    await when(world.provider, world.widgets, "blue", there, until=bool)
+    # By the cluster namespace, as somebody does who finds it with kubectl.
+    _, err = await operator.does("provider", "revoke", namespace, "--keep-data", "--yes")
+    assert "1 object and 1 namespace stay, and are nobody's" in err
+    assert (await world.provider.get(world.widgets, "blue", there)).meta.name == "blue"
+    assert name not in await operator.consumers()
+
+
+async def test_inviting_again_keeps_the_address_and_says_so(operator: Operator) -> None:
+    name, invitation = f"team-{os.urandom(3).hex()}", operator.folder / "invitation.json"
+    output = ("-o", str(invitation))
+    arguments = ("provider", "invite", name, "--template", operator.template, *output)
+    await operator.does(*arguments, "--external-address", "https://out.example.org:6443")
+    first = invitation.read_bytes()
+    _, err = await operator.does(*arguments)
+    assert "keeps reaching this cluster at https://out.example.org:6443" in err
+    assert invitation.read_bytes() == first
+    await operator.does("provider", "revoke", name, "--yes")
+
+
+async def test_a_provider_invites_those_that_ask_as_its_flags_say(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    plane = await stack.enter_async_context(Sandbox(name="provider"))
+    admin = await stack.enter_async_context(Client(parse_kubeconfig(plane.kubeconfig())))
+    await prepare(admin, exports=["widgets.example.org"])
+    path = tmp_path / "provider.kubeconfig"
+    path.write_bytes(plane.kubeconfig())
+    process = await asyncio.create_subprocess_exec(
+        *(*FAIRLEAD, "provider", "run", "--kubeconfig", str(path)),
+        *("--health-probe-bind-address=", "--metrics-bind-address=", "--namespace-prefix=brr-"),
+        *("--external-address=https://out.example.org", "--external-server-name=inner"),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    body: JSON = {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BindableResourcesRequest",
+        "metadata": {"name": "shop"},
+        "spec": {
+            "templateRef": {"name": "widgets"},
+            "clusterIdentity": {"identity": "shop-team", "prettyName": "The Shop"},
+            "author": "ann",
+        },
+    }
+    try:
+        await admin.create(BINDABLERESOURCESREQUESTS, body, "default")
+        found = await when(
+            admin,
+            BINDABLERESOURCESREQUESTS,
+            "shop",
+            "default",
+            until=lambda body: condition(body, "Ready").get("reason") == "SecretReady",
+        )
+    finally:
+        process.terminate()
+        await process.wait()
+    assert found["status"]["namespace"].startswith("brr-")
+    ref = found["status"]["kubeconfigSecretRef"]
+    secret = (await admin.get(SECRETS, ref["name"], "default")).to_dict()
+    response = decode_binding_response(base64.b64decode(secret["data"][ref["key"]]))
+    config = parse_kubeconfig(response.kubeconfig)
+    assert (config.server, config.tls_server_name) == ("https://out.example.org", "inner")

@@ -1,0 +1,288 @@
+"""Taking consumers away: beside the controllers, without them, and interrupted everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.dying import DyingClient, KilledError
+from tests.support.konnector import Link, World, invited, secret
+from tests.support.provider import request_namespace
+from tests.support.waiting import gone, when
+
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_NAMESPACE,
+    ANNOTATION_SERVICE_NAMESPACE,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    CLUSTERBINDINGS,
+    FINALIZER_NAMESPACE,
+    Isolation,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+    Resource,
+)
+from fairlead.client import Client, NotFound, Unauthorized, parse_kubeconfig
+from fairlead.provider.consumers.finding import UnknownConsumerError, find_consumer
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.revoke.inventory import inventory
+from fairlead.provider.revoke.work import RevokeError, revoke
+from fairlead.sandbox import Sandbox
+
+
+OF_A_CONSUMER = (
+    *(APISERVICEEXPORTREQUESTS, APISERVICEEXPORTS, BOUNDSCHEMAS),
+    *(APISERVICENAMESPACES, CLUSTERBINDINGS, SECRETS, ROLES),
+)
+
+
+@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
+async def world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
+    plane = request.getfixturevalue("realplane") if request.param else None
+    world = World(stack, real=request.param, plane=plane)
+    await world.start()
+    await world.konnector()
+    return world
+
+
+async def revoked(
+    client: Client,
+    link: Link,
+    *,
+    keep: bool = False,
+    timeout: float = 60.0,  # noqa: ASYNC109
+) -> list[str]:
+    lines: list[str] = []
+    consumer = await find_consumer(client, link.cluster_namespace)
+    await revoke(client, consumer, keep_data=keep, timeout=timeout, progress=lines.append)
+    return lines
+
+
+async def with_objects(world: World) -> tuple[Link, str]:
+    """A consumer with an object, a claimed Secret, and their provider namespace."""
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+    await world.provider.create(SECRETS, secret("blue-origin", namespace))
+    await when(world.consumer, SECRETS, "blue-origin", "default", until=bool)
+    return link, namespace
+
+
+async def other_consumer(world: World) -> tuple[Link, Object]:
+    """Somebody else on the same provider, with rights and a namespace of his own."""
+    template = world.group if world.group != "example.org" else "widgets"
+    link = await invited(world.consumer, world.provider, name="other", template=template)
+    await request_namespace(world.provider, link.cluster_namespace, "shop")
+    name = await link.provider_namespace("shop")
+    return link, await world.provider.get(NAMESPACES, name)
+
+
+async def names(client: Client, namespace: str) -> list[str]:
+    """The bindings that give a consumer any right."""
+    found = []
+    for resource in (ROLEBINDINGS, CLUSTERROLEBINDINGS):
+        for one in (await client.list(resource)).items:
+            subjects = one.to_dict().get("subjects") or []
+            if any(subject.get("namespace") == namespace for subject in subjects):
+                found.append(one.meta.name)
+    return found
+
+
+async def is_locked_out(link: Link) -> None:
+    async with Client(parse_kubeconfig(link.response.kubeconfig)) as client:
+        with pytest.raises(Unauthorized):
+            await client.list(SECRETS, link.cluster_namespace)
+
+
+async def test_a_revoked_consumer_leaves_nothing_and_others_keep_all(world: World) -> None:
+    link, namespace = await with_objects(world)
+    other, theirs = await other_consumer(world)
+    about = await inventory(
+        world.provider, await find_consumer(world.provider, link.cluster_namespace)
+    )
+    assert (about.exports, about.namespaces, about.objects) == (1, 1, 1)
+    lines = await revoked(world.provider, link)
+    assert lines[0].startswith("access taken away: ")
+    await is_locked_out(link)
+    for name in (namespace, link.cluster_namespace):
+        with pytest.raises(NotFound):
+            await world.provider.get(NAMESPACES, name)
+    assert await names(world.provider, link.cluster_namespace) == []
+    assert await names(world.provider, other.cluster_namespace) == ["kube-binder"]
+    assert not (await world.provider.get(NAMESPACES, theirs.meta.name)).meta.deleting
+    # The consumer's own objects are its own.
+    assert not (await world.consumer.get(world.widgets, "blue", "default")).meta.deleting
+    with pytest.raises(UnknownConsumerError, match="no consumer"):
+        await revoked(world.provider, link)
+
+
+async def test_data_that_is_kept_is_nobodys(world: World) -> None:
+    link, namespace = await with_objects(world)
+    before = (await world.provider.get(world.widgets, "blue", namespace)).to_dict()
+    await revoked(world.provider, link, keep=True)
+    await is_locked_out(link)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
+    kept = (await world.provider.get(world.widgets, "blue", namespace)).to_dict()
+    assert kept["spec"] == before["spec"]
+    assert kept["metadata"]["uid"] == before["metadata"]["uid"]
+    assert ANNOTATION_CLUSTER_NAMESPACE not in kept["metadata"]["annotations"]
+    assert (await world.provider.get(SECRETS, "blue-origin", namespace)).meta.name
+    stays = await world.provider.get(NAMESPACES, namespace)
+    assert not stays.meta.deleting
+    assert ANNOTATION_SERVICE_NAMESPACE not in stays.meta.annotations
+    assert await names(world.provider, link.cluster_namespace) == []
+    roles = [role.meta.name for role in (await world.provider.list(ROLES, namespace)).items]
+    assert roles == []
+
+
+async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> None:
+    link, namespace = await with_objects(world)
+    held = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, held)
+    holder = f"Widget {namespace}/blue (finalizer example.org/factory)"
+    told = asyncio.Event()
+
+    def progress(line: str) -> None:
+        if line == f"waiting for {holder}":
+            told.set()
+
+    consumer = await find_consumer(world.provider, link.cluster_namespace)
+    interrupted = asyncio.create_task(
+        revoke(world.provider, consumer, keep_data=False, timeout=60.0, progress=progress)
+    )
+    async with asyncio.timeout(60.0):
+        await told.wait()
+    interrupted.cancel()
+    with pytest.raises(RevokeError, match=f"waits for {re.escape(holder)}.*say the same again"):
+        await revoked(world.provider, link, timeout=10.0)
+    await is_locked_out(link)
+    finishing = asyncio.create_task(revoked(world.provider, link))
+    await world.provider.merge_patch(
+        world.widgets, "blue", namespace, {"metadata": {"finalizers": None}}
+    )
+    await finishing
+    await gone(world.provider, NAMESPACES, namespace)
+
+
+class Stoppable(World):
+    """A world whose programs stop before its control planes do."""
+
+    def __init__(self, planes: AsyncExitStack, programs: AsyncExitStack, **chosen: Any) -> None:
+        super().__init__(programs, **chosen)
+        self._planes = planes
+
+    async def plane(self, name: str) -> tuple[Sandbox, Client]:
+        plane = await self._planes.enter_async_context(Sandbox(name=name))
+        return plane, await self._client(plane.kubeconfig())
+
+    async def _client(self, kubeconfig: bytes) -> Client:
+        return await self._planes.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
+
+
+class Left:
+    """What a consumer leaves when konnector and provider have stopped: the copy of an object."""
+
+    def __init__(self, world: World, link: Link, resource: Resource, copy: Object) -> None:
+        self.provider = world.provider
+        self.link = link
+        self.resource = resource
+        self.copy = copy
+
+
+async def left_alone(planes: AsyncExitStack, isolation: Isolation, scope: str) -> Left:
+    async with AsyncExitStack() as programs:
+        options = ProviderOptions(isolation=isolation)
+        world = Stoppable(planes, programs, scope=scope, options=options)
+        await world.start()
+        await world.konnector()
+        link = await world.bound()
+        namespaced = (isolation, scope) == ("Prefixed", "Namespaced")
+        here = msgspec.structs.replace(world.widgets, namespaced=namespaced)
+        there = msgspec.structs.replace(world.widgets, namespaced=scope == "Namespaced")
+        body = world.widget()
+        if not namespaced:
+            del body["metadata"]["namespace"]
+        await world.consumer.create(here, body)
+        name, namespace = "blue", ""
+        if namespaced:
+            namespace = await link.provider_namespace()
+        elif isolation == "Namespaced":
+            namespace = link.cluster_namespace
+        else:
+            name = f"{link.cluster_namespace}-blue"
+        await when(world.provider, there, name, namespace, until=bool)
+        if namespaced:
+            # Where the controllers have it put there, they may be gone before it is.
+            held = {"metadata": {"finalizers": [FINALIZER_NAMESPACE]}}
+            where = ("default", link.cluster_namespace)
+            await world.provider.merge_patch(APISERVICENAMESPACES, *where, held)
+        native: JSON = {**body, "metadata": {"name": "native"}}
+        await world.provider.create(there, native, "default" if namespace else "")
+    return Left(world, link, there, await world.provider.get(there, name, namespace))
+
+
+async def dies(work: Coroutine[Any, Any, object]) -> bool:
+    try:
+        await work
+    except KilledError:
+        return True
+    except ExceptionGroup as group:
+        return group.split(KilledError)[1] is None
+    return False
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["all", "keep-data"])
+@pytest.mark.parametrize(
+    ("isolation", "scope"),
+    [("Prefixed", "Namespaced"), ("Prefixed", "Cluster"), ("Namespaced", "Namespaced")],
+    ids=["service-namespaces", "prefixed", "in-the-cluster-namespace"],
+)
+async def test_killed_after_every_single_write_it_still_comes_to_its_end(
+    isolation: Isolation, scope: str, *, keep: bool
+) -> None:
+    here = isolation == "Namespaced"
+    async with AsyncExitStack() as planes:
+        left = await left_alone(planes, isolation, scope)
+        provider, copy = left.provider, left.copy
+        name = left.link.cluster_namespace
+        deaths, again = 0, True
+        while again:
+            async with DyingClient(provider.config, writes=1) as client:
+                try:
+                    again = await dies(revoked(client, left.link, keep=keep))
+                except UnknownConsumerError:
+                    # The very last write was the one after which it died.
+                    again = False
+            deaths += again
+            assert deaths < 100
+        assert deaths > 5
+        assert await names(provider, name) == []
+        with pytest.raises(UnknownConsumerError):
+            await find_consumer(provider, name)
+        if not (keep and here):
+            await gone(provider, NAMESPACES, name)
+        for kind in OF_A_CONSUMER:
+            assert [one.meta.name for one in (await provider.list(kind, name)).items] == []
+        if keep:
+            found = await provider.get(left.resource, copy.meta.name, copy.meta.namespace)
+            assert found.meta.uid == copy.meta.uid
+            assert found.meta.owner_references == []
+            assert (ANNOTATION_CLUSTER_NAMESPACE in found.meta.annotations) is here
+        else:
+            await gone(provider, left.resource, copy.meta.name, copy.meta.namespace)
+        native = "default" if left.resource.namespaced else ""
+        assert (await provider.get(left.resource, "native", native)).meta.name == "native"

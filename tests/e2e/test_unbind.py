@@ -1,0 +1,178 @@
+"""``fairlead unbind`` as a person runs it, between two control planes with a konnector."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from tests.support.commands import FAIRLEAD, against, fairlead
+from tests.support.konnector import WIDGETS, World, invited, offer, widget
+from tests.support.waiting import gone, when
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
+from fairlead.client import Client
+from fairlead.konnector.bind import BindError, bind
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with AsyncExitStack() as stack:
+        world = World(stack)
+        await world.start()
+        yield world
+
+
+async def written(client: Client) -> set[str]:
+    """What `fairlead bind` has written and is there."""
+    roles = {one.meta.name for one in (await client.list(CLUSTERROLES)).items}
+    secrets = {one.meta.name for one in (await client.list(SECRETS, "kube-bind")).items}
+    return {
+        *(name for name in roles if name.startswith(("kube-bind-konnector-", "kube-bind-serv"))),
+        *(name for name in secrets if name.startswith("kubeconfig-")),
+    }
+
+
+async def test_unbinding_leaves_nothing_behind(world: World, tmp_path: Path) -> None:
+    await world.konnector()
+    before = await written(world.consumer)
+    link = await world.bound()
+    assert await written(world.consumer) != before
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
+    assert (code, out) == (0, "apiservicebinding.kube-bind.io/widgets is unbound\n"), err
+    assert "the provider keeps its APIServiceExport widgets" in err
+    await gone(world.provider, WIDGETS, "blue", namespace)
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    assert await written(world.consumer) == before
+    again = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
+    assert again == (1, "", "Error: APIServiceBinding widgets does not exist; there are none\n")
+    await link.bind()
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
+
+
+async def test_what_a_provider_has_taken_back_is_asked_for_anew(
+    world: World, tmp_path: Path
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
+    assert code == 0, err
+    with pytest.raises(BindError, match="bind it with --name widgets, or have the provider"):
+        await bind(world.consumer, link.response, name="other", timeout=5.0)
+    namespace = link.cluster_namespace
+    await world.provider.delete(APISERVICEEXPORTS, "widgets", namespace)
+    await gone(world.provider, BOUNDSCHEMAS, WIDGETS.group_resource, namespace)
+    await link.bind()
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
+
+
+async def test_unbinding_one_of_two_keeps_the_secret_of_both(world: World, tmp_path: Path) -> None:
+    await world.konnector()
+    await offer(world.provider, "other.org")
+    one = await invited(world.consumer, world.provider, identity="shop")
+    two = await invited(
+        world.consumer, world.provider, name="gadgets", template="other.org", identity="shop"
+    )
+    await one.bind()
+    await two.bind()
+    code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "gadgets", "--yes")
+    assert code == 0, err
+    assert "which APIServiceBinding widgets uses" in err
+    await one.condition("Ready", lambda found: found.get("status") == "True")
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await one.provider_namespace(), until=bool)
+
+
+async def test_a_konnector_that_does_not_run_is_told_and_waited_for(
+    world: World, tmp_path: Path
+) -> None:
+    konnector = await world.konnector()
+    await world.bound()
+    await konnector.stop()
+    code, out, err = await fairlead(
+        world.consumer_plane, tmp_path, "unbind", "widgets", "--yes", "--timeout", "1s"
+    )
+    assert (code, out) == (1, "")
+    assert "waiting for the konnector to take it apart: is one running?" in err
+    assert "`fairlead unbind widgets` again goes on waiting" in err
+    await konnector.start()
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
+    assert code == 0, err
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 1), (b"y\n", 0)], ids=["no", "yes"])
+async def test_a_terminal_is_asked(world: World, tmp_path: Path, answer: bytes, code: int) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer)
+        result = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", stdin=theirs)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert result[0] == code, result
+    told = result[1] + result[2]
+    assert "Unbinding widgets deletes 1 object here and 1 copy on the provider. Go on?" in told
+    found = await world.consumer.list(APISERVICEBINDINGS)
+    assert [one.meta.name for one in found.items] == ([] if code == 0 else ["widgets"])
+
+
+async def test_waiting_can_be_interrupted(world: World, tmp_path: Path) -> None:
+    konnector = await world.konnector()
+    await world.bound()
+    await konnector.stop()
+    process = await asyncio.create_subprocess_exec(
+        *(*FAIRLEAD, "unbind", "widgets", "--yes", *against(world.consumer_plane, tmp_path)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stderr is not None
+    told = b""
+    while b"taken apart" not in told and b"take it apart" not in told:
+        line = await process.stderr.readline()
+        assert line, told
+        told += line
+    process.send_signal(signal.SIGINT)
+    out, err = await process.communicate()
+    assert (process.returncode, out) == (1, b"")
+    assert b"Traceback" not in err
+    assert b"Aborted!" in err
+    assert (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting
+
+
+async def test_orphans_stay_on_the_provider(world: World, tmp_path: Path) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    copy = await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--orphan")
+    assert code == 0, err
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    left = await world.provider.list(WIDGETS, namespace)
+    assert [one.meta.uid for one in left.items] == [copy["metadata"]["uid"]]
+    assert not left.items[0].meta.deleting
+
+
+async def test_without_a_terminal_nothing_is_deleted_unasked(world: World, tmp_path: Path) -> None:
+    await world.konnector()
+    await world.bound()
+    code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets")
+    assert code == 2
+    assert "say --yes" in err
+    assert not (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting

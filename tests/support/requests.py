@@ -1,0 +1,116 @@
+"""What a test does to the requests of a sandbox one by one, and who sent them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tests.support.countingplanes import WRITES, Plane
+from tests.support.line import Line
+
+from fairlead.api.resource import LEASES
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.request_info import RequestInfo
+
+
+@contextlib.contextmanager
+def hooked(plane: Plane, hook: Callable[[RequestInfo], None]) -> Iterator[None]:
+    """Have each request of the block go through a hook, which may raise its answer."""
+    before = plane.sandbox.faults.apply
+
+    async def apply(info: RequestInfo) -> None:
+        hook(info)
+        await before(info)
+
+    plane.sandbox.faults.apply = apply  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        plane.sandbox.faults.apply = before  # type: ignore[method-assign]
+
+
+@contextlib.contextmanager
+def nth_write(plane: Plane, resource: str, number: int) -> Iterator[asyncio.Event]:
+    """The event is set when so many writes of a resource have come, before the last is done."""
+    met = asyncio.Event()
+    seen = 0
+
+    def hook(info: RequestInfo) -> None:
+        nonlocal seen
+        seen += info.verb in WRITES and info.resource == resource
+        if seen == number:
+            met.set()
+
+    with hooked(plane, hook):
+        yield met
+
+
+@contextlib.contextmanager
+def every_tenth_write_conflicts(*planes: Plane) -> Iterator[list[RequestInfo]]:
+    """Refuse every tenth write of each plane with a 409; the requests that were refused."""
+    refused: list[RequestInfo] = []
+
+    def counter() -> Callable[[RequestInfo], None]:
+        count = 0
+
+        def hook(info: RequestInfo) -> None:
+            nonlocal count
+            count += info.verb in WRITES
+            if info.verb in WRITES and count % 10 == 0:
+                refused.append(info)
+                raise StatusError(409, "Conflict", "injected fault: somebody was faster")
+
+        return hook
+
+    with contextlib.ExitStack() as stack:
+        for plane in planes:
+            stack.enter_context(hooked(plane, counter()))
+        yield refused
+
+
+Written = tuple[int, str, str, str]
+
+
+@contextlib.contextmanager
+def writers(line: Line, *planes: Plane) -> Iterator[list[Written]]:
+    """Writes but those of Leases, with the port of who sent them, also of who uses the line."""
+    found: list[Written] = []
+    with contextlib.ExitStack() as stack:
+        for plane in planes:
+            stack.enter_context(_noted(plane, line, found))
+        yield found
+
+
+@contextlib.contextmanager
+def _noted(plane: Plane, line: Line, found: list[Written]) -> Iterator[None]:
+    faults, port = plane.sandbox.faults, 0
+    before = faults.connected
+
+    def connected(transport: asyncio.Transport) -> None:
+        # Nothing is awaited between this and the hook: the request comes from here.
+        nonlocal port
+        seen = transport.get_extra_info("peername")[1]
+        port = line.clients.get(seen, seen)
+        before(transport)
+
+    def hook(info: RequestInfo) -> None:
+        if info.verb in WRITES and info.resource != LEASES.plural:
+            found.append((port, info.verb, info.resource, info.name))
+
+    faults.connected = connected  # type: ignore[method-assign]
+    try:
+        with hooked(plane, hook):
+            yield
+    finally:
+        faults.connected = before  # type: ignore[method-assign]
+
+
+def ports(pid: int) -> set[int]:
+    """The local TCP ports that a process of this machine has open."""
+    folder = Path("/proc", str(pid), "fd")
+    links = {str(one.readlink()) for one in folder.iterdir()}
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    rows = [line.split() for line in lines]
+    return {int(row[1].rpartition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in links}

@@ -1,0 +1,217 @@
+"""The konnector's benchmark: what is computed, and that its load loads."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from bench import inflight, rows, syncload
+from bench.inflight import Latencies, Latency, Way, changes
+from bench.pair import BARE, NAMESPACES, SYNCED, crd
+from bench.restart import Restart
+from bench.restart import _settled as settled
+from bench.rows import Row
+from bench.sync import Figures
+from bench.syncload import Bare, Side, body, create, quantile, side, size, status
+from bench.syncrows import rows as sync_rows
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import NAMESPACES as NAMESPACE_KIND
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.runtime import install_crds
+from fairlead.sandbox import Sandbox
+
+
+KIB = 1024
+FEW = Figures(
+    1000,
+    3,
+    8,
+    bare=4.0,
+    seconds=5.0,
+    cpu=2.0,
+    memory=11_000 * KIB,
+    latencies=Latencies(
+        Latency(1.0, 2.0, 0.004),
+        Latency(3.0, 4.0, 0.006),
+        Latency(0.5, 0.6, 0.001),
+        Latency(0.5, 0.6, 0.001),
+    ),
+    restart=None,
+)
+MANY = Figures(
+    10_000, 1, 16, 50.0, 100.0, 24.0, 100_000 * KIB, None, Restart(2.0, 0, 3.0, 1 << 27)
+)
+
+
+def found() -> dict[str, Row]:
+    return {row.key: row for row in sync_rows("sandbox", [FEW, MANY])}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "holds"),
+    [
+        pytest.param("1000_of_bare", 0.8, True, id="throughput"),
+        pytest.param("10000_of_bare", 0.5, False, id="throughput-of-many"),
+        pytest.param("1000_seconds", 5.0, None, id="seconds"),
+        pytest.param("10000_cpu", 2.4, None, id="cpu-per-thousand"),
+        pytest.param("1000_memory_kib", 11.0, True, id="memory"),
+        pytest.param("growth_time", 2.0, False, id="time-grows"),
+        pytest.param("growth_cpu", 1.2, True, id="cpu-grows-little"),
+        pytest.param("growth_memory", 10 / 11, True, id="memory-does-not-grow"),
+        pytest.param("spec_echo", 2.0, True, id="spec-echo"),
+        pytest.param("status_echo", 6.0, False, id="status-echo"),
+        pytest.param("spec_p99_ms", 2000.0, None, id="p99"),
+        pytest.param("status_alone_echo", 6.0, False, id="alone"),
+        pytest.param("restart_seconds", 2.0, None, id="restart"),
+        pytest.param("restart_writes", 0.0, True, id="restart-writes"),
+    ],
+)
+def test_figures_become_rows(key: str, value: float, *, holds: bool | None) -> None:
+    row = found()[f"sync_sandbox_{key}"]
+    assert row.value == pytest.approx(value)
+    assert row.holds is holds
+
+
+def test_figures_stand_beside_their_limits() -> None:
+    note = found()["sync_sandbox_1000_of_bare"].note
+    assert note == "200 objects/s against 250 with 8 connections; median of 3 rounds"
+    assert found()["sync_sandbox_spec_p50_ms"].note == "bare echo 500.0 ms"
+    assert len(found()) == len(sync_rows("sandbox", [FEW, MANY]))
+
+
+@pytest.mark.parametrize(
+    ("share", "value"),
+    [pytest.param(0.5, 50, id="p50"), pytest.param(0.99, 99, id="p99")],
+)
+def test_quantiles(share: float, value: float) -> None:
+    assert quantile([float(number) for number in range(100, 0, -1)], share) == value
+    assert quantile([7.0], share) == 7.0
+
+
+def test_each_section_of_the_results_is_written_alone(tmp_path: Path) -> None:
+    rows.write(tmp_path, [Row("a", "A", 1.0), Row("old", "Old", 2.0)])
+    rows.write(tmp_path, [Row("sync_a", "Sync A", 3.0)], rows.SYNC)
+    rows.write(tmp_path, [Row("a", "A", 4.0)])
+    flat = json.loads((tmp_path / "results.json").read_text())
+    assert flat == {"a": 4.0, "sync_a": 3.0}
+    assert list(flat) == ["a", "sync_a"]
+    text = (tmp_path / "results.md").read_text()
+    assert text.index("## make bench\n") < text.index("| A | 4.00 x")
+    assert text.index("| A | 4.00 x") < text.index("## make bench-sync\n")
+    assert text.index("## make bench-sync\n") < text.index("| Sync A | 3.00 x")
+    assert "Old" not in text
+
+
+def metrics(objects: int, compared: int, *, depth: int = 0, active: int = 0) -> str:
+    resource = SYNCED.group_resource
+    return (
+        f'fairlead_informer_objects{{cluster="a",resource="{resource}"}} {objects}\n'
+        f'fairlead_informer_objects{{cluster="b",resource="{resource}"}} {objects}\n'
+        f'fairlead_informer_objects{{cluster="b",resource="others"}} 99\n'
+        f'controller_runtime_reconcile_total{{controller="sync-{resource}"}} {compared}\n'
+        f'workqueue_depth{{controller="sync-{resource}"}} {depth}\n'
+        f'workqueue_depth{{controller="other"}} 5\n'
+        f'controller_runtime_active_workers{{controller="sync-{resource}"}} {active}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        pytest.param("", False, id="no-syncer"),
+        pytest.param(metrics(9, 10), False, id="cache-not-full"),
+        pytest.param(metrics(10, 9), False, id="not-all-compared"),
+        pytest.param(metrics(10, 10, depth=1), False, id="one-waits"),
+        pytest.param(metrics(10, 10, active=1), False, id="one-is-worked-on"),
+        pytest.param(metrics(10, 12), True, id="settled"),
+    ],
+)
+def test_a_konnector_is_ready_when_it_has_compared_everything(text: str, *, wanted: bool) -> None:
+    assert settled(text, 10) is wanted
+
+
+async def _prepare(admin: Client) -> None:
+    await install_crds(admin, [crd(SYNCED), crd(BARE)])
+    for name in NAMESPACES:
+        body: JSON = {"metadata": {"name": name}}
+        await admin.create(NAMESPACE_KIND, {"apiVersion": "v1", "kind": "Namespace", **body})
+
+
+class Plane:
+    """A sandbox, its administrator and a loader who may do everything."""
+
+    def __init__(self, admin: Client, load: Side) -> None:
+        self.admin = admin
+        self.load = load
+
+
+@pytest.fixture
+async def plane() -> AsyncIterator[Plane]:
+    async with Sandbox() as server:
+        config = parse_kubeconfig(server.kubeconfig())
+        async with Client(config) as admin, side(config) as load:
+            await _prepare(admin)
+            yield Plane(admin, load)
+
+
+async def test_the_bare_loader_writes_what_the_konnector_writes(plane: Plane) -> None:
+    # One server has both roles; only the provider's create would be a second one there.
+    writes = Bare(plane.load, plane.load)._writes("bare-0", 0)
+    copy = writes.pop(2)[1]
+    for where, write in writes:
+        await where.send(write)
+    stored = (await plane.admin.get(BARE, "bare-0", NAMESPACES[0])).to_dict()
+    told = stored["metadata"]["annotations"]
+    assert {name for name in told if name.startswith("kube-bind.io/")} == {
+        "kube-bind.io/provider-namespace",
+        "kube-bind.io/provider-uid",
+    }
+    assert stored["metadata"]["finalizers"] == ["kubebind.io/syncer"]
+    assert stored["status"]["seen"] == 1
+    assert b"kube-bind.io/consumer-uid" in copy.body
+    assert 2200 <= len(json.dumps(stored, separators=(",", ":"))) <= 4000
+
+
+async def test_changes_are_timed_until_they_are_seen(plane: Plane) -> None:
+    keys = []
+    for number in range(5):
+        await plane.load.send(create(BARE, f"echo-{number}", number))
+        keys.append((NAMESPACES[number], f"echo-{number}"))
+    back = Way(plane.load, plane.load, BARE, status, inflight._seen)
+    for way in (back, back._replace(write=size, read=inflight._size)):
+        seconds = await changes(way, keys, connections=2, samples=15)
+        assert len(seconds) >= 15
+        assert min(seconds) > 0
+
+
+async def test_a_refused_write_ends_the_benchmark(plane: Plane) -> None:
+    write = partial(plane.load.send, create(BARE, "twice", 0))
+    await write()
+    with pytest.raises(RuntimeError, match="AlreadyExists"):
+        await write()
+
+
+async def test_a_watch_that_ends_ends_the_benchmark() -> None:
+    async with Sandbox() as server:
+        config = parse_kubeconfig(server.kubeconfig())
+        async with Client(config) as admin, side(config) as load:
+            await _prepare(admin)
+            with pytest.raises(ExceptionGroup, match="TaskGroup"):  # noqa: PT012
+                async with load.watching(BARE, lambda _type, _seen: None), asyncio.timeout(20):
+                    server.faults.end_watches()
+                    await asyncio.Event().wait()
+
+
+async def test_what_never_crosses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(syncload, "CROSSING_SECONDS", 0.0)
+    with pytest.raises(RuntimeError, match="2 objects have not crossed: a, b"):
+        await syncload._until(asyncio.Event(), {"b", "a"})
+
+
+def test_objects_are_spread_over_the_namespaces() -> None:
+    assert len({body(SYNCED, "name", number)[0] for number in range(40)}) == 20
