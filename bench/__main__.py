@@ -1,16 +1,23 @@
-"""Run every benchmark in a process of its own and write bench/results.md and results.json."""
+"""Run benchmarks, each in a process of its own, and write bench/results.md and results.json.
+
+Without a name those of ``make bench`` run; the konnector's, which take longer, are called
+``sync``.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.rows import Row, parse, table, write
+from bench.rows import SYNC, Row, parse, table, write
 
 
 BENCHMARKS = ("ingest", "memory", "controller", "sandbox")
+PARTIAL = ("BENCH_OBJECTS", "BENCH_PLANES")
+"""Whoever sets one of these measures a part, whose results are not kept."""
 
 
 def main() -> int:
@@ -28,8 +35,8 @@ def main() -> int:
             continue
         rows += parse(done.stdout)
     print(table(rows), end="")
-    if not sys.argv[1:] and not failed:
-        write(Path(__file__).parent, rows)
+    if sys.argv[1:] in ([], [SYNC]) and not failed and not any(map(os.environ.get, PARTIAL)):
+        write(Path(__file__).parent, rows, *sys.argv[1:])
     return int(failed)
 
 

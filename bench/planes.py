@@ -109,6 +109,13 @@ async def kube_apiserver(folder: Path) -> AsyncIterator[Plane]:
 
 
 @asynccontextmanager
+async def kube_controlled(folder: Path) -> AsyncIterator[Plane]:
+    """The real server with kube-controller-manager, which programs and bindings need."""
+    async with RealPlane(fsync=True, parent=folder) as real:
+        yield KubeApiServer(real)
+
+
+@asynccontextmanager
 async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
     """A server of ours, until the context is left; ``{}`` in the command is its own folder."""
     async with AsyncExitStack() as stack:

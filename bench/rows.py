@@ -9,6 +9,25 @@ from pathlib import Path
 import msgspec
 
 
+MAIN = "main"
+SYNC = "sync"
+"""The konnector's section; its keys begin with this and an underscore."""
+
+_HEADINGS = {MAIN: "make bench", SYNC: "make bench-sync"}
+_ABOUT = {
+    MAIN: (
+        "Ratios compare CPU time or size within one run; the sandbox's compare time on the clock,"
+        "\nmedians of rounds in which the servers take turns."
+    ),
+    SYNC: (
+        "The konnector between two planes of one kind, against a bare loader that makes the same "
+        "six writes\nper object on the same servers in the same run. Changes among others under "
+        "way wait in line; so does\nthe bare echo beside them, a write and a watch of one server "
+        "with as many under way."
+    ),
+}
+
+
 class Row(msgspec.Struct, frozen=True):
     """A number with its unit; ``aim`` is the bound it should keep, None where there is none."""
 
@@ -48,12 +67,28 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(folder: Path, rows: list[Row]) -> None:
-    """results.md for people, results.json for machines."""
-    flat = {row.key: round(row.value, 3) for row in rows}
-    (folder / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(flat)) + b"\n")
-    (folder / "results.md").write_text(
-        "# Benchmark results\n\nRatios compare CPU time or size within one run; the sandbox's "
-        "compare time on the clock,\nmedians of rounds in which the servers take turns.\n\n"
-        + table(rows)
-    )
+def write(folder: Path, rows: list[Row], section: str = MAIN) -> None:
+    """results.md for people, results.json for machines; the other section stays as it is."""
+    numbers, texts = folder / "results.json", folder / "results.md"
+    flat = msgspec.json.decode(numbers.read_bytes()) if numbers.exists() else {}
+    kept = {key: value for key, value in flat.items() if _section(key) != section}
+    new = {row.key: round(row.value, 3) for row in rows}
+    both = kept | new if section == SYNC else new | kept
+    numbers.write_bytes(msgspec.json.format(msgspec.json.encode(both)) + b"\n")
+    sections = _sections(texts.read_text() if texts.exists() else "")
+    sections[section] = f"{_ABOUT[section]}\n\n{table(rows)}"
+    parts = [f"## {_HEADINGS[name]}\n\n{sections[name]}" for name in _HEADINGS if name in sections]
+    texts.write_text("# Benchmark results\n\n" + "\n".join(parts))
+
+
+def _section(key: str) -> str:
+    return SYNC if key.startswith(f"{SYNC}_") else MAIN
+
+
+def _sections(text: str) -> dict[str, str]:
+    """The sections of a results.md that was written before."""
+    names = {heading: name for name, heading in _HEADINGS.items()}
+    found = (part.partition("\n\n") for part in text.split("## ")[1:])
+    return {
+        names[heading]: body.strip("\n") + "\n" for heading, _, body in found if heading in names
+    }
