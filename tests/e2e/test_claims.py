@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 import pytest
-from tests.support.konnector import Link, World, event, invited, secret
+from tests.support.konnector import Link, World, event, hide_from_discovery, invited, secret
 from tests.support.provider import example
 from tests.support.waiting import condition, gone, when
 
@@ -154,6 +154,14 @@ async def test_a_claimed_object_and_its_copy(
     await mine.client.delete(resource, "labelled", mine.namespace)
     await gone(theirs.client, resource, "labelled", theirs.namespace)
     await gone(mine.client, resource, "labelled", mine.namespace)
+
+
+async def test_references_of_a_bound_kind_need_no_discovery(world: World) -> None:
+    hide_from_discovery(world.consumer_plane, world.group)
+    link = await bound(world)
+    mine, theirs = await sides(world, link, reverse=False)
+    await mine.client.create(SECRETS, thing(SECRETS, "referred", mine.namespace))
+    await when(theirs.client, SECRETS, "referred", theirs.namespace, until=bool)
 
 
 @pytest.mark.parametrize("reverse", [False, True], ids=["to-provider", "to-consumer"])

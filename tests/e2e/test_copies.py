@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 from tests.support.konnector import Link, Requests, World, event, quiet, secret
-from tests.support.waiting import gone, when
+from tests.support.waiting import condition, gone, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON
@@ -138,12 +138,11 @@ async def test_the_providers_own_object_is_told_and_left_alone_until_it_goes(
     before = await world.provider.create(widgets, native, namespace)
     await world.consumer.create(widgets, world.widget(count=5))
     await event(world.consumer, "default", "ForeignObjectExists")
-    told = await link.condition("Conflicts", lambda found: found.get("status") == "True")
+    body = await link.says(Conflicts="True", Ready="True")
+    told = condition(body, "Conflicts")
     assert told["reason"] == "ForeignObjectExists"
     assert "Widget default/blue" in told["message"]
     assert "1 object is" in told["message"]
-    ready = await link.condition("Ready", bool)
-    assert ready["status"] == "True"
     assert (await world.provider.get(widgets, "blue", namespace)).raw == before.raw
     await world.provider.delete(widgets, "blue", namespace)
     copy = await when(

@@ -35,6 +35,7 @@ from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 from fairlead.sandbox import Sandbox
+from fairlead.sandbox.errors import StatusError
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -59,6 +60,18 @@ class Requests:
             for verb, found in self.seen
             if (not verbs or verb in verbs) and resource in {"", found}
         )
+
+
+def hide_from_discovery(sandbox: Sandbox, group: str) -> None:
+    """Have a group served and not told of, as an API server does with a CRD of a moment ago."""
+    original = sandbox.faults.apply
+
+    async def apply(info: Any) -> None:
+        if not info.is_resource and info.path.startswith(f"/apis/{group}"):
+            raise StatusError(404, "NotFound", "not told of yet")
+        await original(info)
+
+    sandbox.faults.apply = apply  # type: ignore[method-assign]
 
 
 class Lies:
@@ -217,6 +230,15 @@ class Link:
             until=lambda body: until(condition(body, type_)),
         )
         return condition(body, type_)
+
+    async def says(self, **statuses: str) -> JSON:
+        """The binding, once all these conditions have these statuses at one time."""
+
+        def so(body: JSON) -> bool:
+            found = {type_: condition(body, type_).get("status") for type_ in statuses}
+            return found == statuses
+
+        return await when(self.consumer, APISERVICEBINDINGS, self.name, until=so)
 
 
 async def invited(

@@ -87,8 +87,9 @@ TRANSITIONS: dict[tuple[Phase, Outcome], Phase] = {
 }
 """Which phase follows; whatever is not named leads to a list."""
 
-# These happen to every watch once in a while; only when they go on they are worth a word.
-_ORDINARY = {Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.EXPIRED}
+# These happen to every watch once in a while; only when they go on they are worth a word. A CRD's
+# objects are served a moment after it says that it is established.
+_ORDINARY = {Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.EXPIRED, Outcome.ABSENT}
 
 _AT_ONCE = {Outcome.LISTED, Outcome.CLOSED}
 
@@ -253,7 +254,8 @@ class Reflector:
             # A server that has restarted remembers no version from before; that is no new fault.
             self._expired = True
             delay = min(delay, self._backoff.policy.initial)
-        if self._phase is Phase.LIST or outcome not in _ORDINARY or self._backoff.failures > 1:
+        listing = self._phase is Phase.LIST and outcome is not Outcome.ABSENT
+        if listing or outcome not in _ORDINARY or self._backoff.failures > 1:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
         self._absent = self._absent + 1 if outcome is Outcome.ABSENT else 0
         if self._absent == ABSENT_ANSWERS:

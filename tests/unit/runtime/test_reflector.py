@@ -339,6 +339,22 @@ def test_one_404_empties_nothing_three_do(virtual: Run) -> None:
     virtual(story())
 
 
+def test_what_is_served_a_moment_later_is_no_problem(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        await server.put("a")
+        server.fail_once("list", refusal("NotFound"))
+        said: list[str] = []
+        async with reflected(server) as (informer, told):
+            while not told:
+                said.append(informer.reflector.error)
+                await asyncio.sleep(0.1)
+            assert server.count("list") == 2
+            assert set(said) == {""}
+
+    virtual(story())
+
+
 def test_404_between_other_faults_empties_nothing(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()

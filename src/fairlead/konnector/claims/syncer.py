@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
+import msgspec
+
+from fairlead.api.kubebind import BoundSchema, SelectorReference
 from fairlead.api.kubebind_claims import reference_allowed, reference_versions
 from fairlead.api.meta import OwnerReference
+from fairlead.api.resource import Resource
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.claims.controller import ClaimRun
 from fairlead.konnector.claims.selection import Referrers
@@ -45,12 +49,24 @@ class ClaimSyncer:
                 continue
             informers: list[Informer] = []
             for version in reference_versions(reference, self._wanted.resources):
-                consumer = self._provider.consumer.cluster
-                resource = await consumer.client.discovery.resource_by_plural(
-                    reference.group, reference.resource, version
-                )
-                informer = consumer.informer(resource)
+                resource = await self._resource(reference, version)
+                informer = self._provider.consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
                 informers.append(informer)
             result.append(Referrers(reference, informers))
         return result
+
+    async def _resource(self, reference: SelectorReference, version: str) -> Resource:
+        """What is bound is known: an API server tells of a CRD some time after it serves it.
+
+        Raises:
+            ClientError: the kind is not bound, and discovery does not name it.
+        """
+        for item in self._wanted.resources:
+            if item.group_resource == reference.group_resource:
+                schema = self._provider.schemas.get(self._provider.namespace, item.name)
+                found = schema and schema.decode(BoundSchema).spec.resource()
+                if found:
+                    return msgspec.structs.replace(found, version=version)
+        discovery = self._provider.consumer.cluster.client.discovery
+        return await discovery.resource_by_plural(reference.group, reference.resource, version)
