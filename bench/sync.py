@@ -17,7 +17,7 @@ from typing import NamedTuple
 from tests.support.realplane import missing_assets
 
 from bench.inflight import Latencies, latencies
-from bench.pair import NAMESPACES, Pair, Program, pair
+from bench.pair import Pair, Program, pair
 from bench.restart import Restart, restart
 from bench.rows import Row, emit
 from bench.syncload import LOADED, Bare, Crossing, side
@@ -28,7 +28,7 @@ from fairlead.process import cancel_on, run
 SIZES = (1000, 10_000)
 CONNECTIONS = (4, 8, 16, 32)
 TUNING = 200
-"""Objects with which the best number of connections is found."""
+"""Objects with which the best number of connections is found, and with which all get warm."""
 LEAST = 3000
 """So many objects cross at least, in several rounds where there are fewer: the median counts."""
 
@@ -62,8 +62,8 @@ async def measure(pair: Pair, objects: int, connections: int, *, last: bool) -> 
         await bare.run("warm", range(TUNING), max(CONNECTIONS))
         best = connections or await _best(bare)
         crossing = Crossing(consumer, provider, best)
-        # The provider's namespaces are made once, not per object.
-        await crossing.run("warm", len(NAMESPACES))
+        # The provider's namespaces and the connections of workers are made once, not per object.
+        await crossing.run("warm", TUNING)
         resident = konnector.resident()
         first = await _round(konnector, bare, crossing, 0, objects)
         # The others would find memory that the first has left.
@@ -82,7 +82,7 @@ async def measure(pair: Pair, objects: int, connections: int, *, last: bool) -> 
             typical.cpu,
             memory,
             None if connections else await latencies(bare, crossing, objects, best),
-            await restart(pair, count * objects + len(NAMESPACES)) if last else None,
+            await restart(pair, count * objects + TUNING) if last else None,
         )
 
 

@@ -36,7 +36,7 @@ from fairlead.konnector import ahead
 from fairlead.konnector.clusterbinding import controller as clusterbinding
 from fairlead.konnector.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
-from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
+from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.syncer import controller as syncer
 from fairlead.runtime import backoff, queue, reflector
 
@@ -157,8 +157,8 @@ LeaderElection.__init__.__kwdefaults__.update(
 )"""
 
 
-UNDER_WAY = Options().workers
-"""So many requests of a process that is frozen may be on their way already."""
+UNDER_WAY = 4
+"""Workers: so many requests of a process that is frozen may be on their way already."""
 
 
 async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path: Path) -> None:
@@ -167,7 +167,8 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
     await world.konnector.kill()
     one, two = [await world.kubeconfig(tmp_path / name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
-        start = [process(file, "--leader-elect=true", prelude=SHORT_LEASE) for file in (one, two)]
+        flags = ["--leader-elect=true", f"--workers={UNDER_WAY}"]
+        start = [process(file, *flags, prelude=SHORT_LEASE) for file in (one, two)]
         frozen = await stack.enter_async_context(start[0])
         holder = await leader(world)
         await stack.enter_async_context(start[1])

@@ -9,7 +9,7 @@ import msgspec
 
 DEFAULT_NAMESPACE = "kube-bind"
 """Where the konnector and the kubeconfig Secrets are."""
-DEFAULT_WORKERS = 8
+DEFAULT_WORKERS = 32
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +33,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """How many objects of one resource are synchronised at the same time.
 
     Servers answer writes that come together for little more than one alone: they wait for the
-    disk once. With 4, a konnector waits most of its time. More than 8 make a difference only
-    where a provider is far, and each costs a connection to both servers, about 0.3 MiB.
+    disk once. Each that is at work costs a connection to both servers, together about 0.3 MiB,
+    which are closed when there is less to do.
     """

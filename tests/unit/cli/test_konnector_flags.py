@@ -117,7 +117,7 @@ def test_help_says_how_an_address_without_a_host_is_taken() -> None:
     assert "Without a host it listens on loopback alone" in text
 
 
-@pytest.mark.parametrize(("arguments", "workers"), [([], 8), (["--workers", "32"], 32)])
+@pytest.mark.parametrize(("arguments", "workers"), [([], 32), (["--workers", "4"], 4)])
 def test_how_many_objects_are_worked_on_at_once(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], workers: int
 ) -> None:
