@@ -224,10 +224,11 @@ class Reflector:
                 put(object_)
             elif type_ == "DELETED":
                 self._sink.remove(object_)
-            version = object_.meta.resource_version or self._version
-            # A bookmark is no news, nor is what a server says time and again.
-            self._told |= type_ != "BOOKMARK" and version != self._version
-            self._version = version
+            version = object_.meta.resource_version
+            if version and version != self._version:
+                self._version = version
+                # A bookmark is no news, nor is what a server says time and again.
+                self._told = self._told or type_ != "BOOKMARK"
             if first:
                 first = False
                 self._settle()
