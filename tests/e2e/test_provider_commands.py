@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICENAMESPACES,
     BINDABLERESOURCESREQUESTS,
+    CLUSTERBINDINGS,
     decode_binding_response,
 )
 from fairlead.api.meta import JSON
@@ -119,6 +120,13 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     )
     there = body["status"]["namespace"]
     await when(world.provider, world.widgets, "blue", there, until=bool)
+    await when(
+        world.provider,
+        CLUSTERBINDINGS,
+        "cluster",
+        namespace,
+        until=lambda body: condition(body, "Healthy").get("status") == "True",
+    )
     row = (await operator.consumers())[name]
     assert (row["namespace"], row["exports"], row["objects"]) == (namespace, ["shop"], 1)
     assert row["healthy"]["status"] == "True"

@@ -18,7 +18,7 @@ from tests.support.provider import (
     request_namespace,
     running,
 )
-from tests.support.waiting import condition, when
+from tests.support.waiting import condition, refusal, when
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
@@ -233,8 +233,7 @@ async def test_two_consumers_of_one_name_do_not_share_a_namespace(
             until=lambda body: body.get("status", {}).get("namespace") == name,
         )
         assert condition(body, "NamespaceReady")["status"] == "True"
-        with pytest.raises(Forbidden):
-            await first.client.list(WIDGETS, name)
+        await refusal(lambda: first.client.list(WIDGETS, name))
 
 
 async def test_claims_are_cluster_wide_only_where_that_is_asked_for(

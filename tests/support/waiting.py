@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
-from fairlead.client import Client
+from fairlead.client import Client, Forbidden
 from fairlead.client.waiting import wait_for
 
 
@@ -42,3 +43,14 @@ def condition(body: JSON, type_: str) -> JSON:
     """A condition of an object; {} when it was never set."""
     conditions = (body.get("status") or {}).get("conditions") or []
     return next((item for item in conditions if item["type"] == type_), {})
+
+
+async def refusal(ask: Callable[[], Awaitable[object]]) -> None:
+    """Wait until this is forbidden: servers hear of rights that were taken away a moment later."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            try:
+                await ask()
+            except Forbidden:
+                return
+            await asyncio.sleep(0.05)
