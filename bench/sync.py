@@ -63,7 +63,7 @@ async def measure(pair: Pair, objects: int, connections: int, *, last: bool) -> 
         best = connections or await _best(bare)
         crossing = Crossing(consumer, provider, best)
         # The provider's namespaces and the connections of workers are made once, not per object.
-        await crossing.run("warm", TUNING)
+        await Crossing(consumer, provider, max(CONNECTIONS)).run("warm", TUNING)
         resident = konnector.resident()
         first = await _round(konnector, bare, crossing, 0, objects)
         # The others would find memory that the first has left.

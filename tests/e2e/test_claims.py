@@ -164,6 +164,30 @@ async def test_references_of_a_bound_kind_need_no_discovery(world: World) -> Non
     await when(theirs.client, SECRETS, "referred", theirs.namespace, until=bool)
 
 
+async def test_rights_that_the_provider_lacks_are_told_until_it_has_them(world: World) -> None:
+    kind = f"widgets.{world.group}"
+    selector = {"labelSelector": {"matchLabels": CLAIMED}}
+    claim = {"group": "", "resource": SERVICEACCOUNTS.plural, "selector": selector}
+    resource = {"group": world.group, "resource": "widgets", "versions": ["v1"]}
+    body = {
+        **example("template"),
+        "metadata": {"name": "claims"},
+        "spec": {"scope": "Namespaced", "resources": [resource], "permissionClaims": [claim]},
+    }
+    await world.provider.create(APISERVICEEXPORTTEMPLATES, body)
+    link = await invited(world.consumer, world.provider, name="claims", template="claims")
+    await link.bind()
+    await world.consumer.create(world.widgets, world.widget())
+    told = await link.condition("InformersSynced", lambda found: found.get("status") == "False")
+    assert "cannot give all the rights" in told["message"]
+    assert "PermissionsGranted of APIServiceExport claims" in told["message"]
+    await link.says(Ready="False", Connected="True")
+    await create_all(world.provider, export_roles([kind], claims=[SERVICEACCOUNTS.plural]))
+    await link.says(Ready="True")
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+
+
 @pytest.mark.parametrize("reverse", [False, True], ids=["to-provider", "to-consumer"])
 @pytest.mark.parametrize("resource", [SECRETS, CONFIGMAPS], ids=lambda one: one.plural)
 async def test_an_immutable_copy_is_replaced(

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.konnector import WIDGETS, Link, World, invited, secret, widget
+from tests.support.konnector import WIDGETS, Link, Requests, World, invited, secret, widget
 from tests.support.provider import example, prepare, running
 from tests.support.realplane import RealPlane
-from tests.support.waiting import condition, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import (
     API_VERSION,
@@ -26,7 +26,7 @@ from fairlead.api.kubebind import (
     Isolation,
 )
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import install_crds
@@ -195,6 +195,32 @@ async def test_a_crd_that_cannot_be_created_until_it_can(world: World) -> None:
     await task
     await binding.says("Connected", "True")
     await export.says("ConsumerInSync", "True")
+
+
+async def test_a_crd_that_the_cache_does_not_tell_of_yet(world: World) -> None:
+    await world.konnector()
+    faults, crds = world.consumer_plane.faults, CUSTOMRESOURCEDEFINITIONS.plural
+    faults.fail("watch", crds, 503, times=-1)
+    faults.drop_watches(crds)
+    requests = Requests(world.consumer_plane)
+    link = await invited(world.consumer, world.provider)
+    task = asyncio.create_task(link.bind())
+
+    async def created(times: int) -> None:
+        async with asyncio.timeout(SECONDS):
+            while requests.count("create", resource=crds) < times:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    await created(1)
+    touched = {"metadata": {"annotations": {"seen": "again"}}}
+    await world.provider.merge_patch(APISERVICEEXPORTS, "widgets", link.cluster_namespace, touched)
+    await created(2)
+    faults.clear()
+    await task
+    await binding_of(link).says("Connected", "True")
+    told = {one.to_dict()["reason"] for one in (await world.consumer.list(EVENTS)).items}
+    assert "CustomResourceDefinitionCreateFailed" not in told
+    assert "CustomResourceDefinitionNotEstablished" in told
 
 
 async def test_a_crd_that_cannot_be_updated_until_it_can(world: World) -> None:

@@ -27,10 +27,11 @@ from fairlead.api.kubebind_conditions import (
     Condition,
     get_condition,
 )
-from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now
-from fairlead.client import ApiError, Conflict, Forbidden, Invalid
+from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
+from fairlead.client.lookups import find
 from fairlead.konnector.apiservicebinding.reconcile import (
     CRDWrite,
     State,
@@ -40,6 +41,7 @@ from fairlead.konnector.apiservicebinding.reconcile import (
     status,
 )
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.crds import owned
 from fairlead.konnector.roles import remedy
 from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND
@@ -111,7 +113,7 @@ class APIServiceBindingController:
         retry: ApiError | None = None
         for write in plan.writes:
             try:
-                await self._write(write)
+                await self._write(write, state.owner)
             except Conflict as error:
                 retry = error
             except ApiError as error:
@@ -172,10 +174,17 @@ class APIServiceBindingController:
         key = Key("", found.meta.name)
         return self._written.converged(key, wanted["spec"], found.to_dict().get("spec"))
 
-    async def _write(self, write: CRDWrite) -> None:
+    async def _write(self, write: CRDWrite, owner: OwnerReference) -> None:
         client = self._consumer.client
         if write.old is None:
-            written = await client.create(CUSTOMRESOURCEDEFINITIONS, write.body)
+            try:
+                written = await client.create(CUSTOMRESOURCEDEFINITIONS, write.body)
+            except AlreadyExists:
+                found = await find(client, CUSTOMRESOURCEDEFINITIONS, write.name)
+                if found is None or not owned(found, owner):
+                    raise
+                # It is what we made a moment ago: the cache has still to tell of it.
+                return
         else:
             written = await client.update(CUSTOMRESOURCEDEFINITIONS, write.body)
         self._written.applied(

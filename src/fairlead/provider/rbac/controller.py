@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
-from fairlead.api.kubebind_conditions import Condition, false, true
+from fairlead.api.kubebind_conditions import PERMISSIONS_GRANTED, Condition, false, true
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -46,8 +46,6 @@ from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, comm
 
 
 NAME = "serviceexport-rbac"
-PERMISSIONS_GRANTED = "PermissionsGranted"
-"""Our own condition of an export: the consumer's rights are as the export says."""
 
 _MESSAGE_LIMIT = 500
 
