@@ -49,7 +49,7 @@ async def test_unbinding_leaves_nothing_behind(world: World, tmp_path: Path) -> 
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
     assert (code, out) == (0, "apiservicebinding.kube-bind.io/widgets is unbound\n"), err
-    assert "the provider keeps its APIServiceExport widgets" in err
+    assert "the provider's APIServiceExport widgets is its administrator's" in err
     await gone(world.provider, WIDGETS, "blue", namespace)
     await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
     assert await written(world.consumer) == before

@@ -112,8 +112,8 @@ async def unbind(
     await _remove_secret(client, found, namespace, progress)
     await _remove_roles(client, name, progress)
     progress(
-        f"the provider keeps its APIServiceExport {name}: `fairlead bind` takes it up again under "
-        "this name, and for good its administrator deletes it"
+        f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
+        "is there, `fairlead bind` takes it up again under this name"
     )
 
 

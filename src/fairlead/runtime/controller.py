@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import structlog
 
-from fairlead.client.errors import ClientError, Conflict
+from fairlead.client.errors import ClientError, Conflict, NotFound
 from fairlead.runtime.delta import Delta
 from fairlead.runtime.informer import Informer, InformerClosed
 from fairlead.runtime.queue import Band, QueueClosed, WorkQueue
@@ -188,9 +188,11 @@ class Controller:
 
     def _retry(self, request: Request, error: Exception) -> str:
         delay = self.queue.retry(request)
-        if isinstance(error, Conflict):
-            # Somebody was faster, as happens; the next look sees what they wrote.
-            _log.debug("conflict", retry_in=delay)
+        first = self.queue.failures(request) == 1
+        gone = first and isinstance(error, NotFound) and error.about(request.name)
+        if gone or isinstance(error, Conflict):
+            # Somebody was faster, as happens; the next look sees what they wrote or deleted.
+            _log.debug("gone" if gone else "conflict", retry_in=delay)
             return "requeue"
         expected = isinstance(error, ClientError | TimeoutError)
         if not expected:

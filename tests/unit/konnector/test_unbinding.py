@@ -96,7 +96,7 @@ async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> N
         "deleted ClusterRole kube-bind-konnector-db",
         "deleted ClusterRole kube-bind-servicebinding-db",
     ]
-    assert "the provider keeps its APIServiceExport db" in lines[-1]
+    assert "the provider's APIServiceExport db is its administrator's" in lines[-1]
     assert "unbinding: waiting for things" in lines
 
 

@@ -13,7 +13,9 @@ import structlog
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
 from fairlead.api.meta import Object
-from fairlead.client import Client
+from fairlead.api.status import Status, StatusDetails
+from fairlead.client import ApiError, Client
+from fairlead.client.errors import api_error
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.delta import Delta
@@ -62,6 +64,10 @@ class Recorder:
         return answer
 
 
+def missing(name: str) -> ApiError:
+    return api_error(Status("Failure", "gone", "NotFound", 404, StatusDetails(name=name)))
+
+
 def gaps(recorder: Recorder) -> list[float]:
     times = [at for _, at in recorder.calls]
     return [round(b - a, 3) for a, b in itertools.pairwise(times)]
@@ -81,6 +87,14 @@ def gaps(recorder: Recorder) -> list[float]:
         ),
         pytest.param([TerminalError("no use")], [], {"error": 1}, id="terminal"),
         pytest.param([refusal("Conflict")], [0.005], {"requeue": 1, "success": 1}, id="conflict"),
+        pytest.param([missing("a")], [0.005], {"requeue": 1, "success": 1}, id="gone"),
+        pytest.param([missing("b")], [0.005], {"error": 1, "success": 1}, id="another-is-missing"),
+        pytest.param(
+            [missing("a"), missing("a")],
+            [0.005, 0.01],
+            {"requeue": 1, "error": 1, "success": 1},
+            id="missing-again",
+        ),
         pytest.param([refusal("Forbidden")], [0.005], {"error": 1, "success": 1}, id="forbidden"),
         pytest.param(
             [asyncio.CancelledError()], [0.005], {"error": 1, "success": 1}, id="cancelled-inside"
