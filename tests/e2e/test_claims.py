@@ -63,6 +63,11 @@ async def bound(world: World) -> Link:
     plurals = [one.plural for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)]
     claims = [{"group": "", "resource": one, "selector": selector} for one in plurals]
     await create_all(world.provider, export_roles([f"widgets.{world.group}"], claims=plurals))
+    return await claiming(world, *claims)
+
+
+async def claiming(world: World, *claims: JSON) -> Link:
+    """Widgets with these claims, whether the provider has the rights to give or not."""
     resource = {"group": world.group, "resource": "widgets", "versions": ["v1"]}
     body = {
         **example("template"),
@@ -165,24 +170,15 @@ async def test_references_of_a_bound_kind_need_no_discovery(world: World) -> Non
 
 
 async def test_rights_that_the_provider_lacks_are_told_until_it_has_them(world: World) -> None:
-    kind = f"widgets.{world.group}"
+    kind, plural = f"widgets.{world.group}", SERVICEACCOUNTS.plural
     selector = {"labelSelector": {"matchLabels": CLAIMED}}
-    claim = {"group": "", "resource": SERVICEACCOUNTS.plural, "selector": selector}
-    resource = {"group": world.group, "resource": "widgets", "versions": ["v1"]}
-    body = {
-        **example("template"),
-        "metadata": {"name": "claims"},
-        "spec": {"scope": "Namespaced", "resources": [resource], "permissionClaims": [claim]},
-    }
-    await world.provider.create(APISERVICEEXPORTTEMPLATES, body)
-    link = await invited(world.consumer, world.provider, name="claims", template="claims")
-    await link.bind()
+    link = await claiming(world, {"group": "", "resource": plural, "selector": selector})
     await world.consumer.create(world.widgets, world.widget())
     told = await link.condition("InformersSynced", lambda found: found.get("status") == "False")
     assert "cannot give all the rights" in told["message"]
     assert "PermissionsGranted of APIServiceExport claims" in told["message"]
     await link.says(Ready="False", Connected="True")
-    await create_all(world.provider, export_roles([kind], claims=[SERVICEACCOUNTS.plural]))
+    await create_all(world.provider, export_roles([kind], claims=[plural]))
     await link.says(Ready="True")
     namespace = await link.provider_namespace()
     await when(world.provider, world.widgets, "blue", namespace, until=bool)
