@@ -29,8 +29,9 @@ SIZES = (1000, 10_000)
 CONNECTIONS = (4, 8, 16, 32)
 TUNING = 200
 """Objects with which the best number of connections is found, and with which all get warm."""
-LEAST = 3000
-"""So many objects cross at least, in several rounds where there are fewer: the median counts."""
+LEAST_SECONDS = 40.0
+"""Rounds are repeated until they have taken as long, for what is soon over says little of itself:
+the median counts."""
 
 
 class Figures(NamedTuple):
@@ -65,14 +66,13 @@ async def measure(pair: Pair, objects: int, connections: int, *, last: bool) -> 
         # The provider's namespaces and the connections of workers are made once, not per object.
         await Crossing(consumer, provider, max(CONNECTIONS)).run("warm", TUNING)
         resident = konnector.resident()
-        first = await _round(konnector, bare, crossing, 0, objects)
+        found = [await _round(konnector, bare, crossing, 0, objects)]
         # The others would find memory that the first has left.
         memory = konnector.resident() - resident
-        count = max(1, LEAST // objects)
-        others = [
-            await _round(konnector, bare, crossing, number, objects) for number in range(1, count)
-        ]
-        typical = sorted([first, *others], key=_ratio)[count // 2]
+        while sum(one.bare + one.seconds for one in found) < LEAST_SECONDS:
+            found.append(await _round(konnector, bare, crossing, len(found), objects))
+        count = len(found)
+        typical = sorted(found, key=_ratio)[(count - 1) // 2]
         return Figures(
             objects,
             count,
