@@ -28,6 +28,16 @@ async def world(stack: AsyncExitStack) -> World:
 )
 async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
     """Two sandboxes, and each side on the real server."""
+    return await _world(request, stack)
+
+
+@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
+async def provider_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
+    """Two sandboxes, and the provider on the real server."""
+    return await _world(request, stack)
+
+
+async def _world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
     plane = request.getfixturevalue("realplane") if request.param else None
     world = World(stack, real=request.param, plane=plane)
     await world.start()

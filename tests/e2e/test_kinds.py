@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.konnector import Konnector, Link, Requests, World, invited, quiet
+from tests.support.konnector import Link, Requests, World, invited, quiet
 from tests.support.provider import WIDGETS, example
 from tests.support.waiting import gone, when
 
@@ -26,19 +24,12 @@ THINGS = Resource(GROUP, "v1", "things", "Thing")
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-class KonnectorWorld(World):
-    """A world with its konnector at work."""
-
-    one: Konnector
-
-
 @pytest.fixture
-async def world() -> AsyncIterator[KonnectorWorld]:
-    async with AsyncExitStack() as stack:
-        world = KonnectorWorld(stack)
-        await world.start()
-        world.one = await world.konnector()
-        yield world
+async def world(stack: AsyncExitStack) -> World:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    return world
 
 
 def version(name: str, *, storage: bool = False, **more: Any) -> JSON:
@@ -89,7 +80,7 @@ async def copied(world: World, link: Link, body: JSON, resource: Resource = THIN
     return await when(world.provider, THINGS, name, namespace, until=bool)
 
 
-async def test_objects_of_several_versions(world: KonnectorWorld) -> None:
+async def test_objects_of_several_versions(world: World) -> None:
     link = await offered(world, version("v1beta1"), version("v1", storage=True))
     beta = msgspec.structs.replace(THINGS, version="v1beta1")
     old = await copied(world, link, thing("old", "v1beta1", spec={"a": 1}), beta)
@@ -104,7 +95,7 @@ async def test_objects_of_several_versions(world: KonnectorWorld) -> None:
     await gone(world.provider, THINGS, "old", namespace)
 
 
-async def test_a_kind_without_the_status_subresource_does_not_loop(world: KonnectorWorld) -> None:
+async def test_a_kind_without_the_status_subresource_does_not_loop(world: World) -> None:
     link = await offered(world, version("v1", storage=True, subresources={}))
     copy = await copied(world, link, thing(spec={"a": 1}, status={"mine": 1}))
     assert copy["spec"] == {"a": 1}
@@ -116,7 +107,7 @@ async def test_a_kind_without_the_status_subresource_does_not_loop(world: Konnec
     assert found["status"] == {"mine": 1}
 
 
-async def test_members_other_than_the_spec_follow(world: KonnectorWorld) -> None:
+async def test_members_other_than_the_spec_follow(world: World) -> None:
     link = await offered(world, version("v1", storage=True))
     copy = await copied(world, link, thing(data={"a": "1"}, immutable=True))
     assert (copy["data"], copy["immutable"]) == ({"a": "1"}, True)
@@ -131,7 +122,7 @@ async def test_members_other_than_the_spec_follow(world: KonnectorWorld) -> None
 
 
 async def test_a_changed_schema_reaches_the_consumer_as_the_policy_says(
-    world: KonnectorWorld,
+    world: World,
 ) -> None:
     link = await offered(world, version("v1", storage=True), schemaUpdatePolicy="Always")
     found = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, THINGS.group_resource)).to_dict()
@@ -149,7 +140,7 @@ async def test_a_changed_schema_reaches_the_consumer_as_the_policy_says(
 
 
 async def test_namespaces_that_a_template_asks_for_are_made_on_both_sides(
-    world: KonnectorWorld,
+    world: World,
 ) -> None:
     link = await offered(world, version("v1", storage=True), namespaces=[{"name": "ready-made"}])
     made = await when(world.consumer, NAMESPACES, "ready-made", until=bool)
@@ -162,7 +153,7 @@ async def test_namespaces_that_a_template_asks_for_are_made_on_both_sides(
     await when(world.provider, THINGS, "a", namespace, until=bool)
 
 
-async def test_a_scrape_tells_of_each_bindings_objects(world: KonnectorWorld) -> None:
+async def test_a_scrape_tells_of_each_bindings_objects(world: World) -> None:
     link = await world.bound()
     await world.consumer.create(WIDGETS, world.widget())
     namespace = await link.provider_namespace()
@@ -171,22 +162,12 @@ async def test_a_scrape_tells_of_each_bindings_objects(world: KonnectorWorld) ->
         WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
     )
     await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
-    await until(lambda: sample(world, "objects_in_sync") == 1)
-    assert sample(world, "conflicts") == 0
+    series = {"binding": "widgets", "resource": "widgets.example.org"}
+    await world.one.tells("fairlead_sync_objects_in_sync", 1, **series)
+    assert world.one.sample("fairlead_sync_conflicts", **series) == 0
     for direction in ("spec", "status"):
-        assert sample(world, "latency_seconds_count", direction=direction) == 1
+        name = "fairlead_sync_latency_seconds_count"
+        assert world.one.sample(name, direction=direction, **series) == 1
     await world.consumer.delete(APISERVICEBINDINGS, "widgets")
     await gone(world.consumer, APISERVICEBINDINGS, "widgets")
-    await until(lambda: sample(world, "conflicts") is None)
-
-
-def sample(world: KonnectorWorld, name: str, **labels: str) -> float | None:
-    """One number of the binding's widgets."""
-    series = {"binding": "widgets", "resource": "widgets.example.org", **labels}
-    return world.one.sample(f"fairlead_sync_{name}", **series)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110  numbers tell nobody
-            await asyncio.sleep(0.02)
+    await world.one.tells("fairlead_sync_conflicts", None, **series)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AsyncExitStack
 from unittest import mock
 
 import pytest
@@ -30,13 +29,10 @@ def _impatient() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
-async def world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
-    plane = request.getfixturevalue("realplane") if request.param else None
-    world = World(stack, real=request.param, plane=plane)
-    await world.start()
-    await world.konnector()
-    return world
+@pytest.fixture
+async def world(provider_world: World) -> World:
+    await provider_world.konnector()
+    return provider_world
 
 
 SHOP = "shop"
@@ -53,7 +49,15 @@ async def in_use(world: World) -> tuple[Link, str]:
     await world.consumer.create(world.widgets, widget(world))
     namespace = await link.provider_namespace(SHOP)
     await when(world.provider, world.widgets, "blue", namespace, until=bool)
+    await in_sync(world, link, 1)
     return link, namespace
+
+
+async def in_sync(world: World, link: Link, count: int) -> None:
+    """Wait until the konnector says so of the widgets; none when it does not work on them."""
+    kind = world.widgets.group_resource
+    series = {"binding": link.name, "resource": kind}
+    await world.one.tells("fairlead_sync_objects_in_sync", count, **series)
 
 
 async def held(world: World, link: Link, reason: str = "ObjectsRemain") -> JSON:
@@ -79,6 +83,8 @@ async def without_export(world: World) -> tuple[Link, str]:
     link, namespace = await in_use(world)
     await world.provider.delete(APISERVICEEXPORTS, link.name, link.cluster_namespace)
     await gone(world.provider, APISERVICEEXPORTS, link.name, link.cluster_namespace)
+    # Until then it makes again what is deleted over there.
+    await in_sync(world, link, 0)
     await held(world, link)
     return link, namespace
 
@@ -164,6 +170,8 @@ async def test_a_cluster_namespace_that_goes_leaves_data_until_somebody_deletes_
     link, namespace = await in_use(world)
     await world.provider.delete(NAMESPACES, link.cluster_namespace)
     await held(world, link)
+    # As long as it has rights and an export it makes again what is deleted over there.
+    await world.one.stop()
     assert not (await world.provider.get(NAMESPACES, namespace)).meta.deleting
     assert not (await world.provider.get(world.widgets, "blue", namespace)).meta.deleting
     await world.provider.delete(world.widgets, "blue", namespace)

@@ -49,13 +49,10 @@ OF_A_CONSUMER = (
 )
 
 
-@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
-async def world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
-    plane = request.getfixturevalue("realplane") if request.param else None
-    world = World(stack, real=request.param, plane=plane)
-    await world.start()
-    await world.konnector()
-    return world
+@pytest.fixture
+async def world(provider_world: World) -> World:
+    await provider_world.konnector()
+    return provider_world
 
 
 async def revoked(

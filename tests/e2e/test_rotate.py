@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,6 @@ from fairlead.provider.invite import invite
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.rotation.work import RotateError, rotate
 from fairlead.provider.tokens import token_secrets
-
-
-@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
-async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
-    plane = request.getfixturevalue("realplane") if request.param else None
-    world = World(stack, real=request.param, plane=plane)
-    await world.start()
-    return world
 
 
 async def rotated(
@@ -86,8 +77,8 @@ async def crosses(world: World, link: Link, name: str) -> None:
     await when(world.provider, world.widgets, name, namespace, until=bool)
 
 
-async def test_the_old_token_goes_once_the_konnector_uses_the_new(any_world: World) -> None:
-    world = any_world
+async def test_the_old_token_goes_once_the_konnector_uses_the_new(provider_world: World) -> None:
+    world = provider_world
     await world.konnector()
     link = await world.bound()
     await crosses(world, link, "before")

@@ -140,6 +140,12 @@ class Konnector:
         """What a scrape would tell of one series; None when there is no such series."""
         return self._metrics.registry.get_sample_value(name, labels)
 
+    async def tells(self, name: str, value: float | None, **labels: str) -> None:
+        """Wait until a scrape would tell this of one series."""
+        async with asyncio.timeout(SECONDS):
+            while self.sample(name, **labels) != value:  # noqa: ASYNC110  numbers tell nobody
+                await asyncio.sleep(0.02)
+
 
 async def _end(task: asyncio.Task[None]) -> None:
     task.cancel()
@@ -322,7 +328,8 @@ class World:
         return plane, await self._client(plane.kubeconfig())
 
     async def konnector(self, **options: Any) -> Konnector:
-        return await self._stack.enter_async_context(konnector(self.consumer, **options))
+        self.one = await self._stack.enter_async_context(konnector(self.consumer, **options))
+        return self.one
 
     async def bound(self) -> Link:
         template = self.group if self._named else "widgets"
@@ -343,5 +350,6 @@ class World:
     async def _client(self, kubeconfig: bytes) -> Client:
         return await self._stack.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
 
+    one: Konnector
     provider_plane: Sandbox
     consumer_plane: Sandbox
