@@ -24,7 +24,7 @@ from tests.support.load import SHOPS, thing
 from tests.support.process import process
 from tests.support.provider import WIDGETS
 from tests.support.realplane import missing_assets
-from tests.support.requests import every_tenth_write_conflicts, nth_write, ports, writers
+from tests.support.requests import connections, every_tenth_write_conflicts, nth_write, writers
 from tests.support.syncworld import SyncWorld, sync_world
 from tests.support.waiting import condition, when
 
@@ -175,7 +175,7 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
         async with world.load.running():
             await world.carries()
             frozen.send_signal(signal.SIGSTOP)
-            known = ports(frozen.pid)
+            known = connections(frozen.pid)
             assert await leader(world, but=holder) != holder
             await world.carries()
             with writers(world.uplink, *world.planes) as written:
@@ -185,7 +185,7 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
                 await world.load.progress(5)
             await world.carries()
         assert "lost the lease" in (one.parent / "log").read_text()
-        late = [one for port, *one in written if port in known]
+        late = [one for sender, *one in written if sender in known]
         assert len(late) <= UNDER_WAY, late
         await world.check(relist=False)
     await world.konnector.start()

@@ -6,6 +6,10 @@ import asyncio
 from typing import Any, Self, cast
 
 
+Ports = tuple[int, int]
+"""A connection's ports: the client's, which alone may be in use twice, and the server's."""
+
+
 class Line:
     """A TCP line to a server: it can be cut, frozen, or swallow the answers."""
 
@@ -19,8 +23,7 @@ class Line:
         self._cut = False
         self.attempts = 0
         """How often somebody has connected."""
-        self.clients: dict[int, int] = {}
-        """The ports of clients by those that the server sees in their place."""
+        self._origins: dict[Ports, Ports] = {}
         self._server: asyncio.Server | None = None
         self.mend()
 
@@ -38,6 +41,10 @@ class Line:
         if self._server is None:
             raise RuntimeError("the line is not up")
         return f"{self._scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def origin(self, seen: Ports) -> Ports:
+        """The client's own connection, by the one that a server sees in its place."""
+        return self._origins.get(seen, seen)
 
     async def cut(self) -> None:
         """Cut all connections and let none through until :meth:`mend`."""
@@ -80,7 +87,8 @@ class Line:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._target)
-        self.clients[_port(far_writer, "sockname")] = _port(writer, "peername")
+        seen = ports(far_writer, client="sockname", server="peername")
+        self._origins[seen] = ports(writer, client="peername", server="sockname")
         try:
             pumps = [
                 asyncio.ensure_future(self._pump("up", reader, far_writer)),
@@ -104,6 +112,9 @@ class Line:
             await writer.drain()
 
 
-def _port(writer: asyncio.StreamWriter, end: str) -> int:
-    port: int = writer.get_extra_info(end)[1]
-    return port
+def ports(
+    connection: asyncio.StreamWriter | asyncio.Transport, *, client: str, server: str
+) -> Ports:
+    """The ports of a connection; which end is whose depends on who asks."""
+    one, other = (connection.get_extra_info(end)[1] for end in (client, server))
+    return one, other

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.support.countingplanes import WRITES, Plane
-from tests.support.line import Line
+from tests.support.line import Line, Ports, ports
 
 from fairlead.api.resource import LEASES
 from fairlead.sandbox.errors import StatusError
@@ -70,12 +70,12 @@ def every_tenth_write_conflicts(*planes: Plane) -> Iterator[list[RequestInfo]]:
         yield refused
 
 
-Written = tuple[int, str, str, str]
+Written = tuple[Ports, str, str, str]
 
 
 @contextlib.contextmanager
 def writers(line: Line, *planes: Plane) -> Iterator[list[Written]]:
-    """Writes but those of Leases, with the port of who sent them, also of who uses the line."""
+    """Writes but those of Leases, with the senders' own connections, also by way of the line."""
     found: list[Written] = []
     with contextlib.ExitStack() as stack:
         for plane in planes:
@@ -85,19 +85,18 @@ def writers(line: Line, *planes: Plane) -> Iterator[list[Written]]:
 
 @contextlib.contextmanager
 def _noted(plane: Plane, line: Line, found: list[Written]) -> Iterator[None]:
-    faults, port = plane.sandbox.faults, 0
+    faults, sender = plane.sandbox.faults, (0, 0)
     before = faults.connected
 
     def connected(transport: asyncio.Transport) -> None:
         # Nothing is awaited between this and the hook: the request comes from here.
-        nonlocal port
-        seen = transport.get_extra_info("peername")[1]
-        port = line.clients.get(seen, seen)
+        nonlocal sender
+        sender = line.origin(ports(transport, client="peername", server="sockname"))
         before(transport)
 
     def hook(info: RequestInfo) -> None:
         if info.verb in WRITES and info.resource != LEASES.plural:
-            found.append((port, info.verb, info.resource, info.name))
+            found.append((sender, info.verb, info.resource, info.name))
 
     faults.connected = connected  # type: ignore[method-assign]
     try:
@@ -107,10 +106,16 @@ def _noted(plane: Plane, line: Line, found: list[Written]) -> Iterator[None]:
         faults.connected = before  # type: ignore[method-assign]
 
 
-def ports(pid: int) -> set[int]:
-    """The local TCP ports that a process of this machine has open."""
+def connections(pid: int) -> set[Ports]:
+    """The TCP connections that a process of this machine has as a client."""
     folder = Path("/proc", str(pid), "fd")
     links = {str(one.readlink()) for one in folder.iterdir()}
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     rows = [line.split() for line in lines]
-    return {int(row[1].rpartition(":")[2], 16) for row in rows if f"socket:[{row[9]}]" in links}
+    mine = [row for row in rows if f"socket:[{row[9]}]" in links]
+    return {(_port(local), _port(remote)) for _, local, remote, *_ in mine}
+
+
+def _port(address: str) -> int:
+    """The port of an address as the kernel writes it."""
+    return int(address.rpartition(":")[2], 16)
