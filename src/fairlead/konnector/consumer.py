@@ -22,7 +22,7 @@ from fairlead.konnector.conflicts import Conflicts
 from fairlead.konnector.connections.reconcile import Wanted
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
-from fairlead.konnector.problems import Problems
+from fairlead.konnector.problems import Problems, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.statuses import BindingStatuses
@@ -137,6 +137,12 @@ class Provider:
     def error(self) -> str:
         """Why kube-bind objects of the provider cannot be watched, "" when they can."""
         return next((one.error for one in self._informers() if one.error), "")
+
+    def problem(self, binding: str) -> str:
+        """What keeps a binding's objects from being synchronised, "" when nothing does."""
+        told = self.consumer.problems.message(binding)
+        lacking = ungranted(self.exports.get(self.namespace, binding))
+        return "; ".join(part for part in (told, lacking) if part)
 
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Claimed objects of a binding that still have a copy; [] once the export is gone."""

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from fairlead.api.kubebind import APIServiceExport
+from fairlead.api.kubebind_conditions import PERMISSIONS_GRANTED, get_condition
+from fairlead.api.meta import Object
+
 
 _SHOWN = 3
 
@@ -31,3 +37,21 @@ class Problems:
         known = self._messages.get(binding, {})
         for source in [source for source in known if source.startswith(prefix)]:
             del known[source]
+
+
+def ungranted(export: Object | None) -> str:
+    """That objects of an export wait for rights which its provider lacks itself; else ""."""
+    if export is None:
+        return ""
+    try:
+        conditions = export.decode(APIServiceExport).status.conditions
+    except msgspec.ValidationError:
+        # An export that cannot be read is told of by the controller that works on it.
+        return ""
+    granted = get_condition(conditions, PERMISSIONS_GRANTED)
+    if granted is None or granted.status != "False":
+        return ""
+    return (
+        "the provider cannot give all the rights that are needed there: its administrator sees "
+        f"why in condition {PERMISSIONS_GRANTED} of APIServiceExport {export.meta.name}"
+    )

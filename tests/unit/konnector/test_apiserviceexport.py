@@ -466,25 +466,6 @@ def test_conditions_that_no_crd_has_any_more_go(before: list[str], left: list[st
     assert found - ours == set(left) - ours
 
 
-@pytest.mark.parametrize(
-    ("granted", "given", "told"),
-    [
-        pytest.param("False", {}, True, id="lacking"),
-        pytest.param("True", {}, False, id="granted"),
-        pytest.param("", {}, False, id="an-original-provider"),
-        pytest.param("False", {"binding": None}, False, id="nobody-to-tell"),
-    ],
-)
-def test_rights_that_the_provider_lacks_are_told(
-    granted: str, given: dict[str, Any], told: bool
-) -> None:
-    one = {"type": "PermissionsGranted", "status": granted, "lastTransitionTime": NOW}
-    stated = export(conditions=[one] if granted else [])
-    problem = planned(export=stated, **given).problem
-    assert ("PermissionsGranted of APIServiceExport things" in problem) is told
-    assert bool(problem) is told
-
-
 def test_an_odd_condition_goes_together_with_the_schemas() -> None:
     status = {"conditions": stored("Odd")}
     old = msgspec.convert(

@@ -187,10 +187,13 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         bindings=SimpleNamespace(get=lambda *_: found),
         crds=SimpleNamespace(list=list),
         statuses=SimpleNamespace(set=set_),
-        problems=SimpleNamespace(message=lambda _: "may not delete things"),
         options=Options(),
     )
-    provider = SimpleNamespace(claimed=lambda _: ["claimed secrets"], error=str)
+    provider = SimpleNamespace(
+        claimed=lambda _: ["claimed secrets"],
+        error=str,
+        problem=lambda _: "may not delete things",
+    )
     registry = SimpleNamespace(of=lambda _: provider if connected else None)
     controller = UnbindController(cast("Any", consumer), cast("Any", registry))
     result = await controller._reconcile(Request("", "", "db"))

@@ -4,15 +4,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support import kubebind
 from tests.support.stale import StaleServer
 from tests.unit.konnector.conftest import binding_body, bound, until
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
-from fairlead.api.kubebind_conditions import CONNECTED, SECRET_VALID, false, true
+from fairlead.api.kubebind_conditions import (
+    CONNECTED,
+    PERMISSIONS_GRANTED,
+    SECRET_VALID,
+    false,
+    true,
+)
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.client import Client, Forbidden
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.problems import Problems
+from fairlead.konnector.problems import Problems, ungranted
 from fairlead.konnector.statuses import BindingStatuses, with_status
 from fairlead.sandbox import Sandbox
 
@@ -125,3 +132,24 @@ async def test_a_newer_binding_in_the_cache_is_believed_although_its_event_was_m
     await statuses.set("db", true(CONNECTED))
     patched = server.written("patch", APISERVICEBINDINGS.plural)
     assert [patch["metadata"]["resourceVersion"] for _, patch in patched] == ["4", "6"]
+
+
+def export(*conditions: Any) -> Object:
+    spec = kubebind.export().to_dict()["spec"]
+    return kubebind.kube("APIServiceExport", spec=spec, status={"conditions": list(conditions)})
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        pytest.param(export({"type": PERMISSIONS_GRANTED, "status": "False"}), True, id="lacking"),
+        pytest.param(export({"type": PERMISSIONS_GRANTED, "status": "True"}), False, id="granted"),
+        pytest.param(export(), False, id="an-original-provider"),
+        pytest.param(export("odd"), False, id="unreadable"),
+        pytest.param(None, False, id="no-export"),
+    ],
+)
+def test_rights_that_the_provider_lacks_are_told(found: Object | None, told: bool) -> None:
+    problem = ungranted(found)
+    assert ("PermissionsGranted of APIServiceExport widgets" in problem) is told
+    assert bool(problem) is told

@@ -41,10 +41,6 @@ from fairlead.konnector.syncer.release import Releaser
 from fairlead.runtime import Delta, Request, commit
 
 
-_RIGHTS = "rights"
-"""The source of what is told of the rights over there."""
-
-
 class _Wanted(NamedTuple):
     """A syncer, and for which objects it was made: when any of it changes it is made anew."""
 
@@ -91,12 +87,7 @@ class APIServiceExportController:
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
             controller.watch(crds, of_crd)
             provider.on_join(joined)
-            stack.callback(self._say_no_more)
             await controller.run()
-
-    def _say_no_more(self) -> None:
-        for name in self._provider.bindings:
-            self._consumer.problems.report(name, _RIGHTS, "")
 
     async def _reconcile(self, request: Request) -> None:
         name = request.name
@@ -111,7 +102,6 @@ class APIServiceExportController:
             crds=crds,
         )
         plan = reconcile(state, now=now())
-        self._consumer.problems.report(name, _RIGHTS, plan.problem)
         await self._run_syncers(name, plan, export, binding)
         if export is not None:
             await self._report(plan, export, schemas)

@@ -24,7 +24,6 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind_conditions import (
     CONNECTED,
     CONSUMER_IN_SYNC,
-    PERMISSIONS_GRANTED,
     SCHEMA_IN_SYNC,
     Condition,
     false,
@@ -82,17 +81,13 @@ class State(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What shall run, by name; statuses to write, None for no export.
-
-    ``problem`` is what the consumer has to know of the export, "" when there is nothing.
-    """
+    """What shall run, by name; statuses to write, None for no export."""
 
     syncers: dict[str, SyncerSpec] = {}
     claims: dict[str, ClaimSpec] = {}
     releases: dict[str, ReleaseSpec] = {}
     status: ConditionsStatus | None = None
     schema_status: dict[str, BoundSchemaStatus] = {}
-    problem: str = ""
 
 
 def reconcile(state: State, *, now: str) -> Plan:
@@ -108,7 +103,6 @@ def reconcile(state: State, *, now: str) -> Plan:
         schema_status={
             name: schema_status(state.schemas[name], crd, now=now) for name, crd in crds.items()
         },
-        problem=_ungranted(state, export),
     )
 
 
@@ -230,17 +224,6 @@ def _connected(state: State, export: APIServiceExport) -> Condition:
         message = f"BoundSchema {', '.join(missing)} not found"
         return false(CONNECTED, SCHEMAS_NOT_VALID, message, severity="Warning")
     return true(CONNECTED)
-
-
-def _ungranted(state: State, export: APIServiceExport) -> str:
-    """Objects wait where the provider lacks the rights that it should give."""
-    granted = get_condition(export.status.conditions, PERMISSIONS_GRANTED)
-    if state.binding is None or granted is None or granted.status != "False":
-        return ""
-    return (
-        "the provider cannot give all the rights that are needed there: its administrator sees "
-        f"why in condition {PERMISSIONS_GRANTED} of APIServiceExport {state.name}"
-    )
 
 
 def _consumer_in_sync(state: State) -> Condition:

@@ -104,5 +104,5 @@ class HealthReporter:
         own = f"the provider cannot be watched: {error}" if error else ""
         if "Unauthorized" in error:
             own += f"; {_RENEW}"
-        told = self._provider.consumer.problems.message(binding)
+        told = self._provider.problem(binding)
         return "; ".join(part for part in (own, told) if part)

@@ -76,7 +76,7 @@ class UnbindController:
             found.meta,
             self._owned(found),
             claimed=_claimed(found.decode(APIServiceBinding), provider),
-            obstacle=fault or self._consumer.problems.message(request.name),
+            obstacle=fault or (provider.problem(request.name) if provider else ""),
             given_up=given_up,
             undeletable=bool(refused),
         )
