@@ -80,16 +80,11 @@ class Operator:
         return {row["identity"]: row for row in json.loads(out)}
 
 
-@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
-async def operator(
-    request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path
-) -> Operator:
-    plane = request.getfixturevalue("realplane") if request.param else None
-    world = World(stack, real=request.param, plane=plane)
-    await world.start()
+@pytest.fixture
+async def operator(provider_world: World, tmp_path: Path) -> Operator:
+    world = provider_world
     await world.konnector()
-    provider = plane.admin_kubeconfig("default") if plane else world.provider_plane.kubeconfig()
-    return Operator(world, tmp_path, provider, world.consumer_plane.kubeconfig())
+    return Operator(world, tmp_path, world.kubeconfig("provider"), world.kubeconfig("consumer"))
 
 
 async def test_from_an_invitation_to_the_end(operator: Operator) -> None:

@@ -340,9 +340,16 @@ class World:
     def widget(self, name: str = "blue", **spec: Any) -> JSON:
         return {**widget(name, **spec), "apiVersion": f"{self.group}/v1"}
 
+    def kubeconfig(self, side: str) -> bytes:
+        """The administrator's of the consumer or of the provider."""
+        if side == self._side and self._real is not None:
+            return self._real.admin_kubeconfig("default")
+        plane: Sandbox = getattr(self, f"{side}_plane")
+        return plane.kubeconfig()
+
     async def _admin(self, side: str) -> Client:
         if side == self._side and self._real is not None:
-            return await self._client(self._real.admin_kubeconfig("default"))
+            return await self._client(self.kubeconfig(side))
         plane, client = await self.plane(side)
         setattr(self, f"{side}_plane", plane)
         return client
