@@ -14,8 +14,8 @@ from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
-from fairlead.konnector.ahead import Ahead
 from fairlead.runtime import EventRecorder, Informer, commit
+from fairlead.runtime.expectations import Expectations
 
 
 _ATTEMPTS = 5
@@ -38,7 +38,7 @@ class BindingStatuses:
         self._client = client
         self._bindings = bindings
         self._events = events
-        self._ahead = Ahead()
+        self._ahead = Expectations()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def update(

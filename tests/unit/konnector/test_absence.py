@@ -14,11 +14,11 @@ from fairlead.client.errors import api_error
 from fairlead.konnector.claims.execution import Executor as Claims
 from fairlead.konnector.claims.steps import Confirm, ConfirmNamespace
 from fairlead.konnector.claims.steps import Sides as ClaimSides
+from fairlead.konnector.policies.isolation import Namespaced
+from fairlead.konnector.policies.steps import ConfirmProviderGone, DeleteProvider, Sides
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.execution import Ends
-from fairlead.konnector.syncer.execution import Executor as Objects
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import ConfirmProviderGone, DeleteProvider, Sides
+from fairlead.konnector.sync.execution import Ends
+from fairlead.konnector.sync.execution import Executor as Objects
 
 
 KEY = Key("shop", "creds")

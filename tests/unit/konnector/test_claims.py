@@ -11,8 +11,6 @@ import pytest
 from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind_claims import Targets
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.claims.reconcile import copy_content, next_step
-from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import (
     Confirm,
     ConfirmNamespace,
@@ -22,7 +20,9 @@ from fairlead.konnector.claims.steps import (
     SetOwner,
     Sides,
 )
-from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
+from fairlead.konnector.policies.claims import copy_content, next_step
+from fairlead.konnector.policies.steps import AskNamespace, Done, Refuse, Step, Wait
+from fairlead.konnector.sync.selection import Referrers, Selection, keys
 from fairlead.runtime import Delta
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.resource import CONFIGMAPS
-from fairlead.konnector.syncer.execution import Ends, Executor
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import CreateProvider, Settle, Sides, UpdateProvider
+from fairlead.konnector.policies.isolation import Namespaced
+from fairlead.konnector.policies.steps import CreateProvider, Settle, Sides, UpdateProvider
+from fairlead.konnector.sync.execution import Ends, Executor
 
 
 KEY = Key("shop", "creds")

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, OwnerReference
-from fairlead.konnector.syncer import isolation
+from fairlead.konnector.policies import isolation
 
 
 CLUSTER_NS = "cluster-abc"

@@ -13,7 +13,7 @@ from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
 from fairlead.konnector.overview.comparison import changed_at, contains, waiting_side
 from fairlead.konnector.overview.rows import Bound, Copies, Kind, make_row
-from fairlead.konnector.syncer.isolation import Prefixed, ServiceNamespaced, Strategy
+from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

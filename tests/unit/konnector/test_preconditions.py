@@ -18,17 +18,17 @@ from fairlead.konnector.claims.steps import Delete, SetOwner
 from fairlead.konnector.claims.steps import Sides as ClaimSides
 from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
 from fairlead.konnector.options import Options
-from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.execution import Ends
-from fairlead.konnector.syncer.execution import Executor as Objects
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies.isolation import Namespaced
+from fairlead.konnector.policies.steps import (
     ConfirmConsumerGone,
     DeleteProvider,
     PatchConsumer,
     Sides,
     Step,
 )
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.konnector.sync.execution import Ends
+from fairlead.konnector.sync.execution import Executor as Objects
 from fairlead.konnector.unbind.controller import UnbindController
 from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.runtime import Request

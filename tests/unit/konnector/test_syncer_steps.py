@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.syncer import spec, status
-from fairlead.konnector.syncer.convergence import Convergence
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies import bound as spec
+from fairlead.konnector.policies.steps import (
     AskNamespace,
     AskOwned,
     ConfirmConsumerGone,
@@ -26,6 +25,8 @@ from fairlead.konnector.syncer.steps import (
     UpdateStatus,
     Wait,
 )
+from fairlead.konnector.syncer import status
+from fairlead.konnector.syncer.convergence import Convergence
 
 
 OURS = "cluster-abc"

@@ -14,7 +14,7 @@ from fairlead.client import Client
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.konnector.sync.collection import EVERYWHERE, View
 from fairlead.runtime import Cluster, Delta
 
 

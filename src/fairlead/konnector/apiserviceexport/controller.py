@@ -36,8 +36,8 @@ from fairlead.konnector.claims.syncer import ClaimSyncer
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable
-from fairlead.konnector.syncer.controller import Syncer
-from fairlead.konnector.syncer.release import Releaser
+from fairlead.konnector.sync.engine import Syncer
+from fairlead.konnector.sync.release import Releaser
 from fairlead.runtime import Delta, Request, commit
 
 

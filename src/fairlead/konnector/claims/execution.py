@@ -12,9 +12,6 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client import AlreadyExists, Client, Conflict, Forbidden, NotFound
 from fairlead.client.lookups import find
-from fairlead.konnector.ahead import Ahead
-from fairlead.konnector.claims.copies import payload
-from fairlead.konnector.claims.reconcile import copy_content
 from fairlead.konnector.claims.steps import (
     Confirm,
     ConfirmNamespace,
@@ -25,9 +22,12 @@ from fairlead.konnector.claims.steps import (
     Side,
     Sides,
 )
+from fairlead.konnector.policies.claimcopies import payload
+from fairlead.konnector.policies.claims import copy_content
+from fairlead.konnector.policies.steps import AskNamespace, Step
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.convergence import Convergence
-from fairlead.konnector.syncer.steps import AskNamespace, Step
+from fairlead.runtime.expectations import Expectations
 
 
 class Executor:
@@ -51,7 +51,10 @@ class Executor:
         self._namespaces = namespaces
         self._export = export
         self._forbidden = forbidden
-        self.ahead: dict[Side, Ahead] = {"consumer": Ahead(), "provider": Ahead()}
+        self.ahead: dict[Side, Expectations] = {
+            "consumer": Expectations(),
+            "provider": Expectations(),
+        }
         self._written = Convergence()
 
     def compare(self, sides: Sides) -> Sides:

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.konnector.syncer.steps import Step
+from fairlead.konnector.policies.steps import Step
 
 
 Side = Literal["consumer", "provider"]

@@ -11,9 +11,9 @@ from fairlead.api.kubebind_claims import reference_allowed, reference_versions
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
-from fairlead.konnector.claims.controller import ClaimRun
-from fairlead.konnector.claims.selection import Referrers
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.sync.claims import ClaimRun
+from fairlead.konnector.sync.selection import Referrers
 from fairlead.runtime import Informer
 
 

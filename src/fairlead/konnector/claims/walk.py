@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from fairlead.api.meta import Key, Object
 from fairlead.konnector.claims.execution import Executor
-from fairlead.konnector.claims.reconcile import next_step
 from fairlead.konnector.claims.steps import Create, Replace, Sides
 from fairlead.konnector.conflicts import Conflicts
 from fairlead.konnector.metrics import Pass, SyncMetrics
-from fairlead.konnector.syncer.steps import Done, Refuse, Step, Wait
+from fairlead.konnector.policies.claims import next_step
+from fairlead.konnector.policies.steps import Done, Refuse, Step, Wait
 
 
 _MOST_STEPS = 12

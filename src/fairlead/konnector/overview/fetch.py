@@ -32,8 +32,8 @@ from fairlead.client.lookups import find, list_all
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.overview.rows import Bound, Copies, Kind
+from fairlead.konnector.policies.isolation import Strategy, choose
 from fairlead.konnector.secrets import content
-from fairlead.konnector.syncer.isolation import Strategy, choose
 
 
 AT_ONCE = 4

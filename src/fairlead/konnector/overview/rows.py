@@ -12,7 +12,7 @@ from fairlead.api.kubebind_conditions import CONFLICTS, READY, Condition, get_co
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.overview.comparison import changed_at, waiting_side
-from fairlead.konnector.syncer.isolation import Strategy
+from fairlead.konnector.policies.isolation import Strategy
 
 
 class Copies(msgspec.Struct, frozen=True):

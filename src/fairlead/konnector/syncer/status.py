@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from fairlead.konnector.syncer.copies import (
+from fairlead.konnector.policies.copies import (
     belongs,
     is_ours,
     provider_annotations,
     with_status,
 )
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies.steps import (
     ConfirmConsumerGone,
     DeleteProvider,
     Done,

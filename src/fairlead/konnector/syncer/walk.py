@@ -9,9 +9,8 @@ from fairlead.api.meta import Key
 from fairlead.api.resource import Resource
 from fairlead.konnector.conflicts import Conflicts
 from fairlead.konnector.metrics import Pass, SyncMetrics
-from fairlead.konnector.syncer import spec, status
-from fairlead.konnector.syncer.execution import Executor
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies import bound as spec
+from fairlead.konnector.policies.steps import (
     TERMINAL,
     AskNamespace,
     CreateProvider,
@@ -23,6 +22,8 @@ from fairlead.konnector.syncer.steps import (
     UpdateStatus,
     Wait,
 )
+from fairlead.konnector.sync.execution import Executor
+from fairlead.konnector.syncer import status
 from fairlead.runtime import Result
 
 

@@ -10,7 +10,7 @@ from fairlead.api.resource import Resource
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.crds import served_resource
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.konnector.syncer.release import Releaser
+from fairlead.konnector.sync.release import Releaser
 
 
 class Releases:

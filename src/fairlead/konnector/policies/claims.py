@@ -8,17 +8,6 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import OWNER_CONSUMER, OWNER_PROVIDER
 from fairlead.api.meta import JSON, Object
-from fairlead.konnector.claims.copies import (
-    binding_reference,
-    consumer_copy,
-    is_consumer_copy,
-    is_token,
-    must_recreate,
-    new_body,
-    owner_of,
-    provider_copy,
-    replaced_body,
-)
 from fairlead.konnector.claims.steps import (
     Confirm,
     ConfirmNamespace,
@@ -29,8 +18,19 @@ from fairlead.konnector.claims.steps import (
     Sides,
 )
 from fairlead.konnector.conflicts import FOREIGN_OBJECT, OWNER_UNKNOWN
-from fairlead.konnector.syncer.copies import belongs, is_foreign, is_ours, let_go
-from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
+from fairlead.konnector.policies.claimcopies import (
+    binding_reference,
+    consumer_copy,
+    is_consumer_copy,
+    is_token,
+    must_recreate,
+    new_body,
+    owner_of,
+    provider_copy,
+    replaced_body,
+)
+from fairlead.konnector.policies.copies import belongs, is_foreign, is_ours, let_go
+from fairlead.konnector.policies.steps import AskNamespace, Done, Refuse, Step, Wait
 
 
 def next_step(sides: Sides) -> Step:

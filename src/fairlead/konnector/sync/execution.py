@@ -13,13 +13,10 @@ from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from fairlead.client.lookups import find
-from fairlead.konnector.ahead import Ahead
-from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.convergence import Convergence
-from fairlead.konnector.syncer.copies import in_step, payload, status_in_step, status_of
-from fairlead.konnector.syncer.isolation import Strategy, place
-from fairlead.konnector.syncer.merge import owned_fields
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies.copies import in_step, payload, status_in_step, status_of
+from fairlead.konnector.policies.isolation import Strategy, place
+from fairlead.konnector.policies.merge import owned_fields
+from fairlead.konnector.policies.steps import (
     AskNamespace,
     AskOwned,
     ConfirmConsumerGone,
@@ -33,6 +30,9 @@ from fairlead.konnector.syncer.steps import (
     UpdateProvider,
     UpdateStatus,
 )
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.konnector.syncer.convergence import Convergence
+from fairlead.runtime.expectations import Expectations
 
 
 T = TypeVar("T")
@@ -60,8 +60,8 @@ class Executor:
     def __init__(self, ends: Ends, *, forbidden: Callable[[str], None]) -> None:
         self._ends = ends
         self._forbidden = forbidden
-        self.consumers = Ahead()
-        self.providers = Ahead()
+        self.consumers = Expectations()
+        self.providers = Expectations()
         self._specs = Convergence()
         self._statuses = Convergence()
 

@@ -18,7 +18,7 @@ LAG = 5.0
 """Seconds that a cache may lag behind."""
 
 
-class Ahead:
+class Expectations:
     """What was written to one collection and not seen in its cache yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, Object, object_from_dict
-from fairlead.konnector.ahead import LAG, Ahead
+from fairlead.runtime.expectations import LAG, Expectations
 
 
 KEY = Key("shop", "db")
@@ -26,14 +26,14 @@ def obj(version: str, uid: str = "1") -> Object:
     ],
 )
 def test_the_later_of_written_and_cached(cached: Object | None, newest: str | None) -> None:
-    ahead = Ahead()
+    ahead = Expectations()
     ahead.wrote(obj("5"))
     found = ahead.newest(KEY, cached)
     assert (found.meta.resource_version if found else None) == newest
 
 
 def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
-    ahead = Ahead()
+    ahead = Expectations()
     ahead.wrote(obj("5"), created=True)
     assert ahead.newest(KEY, None) is not None
     ahead.seen(KEY)
@@ -43,7 +43,7 @@ def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
 def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
     """It may have been filled anew after the object came and went."""
     clock = [0.0]
-    ahead = Ahead(lambda: clock[0])
+    ahead = Expectations(lambda: clock[0])
     ahead.wrote(obj("5"), created=True)
     assert ahead.unconfirmed(KEY)
     clock[0] = LAG - 0.1
@@ -55,7 +55,7 @@ def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
 
 @pytest.mark.parametrize("forget", [lambda one: one.forget(KEY), lambda one: one.clear()])
 def test_after_a_conflict_the_cache_counts(forget: object) -> None:
-    ahead = Ahead()
+    ahead = Expectations()
     ahead.wrote(obj("5"), created=True)
     assert callable(forget)
     forget(ahead)
@@ -76,7 +76,7 @@ def test_after_a_conflict_the_cache_counts(forget: object) -> None:
 def test_what_the_cache_tells_of_our_own_writes_is_no_news(
     told: Object, *, echo: bool, kept: bool
 ) -> None:
-    ahead = Ahead()
+    ahead = Expectations()
     assert not ahead.echoes(told)
     ahead.wrote(obj("5"))
     assert ahead.echoes(told) is echo

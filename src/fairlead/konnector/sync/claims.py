@@ -11,19 +11,19 @@ from fairlead.api.kubebind_claims import Targets
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import ApiError, Conflict
-from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
-from fairlead.konnector.claims.copies import is_consumer_copy
 from fairlead.konnector.claims.execution import Executor
-from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import Sides
 from fairlead.konnector.claims.walk import Walker
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.policies.claimcopies import is_consumer_copy
+from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.reserved import Reserved
 from fairlead.konnector.roles import remedy
-from fairlead.konnector.syncer.copies import is_orphan, is_ours
-from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.konnector.sync.collection import EVERYWHERE, View
+from fairlead.konnector.sync.selection import Referrers, Selection, keys
 from fairlead.runtime import Delta, Informer, Request, Result
+from fairlead.runtime.expectations import LAG
 
 
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}

@@ -10,17 +10,17 @@ import msgspec
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client.errors import ApiError, Conflict
-from fairlead.konnector.ahead import LAG
 from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.isolation import Strategy, choose
+from fairlead.konnector.policies.steps import Sides
 from fairlead.konnector.roles import remedy
-from fairlead.konnector.syncer.copies import is_orphan
-from fairlead.konnector.syncer.execution import Ends, Executor
-from fairlead.konnector.syncer.isolation import Strategy, choose
-from fairlead.konnector.syncer.steps import Sides
-from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.konnector.sync.collection import EVERYWHERE, View
+from fairlead.konnector.sync.execution import Ends, Executor
 from fairlead.konnector.syncer.walk import Walker
 from fairlead.runtime import Delta, Informer, Request, Result
+from fairlead.runtime.expectations import LAG
 
 
 class Syncer:

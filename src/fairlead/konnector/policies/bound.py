@@ -5,8 +5,7 @@ from __future__ import annotations
 from fairlead.api.kubebind_names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
 from fairlead.api.meta import Key, Object
 from fairlead.konnector.conflicts import FOREIGN_OBJECT, NAME_TOO_LONG
-from fairlead.konnector.syncer.convergence import digest
-from fairlead.konnector.syncer.copies import (
+from fairlead.konnector.policies.copies import (
     belongs,
     copy_of,
     is_foreign,
@@ -17,9 +16,9 @@ from fairlead.konnector.syncer.copies import (
     provider_annotations,
     source_annotations,
 )
-from fairlead.konnector.syncer.isolation import MAX_NAME
-from fairlead.konnector.syncer.merge import has_more
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies.isolation import MAX_NAME
+from fairlead.konnector.policies.merge import has_more
+from fairlead.konnector.policies.steps import (
     AskNamespace,
     AskOwned,
     ConfirmProviderGone,
@@ -34,6 +33,7 @@ from fairlead.konnector.syncer.steps import (
     UpdateProvider,
     Wait,
 )
+from fairlead.konnector.syncer.convergence import digest
 
 
 DELETION = "deletion of the provider's copy"

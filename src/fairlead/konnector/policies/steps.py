@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.konnector.syncer.merge import Owned
+from fairlead.konnector.policies.merge import Owned
 
 
 class Sides(msgspec.Struct, frozen=True):
