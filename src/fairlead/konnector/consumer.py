@@ -18,11 +18,11 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.konnector.conflicts import Conflicts
 from fairlead.konnector.connections.reconcile import Wanted
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
-from fairlead.konnector.problems import Problems, ungranted
+from fairlead.konnector.policies.work import WorkKey
+from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.statuses import BindingStatuses
@@ -60,12 +60,7 @@ class Consumer:
         self.secrets = KubeconfigSecrets(cluster, options.namespace)
         self.events = cluster.events(COMPONENT)
         self.statuses = BindingStatuses(cluster.client, self.bindings, self.events)
-        self.problems = Problems()
-        """What keeps a binding's watches and writes from working."""
-        self.refusals = Problems()
-        """What a binding's provider wants and does not get."""
-        self.conflicts = Conflicts()
-        """Objects that cannot be synchronised until a person acts."""
+        self.reports = Reports()
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """What a scrape tells of each binding's objects."""
@@ -98,7 +93,7 @@ class Provider:
             cluster.informer(APISERVICENAMESPACES, namespace=namespace),
             namespace,
         )
-        self.syncers = Supervisor("syncers")
+        self.syncers = Supervisor[WorkKey]("syncers")
         self.claims: dict[tuple[str, str], Claim] = {}
         """The claims at work, by binding and claim."""
         self._owner: OwnerReference | None = None
@@ -140,7 +135,7 @@ class Provider:
 
     def problem(self, binding: str) -> str:
         """What keeps a binding's objects from being synchronised, "" when nothing does."""
-        told = self.consumer.problems.message(binding)
+        told = self.consumer.reports.problems.message(binding)
         lacking = ungranted(self.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
 

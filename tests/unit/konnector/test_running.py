@@ -55,7 +55,7 @@ class Child:
 
 
 async def test_a_child_runs_until_it_is_stopped(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     one, two = Child(), Child()
@@ -65,12 +65,12 @@ async def test_a_child_runs_until_it_is_stopped(start: Start) -> None:
     await supervisor.stop("one")
     assert one.ended
     assert not two.ended
-    assert supervisor.names == {"two"}
+    assert supervisor.keys == {"two"}
     await supervisor.stop("one")
 
 
 async def test_a_child_that_fails_is_started_again_alone(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     bad, good = Child(failures=1), Child()
@@ -87,7 +87,7 @@ class Refused:
 
 
 async def test_why_a_child_cannot_go_on_is_told_until_it_is_stopped(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     told: list[str] = []
@@ -98,7 +98,7 @@ async def test_why_a_child_cannot_go_on_is_told_until_it_is_stopped(start: Start
 
 
 async def test_a_name_is_taken_once_and_only_while_it_runs(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     with pytest.raises(RuntimeError, match="cannot start"):
         supervisor.start("one", Child())
     start(supervisor)
@@ -355,7 +355,7 @@ async def test_what_a_syncer_reports_is_told_with_patience(
     start(provider.cluster)
     start(HealthReporter(provider))
     await until(lambda: told(consumer, "InformersSynced")[0] == "True")
-    consumer.problems.report("db", "sync", "no right")
+    consumer.reports.problems.report("db", "sync", "no right")
     await until(lambda: told(consumer, "InformersSynced") == ("False", "no right"))
-    consumer.problems.report("db", "sync", "")
+    consumer.reports.problems.report("db", "sync", "")
     await until(lambda: told(consumer, "InformersSynced")[0] == "True")

@@ -1,248 +1,346 @@
-"""Keeps all objects of one bound resource and their copies in step."""
+"""Keeps the objects of one resource and their copies in step: queue, watches and passes.
+
+A change on either side puts the consumer's key of the object into one queue, so that nobody else
+writes the same object at the same time. A pass looks at both ends of the object, asks the policy
+for the next step, carries it out and asks again, until there is nothing more to do.
+
+Two mechanisms keep a pass from undoing or repeating its own work. A cache lags behind what was
+just written, so a pass looks at *expectations* first: the answers to our own writes, until the
+cache has told of them. And each write comes back as an event of our own watch, the *echo*; it
+says nothing new and is dropped before the queue. Without the first a pass would write twice,
+without the second every write would cause one more pass.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from typing import Protocol
 
 import msgspec
 
-from fairlead.api.meta import Key, Object, OwnerReference
-from fairlead.api.resource import Resource
-from fairlead.client.errors import ApiError, Conflict
-from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
-from fairlead.konnector.consumer import Provider
-from fairlead.konnector.policies.copies import is_orphan
-from fairlead.konnector.policies.isolation import Strategy, choose
-from fairlead.konnector.policies.steps import Sides
+from fairlead.api.meta import Key, Object
+from fairlead.client.errors import ApiError, Conflict, Forbidden
+from fairlead.konnector.metrics import Pass, SyncMetrics
+from fairlead.konnector.policies.steps import (
+    TERMINAL,
+    AskNamespace,
+    Create,
+    Done,
+    InSync,
+    Outcome,
+    Pair,
+    Refuse,
+    Replace,
+    ReplaceStatus,
+    Side,
+    Step,
+    Wait,
+)
+from fairlead.konnector.reports import Report
 from fairlead.konnector.roles import remedy
-from fairlead.konnector.sync.collection import EVERYWHERE, View
-from fairlead.konnector.sync.execution import Ends, Executor
-from fairlead.konnector.syncer.walk import Walker
-from fairlead.runtime import Delta, Informer, Request, Result
+from fairlead.konnector.sync.collection import Collection, Fault
+from fairlead.konnector.sync.execution import BothEnds, Executor
+from fairlead.runtime import Controller, Delta, EventRecorder, Reconciler, Request, Result
 from fairlead.runtime.expectations import LAG
+from fairlead.runtime.queue import Band
 
 
-class Syncer:
-    """The spec and the status syncer of one resource of one export.
+LONG = 10.0
+"""Seconds after which an object says that it waits for a deletion on the provider."""
+_MOST_STEPS = 12
+"""More than any object needs in one pass."""
 
-    Both work on one queue, so that they never write the same object at the same time.
+
+class Policy(Protocol):
+    """What is decided about the objects of one resource, and what that needs to be known."""
+
+    @property
+    def failed(self) -> str:
+        """The reason of Events of objects that could not be synchronised."""
+        ...
+
+    def next_step(self, pair: Pair) -> Step:
+        """What to do next about one object."""
+        ...
+
+    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+        """What came of writing the end on this side; None where it is what was wanted."""
+        ...
+
+    def faults(self) -> Iterable[Fault]:
+        """Why something of the consumer that decisions depend on is not known."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until decisions can be made."""
+        ...
+
+
+class MakeController(Protocol):
+    """Makes controllers whose work is counted."""
+
+    def __call__(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
+        """A controller that runs when its ``run`` does."""
+        ...
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """Where an engine works, and whom it tells what it sees.
+
+    ``interval`` is the seconds between looks at the watches; it costs no request.
     """
 
+    report: Report
+    metrics: SyncMetrics
+    events: EventRecorder
+    controller: MakeController
+    workers: int
+    interval: float
+
+
+class Engine:
+    """One run of the synchronisation of one resource, and what it remembers."""
+
     def __init__(
-        self, provider: Provider, binding: str, export: OwnerReference, wanted: SyncerSpec
+        self, name: str, ends: BothEnds, policy: Policy, surroundings: Surroundings
     ) -> None:
-        self._provider = provider
-        self._binding = binding
-        self._export = export
-        self._wanted = wanted
+        self._ends = ends
+        self._policy = policy
+        self._report = surroundings.report
+        self._metrics = surroundings.metrics
+        self._events = surroundings.events
+        self._interval = surroundings.interval
+        self._executor = Executor(ends, policy.outcome)
+        self._controller = surroundings.controller(
+            name, self._reconcile, workers=surroundings.workers
+        )
+        self._waiting: dict[Key, float] = {}
+        self._in_sync: set[Key] = set()
 
     async def run(self) -> None:
         """Synchronise until cancelled."""
-        namespaces = self._provider.service_namespaces
-        strategy = choose(
-            scope=self._wanted.scope,
-            isolation=self._wanted.isolation,
-            cluster_namespace=await self._provider.owner(),
-            provider_namespace=namespaces.provider,
-            consumer_namespace=namespaces.consumer,
-        )
-        run = _Run(self._provider, self._binding, self._export, self._wanted, strategy)
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(run.objects.close)
-            stack.callback(run.end)
-            await run.run()
+            stack.callback(self._report.clear)
+            stack.callback(self._metrics.stopped)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._look_after())
+                group.create_task(self._work())
 
-
-class _Run:
-    """One run of a syncer: its leases, its queue and what it remembers."""
-
-    def __init__(
-        self,
-        provider: Provider,
-        binding: str,
-        export: OwnerReference,
-        wanted: SyncerSpec,
-        strategy: Strategy,
-    ) -> None:
-        self._strategy = strategy
-        self._provider = provider
-        self._consumer = provider.consumer
-        self._wanted = wanted
-        self._binding = binding
-        self._source = f"sync {wanted.resource.group_resource}"
-        self._refused = ""
-        name = f"sync-{wanted.resource.group_resource}"
-        self._metrics = self._consumer.syncs.of(binding, wanted.resource.group_resource, name)
-        self.objects: Informer = self._consumer.cluster.informer(wanted.resource)
-        self._view = self._new_view()
-        self._executor = Executor(
-            Ends(
-                consumer=self._consumer.client,
-                provider=provider.client,
-                consumer_resource=wanted.resource,
-                provider_resource=_provider_resource(wanted),
-                strategy=strategy,
-                namespaces=provider.service_namespaces,
-                export=export,
-            ),
-            forbidden=self._forbidden,
-        )
-        self._walker = Walker(
-            self._executor,
-            wanted.resource,
-            self._metrics,
-            conflicts=self._consumer.conflicts,
-            source=self._source,
-            tell=self._tell,
-        )
-        self._controller = self._provider.controller(
-            name, self._reconcile, workers=self._consumer.options.workers
-        )
-
-    def end(self) -> None:
-        """Take back what was said of the binding."""
-        self.problem("")
-        self._metrics.stopped()
-        self._consumer.conflicts.clear(self._binding, self._source)
-
-    def problem(self, message: str) -> None:
-        """Have the binding say what keeps its objects from being synchronised."""
-        self._consumer.problems.report(self._binding, self._source, message)
-
-    async def run(self) -> None:
-        namespaces = self._provider.service_namespaces
-        # Objects without a namespace over there have no copy to wait for: that must be known.
+    async def _work(self) -> None:
+        namespaces, ends = self._ends.namespaces, self._ends
+        # An object whose namespace has no counterpart has no copy to wait for: that is known
+        # only when all APIServiceNamespaces are.
         await namespaces.synced()
+        await self._policy.ready()
         self._metrics.queue(lambda: len(self._controller.queue))
-        self._metrics.watch(self.objects, "consumer")
-        self._controller.watch(self.objects, predicate=self._news)
         namespaces.listen(self._namespace_changed)
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._view.run())
+                for end, handler, known in (
+                    (ends.consumer, self._consumer_changed, self._consumers_known),
+                    (ends.provider, self._provider_changed, self._providers_known),
+                ):
+                    side = end.side
+                    group.create_task(
+                        end.run(
+                            handler,
+                            known,
+                            lambda lease, s=side: self._metrics.watch(lease, s),  # type: ignore[misc]
+                        )
+                    )
                 group.create_task(self._controller.run())
-                group.create_task(self._look_after())
         finally:
             namespaces.unlisten(self._namespace_changed)
 
-    def _new_view(self) -> View:
-        return View(
-            self._provider.cluster,
-            _provider_resource(self._wanted),
-            self._provider_namespaces,
-            handler=self._copy_changed,
-            on_synced=self._copies_known,
-            opened=lambda lease: self._metrics.watch(lease, "provider"),
-        )
-
-    def _provider_namespaces(self) -> frozenset[str]:
-        """Where the konnector has the right to watch copies."""
-        if self._wanted.scope == "Cluster":
-            flipped = self._wanted.isolation == "Namespaced"
-            return frozenset({self._provider.namespace}) if flipped else EVERYWHERE
-        if self._wanted.informer_scope == "Cluster":
-            return EVERYWHERE
-        return frozenset(self._provider.service_namespaces.assigned().values())
+    def enqueue(self, key: Key, band: Band = Band.LIVE) -> None:
+        """Have an object looked at; ``key`` is the consumer's."""
+        self._controller.queue.add(Request("", *key), band)
 
     async def _look_after(self) -> None:
-        """Watches that fail are nobody's event."""
+        """No event reports a failing watch, so the watches are polled."""
         while True:
-            faults = [self._advised(self.objects.error), self._advised(self._refused)]
-            faults += [f"on the provider: {error}" for error in self._view.errors()]
-            self.problem("; ".join(fault for fault in faults if fault))
-            self._walker.count()
-            await asyncio.sleep(self._consumer.options.health_interval)
+            faults = [*self._policy.faults(), *self._ends.consumer.faults()]
+            told = [self._advised(fault.message, fault.cause) for fault in faults]
+            if self._executor.refused is not None:
+                told.append(self._advised(self._executor.refused.message, self._executor.refused))
+            told += [f"on the provider: {one.message}" for one in self._ends.provider.faults()]
+            self._report.problem("; ".join(one for one in told if one))
+            self._metrics.in_sync(len(self._in_sync))
+            self._metrics.conflicts(self._report.conflicts())
+            await asyncio.sleep(self._interval)
 
-    def _forbidden(self, message: str) -> None:
-        self._refused = message
+    def _advised(self, message: str, cause: Exception | None) -> str:
+        """With what to do about it, when the consumer's server refuses a right."""
+        if isinstance(cause, Forbidden):
+            return f"{message}. {remedy(self._report.binding)}"
+        return message
 
-    def _advised(self, message: str) -> str:
-        return f"{message}. {remedy(self._binding)}" if "forbidden" in message.lower() else message
+    def _consumer_changed(self, delta: Delta) -> None:
+        if not _echoes(self._ends.consumer, delta):
+            key = delta.object.key
+            self._metrics.spec.arrived(key)
+            self.enqueue(key, _band(delta))
 
-    def _news(self, delta: Delta) -> bool:
-        """Whether a change of the consumer's object is anybody's but ours."""
-        if delta.new is not None and self._executor.consumers.echoes(delta.new):
-            return False
-        self._metrics.spec.arrived(delta.object.key)
-        return True
-
-    def _copy_changed(self, delta: Delta) -> None:
-        self._executor.providers.seen(delta.object.key)
-        if delta.new is not None and self._executor.providers.echoes(delta.new):
+    def _provider_changed(self, delta: Delta) -> None:
+        if _echoes(self._ends.provider, delta):
             return
-        key = self._strategy.to_consumer(delta.object.key)
+        key = self._ends.strategy.to_consumer(delta.object.key)
         if key is not None:
             self._metrics.status.arrived(key)
-            self._controller.enqueue(Request("", *key))
+            self.enqueue(key, _band(delta))
 
-    def _copies_known(self, namespace: str) -> None:
-        mapped = self._provider.service_namespaces.consumer(namespace)
-        self._enqueue_all(mapped if self._strategy.needs_namespace and namespace else "")
+    def _consumers_known(self, namespace: str) -> None:
+        self._enqueue_all(namespace)
+
+    def _providers_known(self, namespace: str) -> None:
+        """Also objects of the consumer that have no copy were waiting for this."""
+        if not namespace or not self._ends.strategy.needs_namespace:
+            self._enqueue_all("")
+        elif mapped := self._ends.namespaces.consumer(namespace):
+            self._enqueue_all(mapped)
 
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
-        self._view.mark()
-        self._executor.providers.clear()
-        if self._strategy.needs_namespace:
+        self._ends.consumer.mark()
+        self._ends.provider.mark()
+        self._ends.provider.expectations.clear()
+        if self._ends.strategy.needs_namespace:
             self._enqueue_all(consumer)
 
     def _enqueue_all(self, namespace: str) -> None:
-        for found in self.objects.list(namespace):
-            self._controller.enqueue(Request("", *found.key))
+        """All objects that one end or the other has for a namespace of the consumer."""
+        for found in self._ends.consumer.objects(namespace):
+            self.enqueue(found.key, Band.INITIAL)
+        assigned = self._ends.namespaces.provider(namespace) if namespace else ""
+        if assigned or not namespace:
+            for found in self._ends.provider.objects(assigned):
+                if (key := self._ends.strategy.to_consumer(found.key)) is not None:
+                    self.enqueue(key, Band.INITIAL)
 
     async def _reconcile(self, request: Request) -> Result | None:
-        key = Key(request.namespace, request.name)
-        sides = self._look(key)
-        if sides is None:
+        pair = self._look(Key(request.namespace, request.name))
+        if pair is None:
             return None
+        consumers, providers = self._ends.consumer.expectations, self._ends.provider.expectations
         try:
-            result = await self._walker.walk(key, sides)
+            result = await self._pass(pair)
         except Conflict:
-            self._executor.consumers.forget(key)
-            if sides.target is not None:
-                self._executor.providers.forget(sides.target)
+            consumers.forget(pair.key)
+            if pair.target is not None:
+                providers.forget(pair.target)
             raise
         except ApiError as error:
-            self._tell(sides, "SyncFailed", self._advised(error.message))
+            refused = error if error is self._executor.refused else None
+            message = self._advised(error.message, refused)
+            self._tell(pair.consumer, self._policy.failed, message)
             raise
-        unconfirmed = sides.target and self._executor.providers.unconfirmed(sides.target)
+        unconfirmed = consumers.unconfirmed(pair.key) or providers.unconfirmed(pair.target)
         return Result(LAG) if unconfirmed else result
 
-    def _look(self, key: Key) -> Sides | None:
-        """What the caches say; None as long as the provider's is not filled."""
-        target = self._strategy.to_provider(key)
-        if target is not None and not self._view.ready(target.namespace):
+    def _look(self, key: Key) -> Pair | None:
+        """What the caches say; None as long as one of them is not filled."""
+        consumer, provider = self._ends.consumer, self._ends.provider
+        target = self._ends.strategy.to_provider(key)
+        if not consumer.ready(key.namespace):
             return None
-        consumer = self.objects.get(key.namespace, key.name)
-        return Sides(
-            consumer=self._executor.consumers.newest(key, consumer),
-            provider=(
-                self._executor.providers.newest(target, self._view.get(target)) if target else None
-            ),
+        if target is not None and not provider.ready(target.namespace):
+            return None
+        namespaced = self._ends.strategy.needs_namespace
+        outcomes = {
+            end.side: found
+            for end in (consumer, provider)
+            if (found := end.outcomes.get(key)) is not None
+        }
+        return Pair(
+            key=key,
+            consumer=consumer.newest(key),
+            provider=provider.newest(target) if target is not None else None,
             target=target,
-            cluster_namespace=self._provider.namespace,
-            service_namespace=(
-                not self._strategy.needs_namespace
-                or self._provider.service_namespaces.asked(key.namespace)
-            ),
-            namespace_refusal=self._provider.service_namespaces.refusal(key.namespace),
-            status_subresource=self._wanted.status_subresource,
-            orphan=consumer is not None and self._orphan(consumer),
+            namespace_asked=not namespaced or self._ends.namespaces.asked(key.namespace),
+            namespace_refusal=self._ends.namespaces.refusal(key.namespace),
+            outcomes=outcomes,
         )
 
-    def _orphan(self, consumer: Object) -> bool:
-        """By its own annotation, or by that of its binding when the binding goes."""
-        binding = self._consumer.bindings.get("", self._binding)
-        leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
-        return leaving or is_orphan(consumer.meta)
+    async def _pass(self, pair: Pair) -> Result | None:
+        """Do what can be done now; the result says when to look again.
 
-    def _tell(self, sides: Sides, reason: str, message: str) -> None:
-        if sides.consumer is not None:
-            self._consumer.events.event(sides.consumer, "Warning", reason, message)
+        Raises:
+            ClientError: a server refused or cannot be reached.
+        """
+        self._in_sync.discard(pair.key)
+        with self._metrics.looking(pair.key) as look:
+            for _ in range(_MOST_STEPS):
+                step = self._policy.next_step(pair)
+                self._note(pair, step)
+                if isinstance(step, TERMINAL):
+                    return self._rest(step, pair, look)
+                after = await self._executor.carry_out(step, pair)
+                _crossed(step, look)
+                if after is None:
+                    return None
+                pair = after
+            raise RuntimeError(f"{self._report.source} {pair.key} does not settle")
+
+    def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
+        """There is nothing more to do until something happens."""
+        if isinstance(step, Wait):
+            look.unfinished()
+            deleting = pair.provider is not None and pair.provider.meta.deleting
+            return self._wait(pair) if deleting else Result(step.seconds)
+        if isinstance(step, Done):
+            self._waiting.pop(pair.key, None)
+        if isinstance(step, InSync):
+            self._in_sync.add(pair.key)
+        if pair.consumer is None and pair.provider is None:
+            self._ends.consumer.outcomes.pop(pair.key, None)
+            self._ends.provider.outcomes.pop(pair.key, None)
+        return None
+
+    def _note(self, pair: Pair, step: Step) -> None:
+        """Keep the binding's list of conflicts, and tell the object of its own."""
+        refused = step if isinstance(step, Refuse) else None
+        name = f"{self._ends.consumer.resource.kind} {pair.key}"
+        self._report.conflict(name, refused.reason if refused else "")
+        if refused is not None:
+            self._tell(pair.consumer, refused.reason, refused.message)
+
+    def _wait(self, pair: Pair) -> Result:
+        """A deletion over there that takes long is told on the object, once."""
+        now = asyncio.get_running_loop().time()
+        since = self._waiting.setdefault(pair.key, now)
+        provider = pair.provider
+        if now - since < LONG or provider is None:
+            return Result(LONG)
+        finalizers = ", ".join(provider.meta.finalizers) or "none"
+        self._tell(
+            pair.consumer,
+            "DeletionPending",
+            f"waiting until {provider.kind} {provider.key} on the provider is gone; it is being "
+            f"deleted and has these finalizers: {finalizers}",
+        )
+        return Result()
+
+    def _tell(self, obj: Object | None, reason: str, message: str) -> None:
+        if obj is not None:
+            self._events.event(obj, "Warning", reason, message)
 
 
-def _provider_resource(wanted: SyncerSpec) -> Resource:
-    """Under Namespaced isolation the provider's resource is namespaced, the consumer's is not."""
-    if wanted.isolation == "Namespaced" and not wanted.resource.namespaced:
-        return msgspec.structs.replace(wanted.resource, namespaced=True)
-    return wanted.resource
+def _echoes(end: Collection, delta: Delta) -> bool:
+    """Whether a change is our own write, which comes back from the watch."""
+    end.expectations.seen(delta.object.key)
+    return delta.new is not None and end.expectations.echoes(delta.new)
+
+
+def _band(delta: Delta) -> Band:
+    return Band.INITIAL if delta.initial else Band.LIVE
+
+
+def _crossed(step: Step, look: Pass) -> None:
+    match step:
+        case Create(side="provider") | Replace(side="provider"):
+            look.spec_crossed()
+        case Create() | Replace() | ReplaceStatus():
+            look.status_crossed()
+        case AskNamespace():
+            look.unfinished()
