@@ -32,6 +32,7 @@ from fairlead.client.lookups import find, list_all
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.kubeconfigs import provider_config
 from fairlead.konnector.overview.rows import Bound, Copies, Kind
+from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy, choose
 from fairlead.konnector.secrets import content
 
@@ -91,7 +92,7 @@ class Overview:
             consumed = await self._consumed(binding)
         except (ClientError, msgspec.MsgspecError) as error:
             return Bound(binding, problem=str(error))
-        here = [Kind(kind.objects, kind.status) for kind in consumed]
+        here = [Kind(kind.objects) for kind in consumed]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
@@ -125,7 +126,7 @@ class Overview:
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
-            here = [Kind(kind.objects, kind.status) for kind in consumed]
+            here = [Kind(kind.objects) for kind in consumed]
             problem = f"the provider has no APIServiceExport {binding.meta.name}"
             return Bound(binding, here, known, problem=problem)
         isolation = export.decode(APIServiceExport).spec.isolation
@@ -134,7 +135,7 @@ class Overview:
         for kind in consumed:
             strategy = _strategy(kind.resource, isolation, namespace, assigned)
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
-            kinds.append(Kind(kind.objects, kind.status, copies))
+            kinds.append(Kind(kind.objects, copies))
         return Bound(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
@@ -174,9 +175,11 @@ class Overview:
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
         found: dict[Key, Object] = {}
-        for namespace in namespaces:
-            found |= {item.key: item for item in await self._list(client, resource, namespace)}
-        return Copies(strategy, found)
+        for one in namespaces:
+            found |= {item.key: item for item in await self._list(client, resource, one)}
+        namespace = client.config.namespace
+        policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
+        return Copies(policy, strategy, found)
 
     async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
         async with self._slots:
