@@ -29,7 +29,7 @@ from tests.support.syncworld import SyncWorld, sync_world
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
-from fairlead.api.kubebind_names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
+from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
 from fairlead.konnector import ahead

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from fairlead.api.manifests import READ_VERBS, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import controllers, install_crds
 from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests

@@ -23,11 +23,11 @@ from tests.support.line import Line
 from tests.support.postgres import access, credentials, server_profile
 from tests.support.waiting import condition, gone, when
 
-from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all

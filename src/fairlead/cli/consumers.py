@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairlead import process
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind.conditions import Condition
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client
 from fairlead.provider.consumers.census import consumers as census

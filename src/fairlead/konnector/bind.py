@@ -19,7 +19,7 @@ from fairlead.api.kubebind import (
     BindingSpec,
     ClusterSecretKeyRef,
 )
-from fairlead.api.kubebind_conditions import READY, false, set_conditions
+from fairlead.api.kubebind.conditions import READY, false, set_conditions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now

@@ -10,7 +10,7 @@ from fairlead.api.kubebind import (
     ExportRequestResponse,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONNECTED,
     HEARTBEATING,
     INFORMERS_SYNCED,

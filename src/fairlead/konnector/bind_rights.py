@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import ExportRequestResponse, bindable
-from fairlead.api.kubebind_claims import check_claims
+from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.resource import CLUSTERROLES
 from fairlead.client import Client, NotFound
 from fairlead.konnector.bind_request import BindError, Progress

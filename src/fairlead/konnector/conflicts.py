@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.kubebind_conditions import CONFLICTS, Condition
+from fairlead.api.kubebind.conditions import CONFLICTS, Condition
 
 
 FOREIGN_OBJECT: Final = "ForeignObjectExists"

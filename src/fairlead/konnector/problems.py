@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
-from fairlead.api.kubebind_conditions import PERMISSIONS_GRANTED, get_condition
+from fairlead.api.kubebind.conditions import PERMISSIONS_GRANTED, get_condition
 from fairlead.api.meta import Object
 
 

@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import READY, get_condition
+from fairlead.api.kubebind.conditions import READY, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.client import Client, ClientError, NotFound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind_conditions import happening, transitions
+from fairlead.api.kubebind.conditions import happening, transitions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, APIServiceBindingBundle
-from fairlead.api.kubebind_conditions import Condition, false, true
+from fairlead.api.kubebind.conditions import Condition, false, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import PermissionClaim
-from fairlead.api.kubebind_claims import Targets
+from fairlead.api.kubebind.claims import Targets
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.claims.reconcile import copy_content, next_step
 from fairlead.konnector.claims.selection import Referrers, Selection, keys

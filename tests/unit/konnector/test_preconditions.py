@@ -9,7 +9,7 @@ import pytest
 from tests.support.stale import GONE, StaleServer
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.api.status import StatusDetails

@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     NAMESPACE_READY,
     OBJECTS_REMAIN,
     OBJECTS_UNKNOWN,

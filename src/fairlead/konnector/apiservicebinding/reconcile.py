@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     crd_from_bound_schema,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONNECTED,
     SCHEMA_IN_SYNC,
     Condition,

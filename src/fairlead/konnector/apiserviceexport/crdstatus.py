@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition as CRDCondition
 from fairlead.api.kubebind import BoundSchema, BoundSchemaStatus, SchemaNames
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONNECTED,
     CONSUMER_IN_SYNC,
     PERMISSION_CLAIM,

@@ -21,7 +21,7 @@ from fairlead.api.kubebind import (
     Scope,
     crd_name,
 )
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONNECTED,
     CONSUMER_IN_SYNC,
     SCHEMA_IN_SYNC,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.bindingsecret.reconcile import reconcile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import ClusterSecretKeyRef
-from fairlead.api.kubebind_conditions import SECRET_VALID, Condition, false, true
+from fairlead.api.kubebind.conditions import SECRET_VALID, Condition, false, true
 
 
 NOT_FOUND = "KubeconfigSecretNotFound"

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import (
     APIServiceBindingBundle,
     ClusterSecretKeyRef,
 )
-from fairlead.api.kubebind_conditions import SECRET_VALID, SYNCED, Condition, get_condition
+from fairlead.api.kubebind.conditions import SECRET_VALID, SYNCED, Condition, get_condition
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound

@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
     APIServiceBindingBundle,
     ConditionsStatus,
 )
-from fairlead.api.kubebind_conditions import SYNCED, Condition, false, set_conditions, true
+from fairlead.api.kubebind.conditions import SYNCED, Condition, false, set_conditions, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 
 

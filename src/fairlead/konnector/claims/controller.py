@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.kubebind_claims import Targets
+from fairlead.api.kubebind.claims import Targets
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import ApiError, Conflict

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from fairlead.api.kubebind import BoundSchema, SelectorReference
-from fairlead.api.kubebind_claims import reference_allowed, reference_versions
+from fairlead.api.kubebind.claims import reference_allowed, reference_versions
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import (
     SecretRef,
     kubeconfig_digest,
 )
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CREDENTIALS_IN_USE,
     HEARTBEATING,
     SECRET_VALID,

@@ -8,7 +8,7 @@ from contextlib import suppress
 import structlog
 
 from fairlead.api.kubebind import APIServiceBinding
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONFLICTS,
     INFORMERS_SYNCED,
     PERMISSION_CLAIM,

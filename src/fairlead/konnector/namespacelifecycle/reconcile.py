@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fairlead.api.kubebind_names import LABEL_OWNER, OWNER_PROVIDER
+from fairlead.api.kubebind.names import LABEL_OWNER, OWNER_PROVIDER
 from fairlead.api.meta import JSON, ObjectMeta
 
 

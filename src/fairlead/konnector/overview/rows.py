@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind_conditions import CONFLICTS, READY, Condition, get_condition
+from fairlead.api.kubebind.conditions import CONFLICTS, READY, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.overview.comparison import changed_at, waiting_side

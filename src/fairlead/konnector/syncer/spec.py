@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind_names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
+from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
 from fairlead.api.meta import Key, Object
 from fairlead.konnector.conflicts import FOREIGN_OBJECT, NAME_TOO_LONG
 from fairlead.konnector.syncer.convergence import digest

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fairlead.api.kubebind_conditions import CONNECTED, Condition, false
+from fairlead.api.kubebind.conditions import CONNECTED, Condition, false
 from fairlead.api.meta import Object, ObjectMeta
 
 

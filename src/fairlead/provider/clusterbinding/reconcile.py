@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus
-from fairlead.api.kubebind_conditions import HEALTHY, Condition, false, true
+from fairlead.api.kubebind.conditions import HEALTHY, Condition, false, true
 from fairlead.api.meta import JSON, Object
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.provider.changes import with_status

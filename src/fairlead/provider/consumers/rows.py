@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from fairlead.api.kubebind import ANNOTATION_CLUSTER_PRETTY_NAME, ClusterBinding
-from fairlead.api.kubebind_conditions import HEALTHY, Condition, unknown
+from fairlead.api.kubebind.conditions import HEALTHY, Condition, unknown
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.provider.clusterbinding.reconcile import health

@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
     BoundSchema,
     spec_hash,
 )
-from fairlead.api.kubebind_conditions import PROVIDER_IN_SYNC, Condition, false, true
+from fairlead.api.kubebind.conditions import PROVIDER_IN_SYNC, Condition, false, true
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
 

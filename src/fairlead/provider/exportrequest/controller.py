@@ -10,7 +10,7 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
 )
-from fairlead.api.kubebind_conditions import EXPORTS_READY, false
+from fairlead.api.kubebind.conditions import EXPORTS_READY, false
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now

@@ -27,8 +27,8 @@ from fairlead.api.kubebind import (
     new_bound_schema,
     spec_hash,
 )
-from fairlead.api.kubebind_claims import check_claims
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.claims import check_claims
+from fairlead.api.kubebind.conditions import (
     EXPORTS_READY,
     PERMISSION_CLAIM,
     Condition,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, NotFound

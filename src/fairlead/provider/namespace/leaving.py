@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     NAMESPACE_READY,
     OBJECTS_REMAIN,
     OBJECTS_UNKNOWN,

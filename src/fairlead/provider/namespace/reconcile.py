@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     service_namespace,
     service_namespace_ref,
 )
-from fairlead.api.kubebind_conditions import NAMESPACE_READY, Condition, false, true
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, Condition, false, true
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.provider.changes import with_status
 from fairlead.provider.namespace import leaving

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
-from fairlead.api.kubebind_conditions import PERMISSIONS_GRANTED, Condition, false, true
+from fairlead.api.kubebind.conditions import PERMISSIONS_GRANTED, Condition, false, true
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,

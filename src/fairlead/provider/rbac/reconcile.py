@@ -30,7 +30,7 @@ from fairlead.api.kubebind import (
     bindable,
     crd_name,
 )
-from fairlead.api.kubebind_claims import claimable
+from fairlead.api.kubebind.claims import claimable
 from fairlead.api.manifests import ALL_VERBS, READ_VERBS
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (

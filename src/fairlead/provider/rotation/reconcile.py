@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from fairlead.api.kubebind import ClusterBinding
-from fairlead.api.kubebind_conditions import CREDENTIALS_IN_USE, SECRET_VALID, get_condition
+from fairlead.api.kubebind.conditions import CREDENTIALS_IN_USE, SECRET_VALID, get_condition
 from fairlead.api.meta import Object
 from fairlead.provider.tokens import TokenSecret, next_name
 

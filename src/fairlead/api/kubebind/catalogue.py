@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from fairlead.api.conditions import Condition
 from fairlead.api.crd import structural_schema
-from fairlead.api.kubebind_fields import (
+from fairlead.api.kubebind.fields import (
     ConditionsStatus,
     ExportResource,
     LocalSecretKeyRef,
@@ -19,7 +19,7 @@ from fairlead.api.kubebind_fields import (
     Phase,
     SchemaUpdatePolicy,
 )
-from fairlead.api.kubebind_types import Kind
+from fairlead.api.kubebind.types import Kind
 
 
 class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind_conditions import Condition
-from fairlead.api.kubebind_names import resource_name
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.names import resource_name
 from fairlead.api.meta import JSON
 
 

@@ -14,7 +14,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding_common import AtomicLabelSelector, BindingName
+from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName
 
 
 COREOS_SERVICEBINDINGS = Resource(

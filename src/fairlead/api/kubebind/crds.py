@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fairlead.api import kubebind_names as names
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
-from fairlead.api.kubebind_boundschema import BoundSchema
-from fairlead.api.kubebind_catalogue import (
+from fairlead.api.kubebind import names
+from fairlead.api.kubebind.boundschema import BoundSchema
+from fairlead.api.kubebind.catalogue import (
     APIServiceExportTemplate,
     BindableResourcesRequest,
     Cluster,
     Collection,
 )
-from fairlead.api.kubebind_types import (
+from fairlead.api.kubebind.types import (
     CLUSTER_BINDING_RULE,
     APIServiceBinding,
     APIServiceBindingBundle,

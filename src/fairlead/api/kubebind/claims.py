@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api import gjson
-from fairlead.api.kubebind_fields import (
+from fairlead.api.kubebind import gjson
+from fairlead.api.kubebind.fields import (
     ExportResource,
     GroupResource,
     Isolation,
@@ -23,7 +23,7 @@ from fairlead.api.kubebind_fields import (
     Selector,
     SelectorReference,
 )
-from fairlead.api.kubebind_names import CLAIMABLE
+from fairlead.api.kubebind.names import CLAIMABLE
 from fairlead.api.meta import JSON, Key, ObjectMeta
 from fairlead.api.selectors import LabelSelector, SelectorError
 

@@ -1,12 +1,12 @@
 """kube-bind ``kube-bind.io/v1alpha2``: one door to its names, kinds, CRDs and wire forms.
 
-Conditions are in :mod:`fairlead.api.kubebind_conditions`, claims in
-:mod:`fairlead.api.kubebind_claims`.
+Conditions are in :mod:`fairlead.api.kubebind.conditions`, claims in
+:mod:`fairlead.api.kubebind.claims`.
 """
 
 from __future__ import annotations
 
-from fairlead.api.kubebind_boundschema import (
+from fairlead.api.kubebind.boundschema import (
     BoundSchema,
     BoundSchemaSpec,
     BoundSchemaStatus,
@@ -23,7 +23,7 @@ from fairlead.api.kubebind_boundschema import (
     new_bound_schema,
     unwrapped_schema,
 )
-from fairlead.api.kubebind_catalogue import (
+from fairlead.api.kubebind.catalogue import (
     APIServiceExportTemplate,
     BindableResourcesRequest,
     BindableResourcesRequestSpec,
@@ -35,11 +35,8 @@ from fairlead.api.kubebind_catalogue import (
     CollectionSpec,
     TemplateSpec,
 )
-from fairlead.api.kubebind_crds import (
-    consumer_crds,
-    provider_crds,
-)
-from fairlead.api.kubebind_fields import (
+from fairlead.api.kubebind.crds import consumer_crds, provider_crds
+from fairlead.api.kubebind.fields import (
     ClusterSecretKeyRef,
     ConditionsStatus,
     ExportResource,
@@ -60,7 +57,7 @@ from fairlead.api.kubebind_fields import (
     SelectorPaths,
     SelectorReference,
 )
-from fairlead.api.kubebind_names import (
+from fairlead.api.kubebind.names import (
     ANNOTATION_AUTHOR,
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CLUSTER_PRETTY_NAME,
@@ -116,7 +113,7 @@ from fairlead.api.kubebind_names import (
     service_namespace_ref,
     spec_hash,
 )
-from fairlead.api.kubebind_types import (
+from fairlead.api.kubebind.types import (
     APIServiceBinding,
     APIServiceBindingBundle,
     APIServiceExport,
@@ -133,7 +130,7 @@ from fairlead.api.kubebind_types import (
     NamespaceSpec,
     NamespaceStatus,
 )
-from fairlead.api.kubebind_wire import (
+from fairlead.api.kubebind.wire import (
     Authentication,
     AuthenticationMethod,
     BindingProvider,

@@ -11,9 +11,9 @@ from enum import StrEnum
 
 import msgspec
 
-from fairlead.api.kubebind_catalogue import TemplateSpec
-from fairlead.api.kubebind_names import API_VERSION
-from fairlead.api.kubebind_types import ExportRequestSpec
+from fairlead.api.kubebind.catalogue import TemplateSpec
+from fairlead.api.kubebind.names import API_VERSION
+from fairlead.api.kubebind.types import ExportRequestSpec
 from fairlead.api.meta import JSON
 
 

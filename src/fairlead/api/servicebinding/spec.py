@@ -13,9 +13,9 @@ import msgspec
 from fairlead.api.crd import PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding_common import AtomicLabelSelector, BindingName, Conditions
-from fairlead.api.servicebinding_coreos import BINDING_COLUMNS, coreos_crd
-from fairlead.api.servicebinding_mapping import mapping_crd
+from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName, Conditions
+from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, coreos_crd
+from fairlead.api.servicebinding.mapping import mapping_crd
 
 
 SERVICEBINDINGS = Resource("servicebinding.io", "v1", "servicebindings", "ServiceBinding")

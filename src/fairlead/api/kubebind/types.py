@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind_conditions import Condition
-from fairlead.api.kubebind_fields import (
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.fields import (
     ClusterSecretKeyRef,
     ConditionsStatus,
     ExportResource,
@@ -28,7 +28,7 @@ from fairlead.api.kubebind_fields import (
     SecretRef,
     immutable,
 )
-from fairlead.api.kubebind_names import CLUSTER_BINDING_NAME
+from fairlead.api.kubebind.names import CLUSTER_BINDING_NAME
 from fairlead.api.meta import ObjectMeta
 
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from fairlead.api.kubebind_conditions import Condition
-from fairlead.api.kubebind_fields import Isolation, Scope
-from fairlead.api.kubebind_names import (
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.fields import Isolation, Scope
+from fairlead.api.kubebind.names import (
     ANNOTATION_SOURCE_SPEC_HASH,
     API_VERSION,
     BOUNDSCHEMAS,
@@ -21,7 +21,7 @@ from fairlead.api.kubebind_names import (
     resource_name,
     spec_hash,
 )
-from fairlead.api.kubebind_types import Kind
+from fairlead.api.kubebind.types import Kind
 from fairlead.api.meta import JSON, OwnerReference
 from fairlead.api.resource import Resource
 
