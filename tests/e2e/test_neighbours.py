@@ -45,7 +45,7 @@ from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPA
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.demo import objects
 from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.konnector.bind import BindError
+from fairlead.konnector.commands.bind import BindError
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.provider.manifests import NAME as PROVIDER

@@ -33,8 +33,8 @@ from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBEC
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
 from fairlead.konnector import ahead
-from fairlead.konnector.clusterbinding import controller as clusterbinding
-from fairlead.konnector.clusterbinding import reconcile as heartbeats
+from fairlead.konnector.controllers.clusterbinding import controller as clusterbinding
+from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.syncer import controller as syncer

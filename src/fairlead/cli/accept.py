@@ -10,7 +10,7 @@ from fairlead import process
 from fairlead.cli.durations import parse_duration
 from fairlead.cli.options import cluster_config, cluster_options, timeout_option
 from fairlead.client import Client
-from fairlead.konnector.accept import accept
+from fairlead.konnector.commands.accept import accept
 
 
 @click.command("accept")

@@ -17,8 +17,8 @@ from fairlead.cli.options import (
     timeout_option,
 )
 from fairlead.client import Client
-from fairlead.konnector.bind import bind
-from fairlead.konnector.bind_names import with_name
+from fairlead.konnector.commands.bind import bind
+from fairlead.konnector.commands.names import with_name
 
 
 @click.command("bind")

@@ -25,8 +25,8 @@ from rich.text import Text
 from fairlead import process
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client, ClientError, ClusterConfig
-from fairlead.konnector.overview.fetch import Overview
-from fairlead.konnector.overview.rows import Row, make_row
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import Row, make_row
 
 
 REFRESH = 2.0

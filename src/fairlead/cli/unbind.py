@@ -17,7 +17,7 @@ from fairlead.cli.options import (
     yes_option,
 )
 from fairlead.client import ApiError, Client, ClusterConfig
-from fairlead.konnector.unbinding import Impact, impact, unbind
+from fairlead.konnector.commands.unbind import Impact, impact, unbind
 
 
 @click.command("unbind")

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.cli.bindings import BindingsTable, age, short, to_json
-from fairlead.konnector.overview.rows import Row
+from fairlead.konnector.commands.overview.rows import Row
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

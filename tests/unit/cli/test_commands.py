@@ -17,7 +17,7 @@ from fairlead.cli.crds import GROUPS, file_name, to_yaml
 from fairlead.cli.durations import parse_duration
 from fairlead.cli.files import write_private
 from fairlead.cli.unbind import question
-from fairlead.konnector.unbinding import Impact
+from fairlead.konnector.commands.unbind import Impact
 
 
 PROGRAMS = ["binding", "konnector", "postgres", "provider"]

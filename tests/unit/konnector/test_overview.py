@@ -11,8 +11,8 @@ from tests.unit.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
-from fairlead.konnector.overview.comparison import changed_at, contains, waiting_side
-from fairlead.konnector.overview.rows import Bound, Copies, Kind, make_row
+from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting_side
+from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind, make_row
 from fairlead.konnector.syncer.isolation import Prefixed, ServiceNamespaced, Strategy
 
 

@@ -16,7 +16,11 @@ from fairlead.api.status import StatusDetails
 from fairlead.konnector.claims.execution import Executor as Claims
 from fairlead.konnector.claims.steps import Delete, SetOwner
 from fairlead.konnector.claims.steps import Sides as ClaimSides
-from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
+from fairlead.konnector.controllers.namespacelifecycle.controller import (
+    NamespaceLifecycleController,
+)
+from fairlead.konnector.controllers.unbind.controller import UnbindController
+from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.konnector.options import Options
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.syncer.execution import Ends
@@ -29,8 +33,6 @@ from fairlead.konnector.syncer.steps import (
     Sides,
     Step,
 )
-from fairlead.konnector.unbind.controller import UnbindController
-from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.runtime import Request
 
 

@@ -12,15 +12,15 @@ from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import ApiError, Conflict
 from fairlead.konnector.ahead import LAG
-from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.claims.copies import is_consumer_copy
 from fairlead.konnector.claims.execution import Executor
 from fairlead.konnector.claims.selection import Referrers, Selection, keys
 from fairlead.konnector.claims.steps import Sides
 from fairlead.konnector.claims.walk import Walker
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.reserved import Reserved
-from fairlead.konnector.roles import remedy
+from fairlead.konnector.rights import remedy
 from fairlead.konnector.syncer.copies import is_orphan, is_ours
 from fairlead.konnector.syncer.view import EVERYWHERE, View
 from fairlead.runtime import Delta, Informer, Request, Result

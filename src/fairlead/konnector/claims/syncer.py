@@ -10,10 +10,10 @@ from fairlead.api.kubebind import BoundSchema, SelectorReference
 from fairlead.api.kubebind.claims import reference_allowed, reference_versions
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import Resource
-from fairlead.konnector.apiserviceexport.reconcile import ClaimSpec
 from fairlead.konnector.claims.controller import ClaimRun
 from fairlead.konnector.claims.selection import Referrers
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.apiserviceexport.reconcile import ClaimSpec
 from fairlead.runtime import Informer
 
 

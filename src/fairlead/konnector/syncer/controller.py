@@ -11,9 +11,9 @@ from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.client.errors import ApiError, Conflict
 from fairlead.konnector.ahead import LAG
-from fairlead.konnector.apiserviceexport.reconcile import SyncerSpec
 from fairlead.konnector.consumer import Provider
-from fairlead.konnector.roles import remedy
+from fairlead.konnector.controllers.apiserviceexport.reconcile import SyncerSpec
+from fairlead.konnector.rights import remedy
 from fairlead.konnector.syncer.copies import is_orphan
 from fairlead.konnector.syncer.execution import Ends, Executor
 from fairlead.konnector.syncer.isolation import Strategy, choose
