@@ -1,4 +1,4 @@
-"""The Secrets of the consumer that hold kubeconfigs of providers, and the configuration in them."""
+"""The Secrets of the consumer that hold kubeconfigs of providers, and what is in them."""
 
 from __future__ import annotations
 

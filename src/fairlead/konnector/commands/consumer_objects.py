@@ -1,4 +1,4 @@
-"""Writes what a binding needs in the consumer's cluster: namespace, kubeconfig Secret, ClusterRoles."""
+"""Writes what a binding needs in the consumer's cluster: namespace, kubeconfig Secret, roles."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Takes bindings apart in order when they are deleted.
 
-A provider that stays out of reach for long enough counts as gone; its objects are then let go here.
+A provider that stays out of reach for long enough counts as gone; its objects are let go here.
 """
 
 from __future__ import annotations
