@@ -17,8 +17,8 @@ from fairlead import process
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client
-from fairlead.provider.consumers.census import consumers as census
-from fairlead.provider.consumers.rows import Row, age
+from fairlead.provider.commands.consumers import Row, age
+from fairlead.provider.commands.consumers import consumers as census
 from fairlead.provider.manifests import NAME
 
 

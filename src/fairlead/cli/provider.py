@@ -27,7 +27,7 @@ from fairlead.cli.rotate import rotate
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.provider import app
-from fairlead.provider.invite import invite as create_invitation
+from fairlead.provider.commands.invite import invite as create_invitation
 from fairlead.provider.manifests import NAME
 from fairlead.provider.options import (
     DEFAULT_NAMESPACE,

@@ -12,10 +12,10 @@ from fairlead import process
 from fairlead.cli.durations import parse_duration
 from fairlead.cli.options import cluster_config, cluster_options, timeout_option, yes_option
 from fairlead.client import Client
-from fairlead.provider.consumers.finding import find_consumer
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.revoke.work import Inventory, inventory
+from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
 from fairlead.provider.manifests import NAME
-from fairlead.provider.revoke.inventory import Inventory, inventory
-from fairlead.provider.revoke.work import revoke as revoke_consumer
 
 
 @click.command("revoke")

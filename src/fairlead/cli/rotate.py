@@ -13,9 +13,9 @@ from fairlead.cli.durations import parse_duration
 from fairlead.cli.options import cluster_config, cluster_options, timeout_option
 from fairlead.cli.reaching import Reaching, invite_options, reaching_options
 from fairlead.client import Client
-from fairlead.provider.consumers.finding import find_consumer
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.rotation.work import rotate as rotate_credentials
 from fairlead.provider.manifests import NAME
-from fairlead.provider.rotation.work import rotate as rotate_credentials
 
 
 @click.command("rotate")

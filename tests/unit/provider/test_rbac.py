@@ -12,7 +12,7 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.rbac.reconcile import (
+from fairlead.provider.controllers.rbac.reconcile import (
     Id,
     Plan,
     State,
