@@ -15,18 +15,18 @@ from fairlead.cli.errors import explained
 
 
 _COMMANDS = {
-    "accept": "fairlead.cli.accept",
-    "bind": "fairlead.cli.bind",
-    "binding": "fairlead.cli.binding",
-    "bindings": "fairlead.cli.bindings",
+    "accept": "fairlead.cli.kubebind.accept",
+    "bind": "fairlead.cli.kubebind.bind",
+    "binding": "fairlead.cli.servicebinding",
+    "bindings": "fairlead.cli.kubebind.bindings",
     "crds": "fairlead.cli.crds",
     "demo": "fairlead.cli.demo",
-    "konnector": "fairlead.cli.konnector",
+    "konnector": "fairlead.cli.kubebind.konnector",
     "manifests": "fairlead.cli.manifests",
     "postgres": "fairlead.cli.postgres",
-    "provider": "fairlead.cli.provider",
+    "provider": "fairlead.cli.kubebind.provider",
     "sandbox": "fairlead.cli.sandbox",
-    "unbind": "fairlead.cli.unbind",
+    "unbind": "fairlead.cli.kubebind.unbind",
 }
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from fairlead.cli.bindings import BindingsTable, age, short, to_json
+from fairlead.cli.kubebind.bindings import BindingsTable, age, short, to_json
 from fairlead.konnector.commands.overview.rows import Row
 
 

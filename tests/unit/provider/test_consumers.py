@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.cli.consumers import table
+from fairlead.cli.kubebind.consumers import table
 from fairlead.provider.commands.consumers import Row, age, rows
 
 

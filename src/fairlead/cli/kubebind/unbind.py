@@ -8,11 +8,11 @@ import sys
 import click
 
 from fairlead import process
-from fairlead.cli.durations import parse_duration
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
     konnector_namespace_option,
+    parse_duration,
     timeout_option,
     yes_option,
 )

@@ -9,11 +9,11 @@ import click
 
 from fairlead import process
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
-from fairlead.cli.durations import parse_duration
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
     konnector_namespace_option,
+    parse_duration,
     timeout_option,
 )
 from fairlead.client import Client

@@ -12,18 +12,17 @@ import click
 
 from fairlead import process
 from fairlead.api.label_names import subdomain_errors
-from fairlead.cli.consumers import consumers
-from fairlead.cli.files import write_private
-from fairlead.cli.options import cluster_config, cluster_options, run_options
-from fairlead.cli.reaching import (
+from fairlead.cli.kubebind.consumers import consumers
+from fairlead.cli.kubebind.reaching import (
     Naming,
     Reaching,
     invite_options,
     naming_options,
     reaching_options,
 )
-from fairlead.cli.revoke import revoke
-from fairlead.cli.rotate import rotate
+from fairlead.cli.kubebind.revoke import revoke
+from fairlead.cli.kubebind.rotate import rotate
+from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.provider import app

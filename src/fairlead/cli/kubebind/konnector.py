@@ -8,8 +8,7 @@ import click
 from click.core import ParameterSource
 
 from fairlead.api.label_names import subdomain_errors
-from fairlead.cli.durations import parse_duration
-from fairlead.cli.options import cluster_options, run_options
+from fairlead.cli.options import cluster_options, parse_duration, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.konnector import app
 from fairlead.konnector.manifests import LEASE, NAME

@@ -9,8 +9,13 @@ from functools import partial
 import click
 
 from fairlead import process
-from fairlead.cli.durations import parse_duration
-from fairlead.cli.options import cluster_config, cluster_options, timeout_option, yes_option
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    parse_duration,
+    timeout_option,
+    yes_option,
+)
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.work import Inventory, inventory

@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from fairlead import process
-from fairlead.cli.durations import parse_duration
-from fairlead.cli.options import cluster_config, cluster_options, timeout_option
-from fairlead.cli.reaching import Reaching, invite_options, reaching_options
+from fairlead.cli.kubebind.reaching import Reaching, invite_options, reaching_options
+from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.rotation.work import rotate as rotate_credentials

@@ -7,8 +7,7 @@ import asyncio
 import click
 
 from fairlead import process
-from fairlead.cli.durations import parse_duration
-from fairlead.cli.options import cluster_config, cluster_options, timeout_option
+from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
 from fairlead.client import Client
 from fairlead.konnector.commands.accept import accept
 
