@@ -14,7 +14,7 @@ from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import explain
 from fairlead.client.discovery import Discovery
 from fairlead.client.errors import ConnectionFailed, Gone
-from fairlead.client.lists import ObjectList, Page, as_resource, decode_page
+from fairlead.client.lists import ObjectList, Page, decode_page
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.requests import (
     APPLY_PATCH,
@@ -315,10 +315,7 @@ class Client:
             async with self._transport.stream(path, params=params, headers=headers) as content:
                 async for lines in read_lines(content):
                     for line in lines:
-                        event = decode_event(line, resource)
-                        if metadata_only:
-                            event = WatchEvent(event.type, as_resource(event.object, resource))
-                        yield event
+                        yield decode_event(line, resource)
         except TimeoutError:
             return
         except (aiohttp.ClientError, OSError) as error:
@@ -349,10 +346,7 @@ class Client:
         headers = {"Accept": PARTIAL_LIST if metadata_only else JSON_TYPE}
         path = collection_path(resource, namespace)
         body = await self._transport.request("GET", path, params=params, headers=headers)
-        page = decode_page(body, resource)
-        if metadata_only:
-            page.items = [as_resource(item, resource) for item in page.items]
-        return page
+        return decode_page(body, resource)
 
     async def _write(
         self,

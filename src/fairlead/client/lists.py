@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.meta import Object, decode_object
+from fairlead.api.meta import Object, decode_item
 from fairlead.api.resource import Resource
 from fairlead.client.errors import UnexpectedAnswer
 
@@ -49,16 +49,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     api_version, kind = resource.api_version, resource.kind
     try:
         content = _list_decoder.decode(body)
-        items = [
-            decode_object(raw, api_version=api_version, kind=kind) for raw in content.items or ()
-        ]
+        items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
     return Page(items, content.metadata.resource_version, content.metadata.continue_)
-
-
-def as_resource(item: Object, resource: Resource) -> Object:
-    """The object under its own kind, where the server called it PartialObjectMetadata."""
-    if item.kind == resource.kind:
-        return item
-    return msgspec.structs.replace(item, api_version=resource.api_version, kind=resource.kind)

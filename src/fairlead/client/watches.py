@@ -8,7 +8,7 @@ from typing import Literal
 import aiohttp
 import msgspec
 
-from fairlead.api.meta import Object, decode_object
+from fairlead.api.meta import Object, decode_item
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error
@@ -43,7 +43,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
         event = _event_decoder.decode(line)
         if event.type == "ERROR":
             raise api_error(msgspec.json.decode(event.object, type=Status))
-        item = decode_object(event.object, api_version=resource.api_version, kind=resource.kind)
+        item = decode_item(event.object, resource.api_version, resource.kind)
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"an event of {resource} cannot be read: {error}") from None
     return WatchEvent(event.type, item)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from fairlead.api.meta import Object
 
@@ -11,7 +13,7 @@ from fairlead.api.meta import Object
 DeltaType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
-class Delta(NamedTuple):
+class Delta(msgspec.Struct, frozen=True, gc=False):
     """One change of a cache: ``old`` is None when added, ``new`` is None when deleted.
 
     ``initial`` marks what was there already when the subscriber or the informer began.

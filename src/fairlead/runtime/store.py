@@ -99,12 +99,12 @@ class Store:
     def put(self, object_: Object) -> Object | None:
         """Keep an object; the one it replaces is returned."""
         meta = object_.meta
-        self._strings.share(meta)
         names = self._namespaces.get(meta.namespace)
         if names is None:
             names = self._namespaces[meta.namespace] = {}
         name = meta.name
         old = names.get(name)
+        self._strings.share(meta, None if old is None else old.meta)
         names[name] = object_
         if old is None:
             self._count += 1

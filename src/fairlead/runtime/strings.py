@@ -25,8 +25,15 @@ class SharedStrings:
     def __len__(self) -> int:
         return len(self._known)
 
-    def share(self, meta: ObjectMeta) -> None:
-        """Have the metadata hold known strings in place of its own equal ones."""
+    def share(self, meta: ObjectMeta, old: ObjectMeta | None = None) -> None:
+        """Have the metadata hold known strings in place of its own equal ones.
+
+        Args:
+            meta: of the object that is kept from now on.
+            old: of the version of it that was kept until now, if there was one.
+        """
+        if old is not None and _inherited(meta, old):
+            return
         known = self._known
         if len(known) >= MOST:
             # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
@@ -38,3 +45,19 @@ class SharedStrings:
             for name, value in values.items():
                 if len(value) <= LONGEST:
                     values[name] = known.setdefault(value, value)
+
+
+def _inherited(meta: ObjectMeta, old: ObjectMeta) -> bool:
+    """Whether all that is shared is as it was: most changes leave it alone."""
+    if (
+        meta.labels != old.labels
+        or meta.annotations != old.annotations
+        or meta.finalizers != old.finalizers
+        or meta.namespace != old.namespace
+    ):
+        return False
+    meta.labels, meta.annotations, meta.finalizers = old.labels, old.annotations, old.finalizers
+    meta.namespace, meta.name = old.namespace, old.name
+    if meta.uid == old.uid:
+        meta.uid = old.uid
+    return True

@@ -77,3 +77,24 @@ def test_long_strings_are_left_alone() -> None:
     strings.share(ObjectMeta(annotations={"text": "x" * (LONGEST + 1)}))
     # The namespace, which is empty.
     assert len(strings) == 1
+
+
+def test_a_change_that_leaves_the_metadata_alone_keeps_its_parts() -> None:
+    store = Store()
+    store.put(decoded("a"))
+    before = store.list()[0].meta
+    store.put(decoded("a"))
+    after = store.list()[0].meta
+    assert after is not before
+    assert after.labels is before.labels
+    assert after.annotations is before.annotations
+    assert after.name is before.name
+
+
+def test_a_changed_label_is_kept_as_it_is_now() -> None:
+    store = Store()
+    store.put(decoded("a"))
+    changed = decoded("a")
+    changed.meta.labels["app"] = "other"
+    store.put(changed)
+    assert store.list()[0].meta.labels == {"app": "other", "only": "a"}
