@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.sandbox.faults import Faults
+from fairlead.sandbox.http.faults import Faults
 from fairlead.sandbox.sandbox import Sandbox
 
 

@@ -10,26 +10,26 @@ from typing import Self
 import yaml
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.reviews import review_types
+from fairlead.sandbox.auth.security import Open, Security
 from fairlead.sandbox.builtin import builtin_types, give_addresses
-from fairlead.sandbox.compaction import Compactor
-from fairlead.sandbox.core import Core
-from fairlead.sandbox.crds import CRD_TYPE, CrdController
-from fairlead.sandbox.discovery import Discovery
-from fairlead.sandbox.faults import Faults
-from fairlead.sandbox.gc import GarbageCollector
-from fairlead.sandbox.listening import Listener
-from fairlead.sandbox.log import Log
-from fairlead.sandbox.namespaces import NamespaceController, check_namespace
-from fairlead.sandbox.openapi import OpenApi
-from fairlead.sandbox.reactor import Reactor
-from fairlead.sandbox.registry import Registry
-from fairlead.sandbox.router import Router
-from fairlead.sandbox.security import Open, Security
-from fairlead.sandbox.server import HttpServer
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.controllers.crds import CRD_TYPE, CrdController
+from fairlead.sandbox.controllers.garbage import GarbageCollector
+from fairlead.sandbox.controllers.namespaces import NamespaceController, check_namespace
+from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.http.faults import Faults
+from fairlead.sandbox.http.listening import Listener
+from fairlead.sandbox.http.server import HttpServer
+from fairlead.sandbox.objects import writes
+from fairlead.sandbox.objects.core import Core
+from fairlead.sandbox.requests.discovery import Discovery
+from fairlead.sandbox.requests.openapi import OpenApi
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.resources.registry import Registry
+from fairlead.sandbox.storage.compaction import Compactor
+from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.store import Store
 
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")

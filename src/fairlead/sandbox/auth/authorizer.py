@@ -7,9 +7,9 @@ from typing import NamedTuple, Protocol
 
 from fairlead.sandbox.auth.index import RbacIndex
 from fairlead.sandbox.auth.rules import Attributes, Rule
-from fairlead.sandbox.core import User
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.security import Decision
+from fairlead.sandbox.auth.security import Decision
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 MASTERS = "system:masters"

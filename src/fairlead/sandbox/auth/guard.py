@@ -14,11 +14,11 @@ from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer, attributes
 from fairlead.sandbox.auth.impersonation import impersonated
 from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.pki import Authority
+from fairlead.sandbox.auth.security import Decision
 from fairlead.sandbox.auth.tls import certificate_user, server_context
 from fairlead.sandbox.auth.tokens import Tokens
-from fairlead.sandbox.core import User
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.security import Decision
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))

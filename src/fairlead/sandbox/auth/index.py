@@ -8,9 +8,9 @@ from typing import NamedTuple
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth.rules import Rule, parse_rules
-from fairlead.sandbox.core import User
-from fairlead.sandbox.records import Change, Record
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.storage.records import Change, Record
+from fairlead.sandbox.storage.store import Store
 
 
 _ROLES = {names.ROLES.group_resource, names.CLUSTERROLES.group_resource}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairlead.sandbox.auth.pki import Authority, Pair, write_secret
-from fairlead.sandbox.core import User
+from fairlead.sandbox.objects.core import User
 
 
 def server_context(authority: Authority, pair: Pair) -> ssl.SSLContext:

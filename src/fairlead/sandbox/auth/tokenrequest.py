@@ -10,12 +10,12 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.api.timestamps import format_time
 from fairlead.sandbox import errors
-from fairlead.sandbox.auth.bodies import read_spec
 from fairlead.sandbox.auth.tokens import ISSUER, Binding, Tokens
-from fairlead.sandbox.core import Answer, Call
 from fairlead.sandbox.errors import GroupResource
-from fairlead.sandbox.handlers.read import existing
-from fairlead.sandbox.router import Router
+from fairlead.sandbox.objects.core import Answer, Call
+from fairlead.sandbox.requests.handlers.read import existing
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.requests.specs import read_spec
 from fairlead.sandbox.schema.errors import FieldError, invalid
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth.jwt import Signer, TokenError
-from fairlead.sandbox.core import User
-from fairlead.sandbox.records import Record
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import Store
 
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.table import AGE, elapsed, since
-from fairlead.sandbox.types import Column
+from fairlead.sandbox.resources.columns import AGE, elapsed, since
+from fairlead.sandbox.resources.types import Column
 
 
 _NONE = "<none>"

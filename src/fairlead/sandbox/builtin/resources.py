@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from fairlead.api import resource as names
 from fairlead.api.resource import Resource
-from fairlead.sandbox.auth.validation import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin import columns, events
+from fairlead.sandbox.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin.services import ServiceStrategy
 from fairlead.sandbox.builtin.strategies import (
     AccountStrategy,
@@ -27,7 +27,7 @@ from fairlead.sandbox.builtin.workloads import (
     ReplicaStrategy,
     StatefulSetStrategy,
 )
-from fairlead.sandbox.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
+from fairlead.sandbox.resources.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
 
 
 _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")

@@ -11,22 +11,22 @@ from aiohttp.test_utils import make_mocked_request
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.core import Core, User
-from fairlead.sandbox.log import Log
-from fairlead.sandbox.namespaces import NamespaceController
-from fairlead.sandbox.reactor import Reactor
-from fairlead.sandbox.records import Record
-from fairlead.sandbox.registry import Registry
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.router import Router
-from fairlead.sandbox.store import Store
-from fairlead.sandbox.types import ResourceType
+from fairlead.sandbox.controllers.namespaces import NamespaceController
+from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.objects import writes
+from fairlead.sandbox.objects.core import Core, User
+from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.resources.registry import Registry
+from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import Store
 
 
 RBAC = "rbac.authorization.k8s.io"

@@ -31,7 +31,7 @@ async def test_credentials_outlive_a_restart(tmp_path: Path) -> None:
         if account is None:
             kept = sandbox.core.registry.by_collection("serviceaccounts")
             assert kept is not None
-            from fairlead.sandbox import writes
+            from fairlead.sandbox.objects import writes
 
             body = {"metadata": {"name": "default"}}
             account = writes.create(sandbox.core, kept, "default", body)

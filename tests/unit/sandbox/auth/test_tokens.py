@@ -13,7 +13,7 @@ from fairlead.api.meta import Key
 from fairlead.sandbox.auth.jwt import Signer, TokenError
 from fairlead.sandbox.auth.pki import new_key
 from fairlead.sandbox.auth.tokens import ISSUER, Binding, Tokens
-from fairlead.sandbox.records import Record
+from fairlead.sandbox.storage.records import Record
 
 
 @pytest.fixture
