@@ -7,10 +7,9 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from fairlead.sandbox.auth.authorizer import Authorizer
+from fairlead.sandbox.auth.authorizer import Authorizer, forbidden
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.http.server import forbidden
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests.info import RequestInfo
 

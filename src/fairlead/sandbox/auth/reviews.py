@@ -14,9 +14,10 @@ from fairlead.sandbox.auth.authorizer import Authorizer
 from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.auth.tokens import ISSUER, Tokens
-from fairlead.sandbox.objects.core import Answer, Call, User
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.bodies import read_spec
+from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.router import Handler, Router
-from fairlead.sandbox.requests.specs import read_spec
 from fairlead.sandbox.resources.types import ResourceType, Strategy
 from fairlead.sandbox.schema.errors import FieldError, invalid
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.resources.columns import AGE, elapsed, since
-from fairlead.sandbox.resources.types import Column
+from fairlead.sandbox.resources.columns import AGE, Column, elapsed, since
 
 
 _NONE = "<none>"

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.auth.bootstrap import RBAC
+from fairlead.api.resource import ROLES
 from fairlead.sandbox.resources import metadata
 from fairlead.sandbox.resources.types import Strategy
 from fairlead.sandbox.schema.errors import FieldError, invalid, not_supported, required
 
 
+RBAC = ROLES.group
 _KINDS = ("ServiceAccount", "User", "Group")
 
 

@@ -27,7 +27,8 @@ from fairlead.sandbox.builtin.workloads import (
     ReplicaStrategy,
     StatefulSetStrategy,
 )
-from fairlead.sandbox.resources.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
+from fairlead.sandbox.resources.columns import Column
+from fairlead.sandbox.resources.types import ALL_VERBS, ResourceType, Scale, Strategy
 
 
 _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")

@@ -10,10 +10,7 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.controllers import conditions
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.objects import deletes, writes
-from fairlead.sandbox.objects.core import Admission, Answer, Call, Core, Operation
-from fairlead.sandbox.requests import answers
-from fairlead.sandbox.requests.handlers.read import existing
-from fairlead.sandbox.requests.negotiation import decode_body
+from fairlead.sandbox.objects.core import Admission, Core, Operation
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Change, Record
 
@@ -60,18 +57,7 @@ def _terminating(resource: GroupResource, key: Key) -> StatusError:
     return error
 
 
-async def finalize(call: Call) -> Answer:
-    """PUT of the finalize subresource: the finalizers in the spec, and nothing else."""
-    old = existing(call)
-    given = decode_body(call.content_type, call.body, "Namespace")
-    body = call.type.to_dict(old)
-    body["spec"] = {"finalizers": (given.get("spec") or {}).get("finalizers") or []}
-    record = old if call.dry_run else writes.finish(call.core, call.type, old.key, body)
-    await call.core.store.settle(record.rv)
-    return answers.one(call, record)
-
-
-class NamespaceController:
+class NamespaceLifecycleController:
     """Gives each namespace its default ServiceAccount, and empties those that are deleted."""
 
     def __init__(self, core: Core) -> None:

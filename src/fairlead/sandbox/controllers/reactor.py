@@ -31,7 +31,7 @@ class Reactor:
         self._controllers.append(controller)
 
     def observe(self, change: Change) -> None:
-        """Take a change; to be given to :meth:`Store.observe`."""
+        """Take a change; to be given to :meth:`ObjectStore.observe`."""
         self._queue.append(change)
         if not self._scheduled:
             self._scheduled = True

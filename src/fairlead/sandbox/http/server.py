@@ -12,12 +12,13 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
 from fairlead.sandbox import errors
-from fairlead.sandbox.auth.security import Security
-from fairlead.sandbox.errors import GroupResource, StatusError
-from fairlead.sandbox.http.faults import Disconnect, Faults
-from fairlead.sandbox.http.stream import WatchStream, warning
-from fairlead.sandbox.objects.core import Answer, Call, User, error_answer
-from fairlead.sandbox.requests.discovery import Discovery
+from fairlead.sandbox.auth.authorizer import forbidden
+from fairlead.sandbox.auth.guard import Guard
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.http.faults import Disconnect, Droppable, Faults
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.calls import Answer, Call, error_answer
+from fairlead.sandbox.requests.discovery import DiscoveryDocuments
 from fairlead.sandbox.requests.handlers.apply import creates
 from fairlead.sandbox.requests.handlers.watch import Watch
 from fairlead.sandbox.requests.handlers.write import with_warnings
@@ -38,11 +39,11 @@ class HttpServer:
     """Answers requests; faults, authentication and authorization come before everything else."""
 
     def __init__(
-        self, router: Router, discovery: Discovery, security: Security, faults: Faults
+        self, router: Router, discovery: DiscoveryDocuments, guard: Guard, faults: Faults
     ) -> None:
         self._router = router
         self._discovery = discovery
-        self._security = security
+        self._guard = guard
         self._faults = faults
         self.routes: list[Route] = []
         """Further paths that are no resources; each answers or gives None."""
@@ -56,7 +57,7 @@ class HttpServer:
             if request.transport is not None:
                 self._faults.connected(request.transport)
             await self._faults.apply(info)
-            user = await self._security.authenticate(request)
+            user = await self._guard.authenticate(request)
             self._authorize(user, info)
             if info.verb == "watch":
                 return await self._watch(request, info, user)
@@ -78,7 +79,7 @@ class HttpServer:
             return respond(error_answer(errors.internal(text)))
 
     def _authorize(self, user: User, info: RequestInfo) -> None:
-        decision = self._security.authorize(user, info)
+        decision = self._guard.authorize(user, info)
         if not decision.allowed:
             raise forbidden(user, info, decision.reason)
 
@@ -143,26 +144,6 @@ class HttpServer:
         return stream.response
 
 
-def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
-    """The 403 of a refused request, worded as kube-apiserver words it."""
-    if not info.is_resource:
-        text = f'User "{user.name}" cannot {info.verb} path "{info.path}"'
-        text = f"{text}: {reason}" if reason else text
-        details: dict[str, str] = {}
-        return StatusError(403, "Forbidden", f"forbidden: {text}", details=details)
-    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-    text = (
-        f'User "{user.name}" cannot {info.verb} resource "{resource}" in API group "{info.group}"'
-    )
-    if info.namespace:
-        text += f' in the namespace "{info.namespace}"'
-    else:
-        text += " at the cluster scope"
-    if reason:
-        text += f": {reason}"
-    return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)
-
-
 def make_request(
     message: RawRequestMessage,
     payload: StreamReader,
@@ -196,7 +177,7 @@ def respond(answer: Answer) -> web.Response:
     }
     response = web.Response(body=answer.body, status=answer.code, headers=headers)
     for text in answer.warnings:
-        response.headers.add("Warning", warning(text))
+        response.headers.add("Warning", _warning(text))
     return response
 
 
@@ -205,3 +186,54 @@ def cut(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=503)
+
+
+def _warning(text: str) -> str:
+    """The value of a Warning header."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'299 - "{escaped}"'
+
+
+class WatchStream(Droppable):
+    """Writes events, and lets faults drop, end or cut the stream."""
+
+    def __init__(self, request: web.BaseRequest, call: Call, watch: Watch) -> None:
+        self.resource = call.type.resource.plural
+        self._request = request
+        self._watch = watch
+        headers = {"Content-Type": "application/json", "Cache-Control": "no-cache, private"}
+        if call.type.warning:
+            headers["Warning"] = _warning(call.type.warning)
+        self.response = web.StreamResponse(headers=headers)
+        self._dropped = False
+
+    async def prepare(self) -> None:
+        """Send the head."""
+        self.response.enable_chunked_encoding()
+        await self.response.prepare(self._request)
+
+    async def write(self, data: bytes) -> None:
+        """Send some events."""
+        if self.cut_next:
+            first = data[: data.index(b"\n")]
+            await self.response.write(first[: len(first) // 2])
+            self.drop()
+        if self._dropped:
+            raise ConnectionResetError("the watch was dropped on purpose")
+        await self.response.write(data)
+
+    async def close(self) -> None:
+        """Send the end."""
+        if not self._dropped:
+            await self.response.write_eof()
+
+    def drop(self) -> None:
+        """Cut the connection."""
+        self._dropped = True
+        self._watch.stop()
+        if self._request.transport is not None:
+            self._request.transport.abort()
+
+    def end(self) -> None:
+        """End the stream in good order."""
+        self._watch.stop()

@@ -7,7 +7,7 @@ fields and describing kinds in OpenAPI.
 from __future__ import annotations
 
 from fairlead.sandbox.kinds.fit import misfit, prune, unknown
-from fairlead.sandbox.kinds.model import Field, Message, Model, Type, empty, load
+from fairlead.sandbox.kinds.model import Field, FieldType, Message, Model, empty, load
 
 
-__all__ = ["Field", "Message", "Model", "Type", "empty", "load", "misfit", "prune", "unknown"]
+__all__ = ["Field", "FieldType", "Message", "Model", "empty", "load", "misfit", "prune", "unknown"]

@@ -17,7 +17,7 @@ INLINE = "."
 OPTIONS = ("meta", "DeleteOptions")
 
 
-class Type(NamedTuple):
+class FieldType(NamedTuple):
     """What a field holds: one value, a list, or a map from text, of scalars or messages."""
 
     name: str
@@ -31,7 +31,7 @@ class Field(NamedTuple):
 
     name: str
     number: int
-    type: Type
+    type: FieldType
     required: bool
     kept: bool
     """Whether the field is there even when its value is empty."""
@@ -97,10 +97,10 @@ def _field(word: str) -> Field:
     return Field(name, int(number), _type(type_.rstrip("!?")), word[-1] == "!", word[-1] in "!?")
 
 
-def _type(text: str) -> Type:
+def _type(text: str) -> FieldType:
     if text.startswith("[]"):
-        return Type(text[2:], "list")
-    return Type(text[2:], "map") if text.startswith("{}") else Type(text)
+        return FieldType(text[2:], "list")
+    return FieldType(text[2:], "map") if text.startswith("{}") else FieldType(text)
 
 
 def _message(name: str, own: Mapping[str, list[Field]]) -> Message:

@@ -5,15 +5,39 @@ Nothing here awaits: an object cannot change between being read and being writte
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.objects.core import Core, Operation, User
 from fairlead.sandbox.patches.apply import tracking
-from fairlead.sandbox.patches.apply.managers import Managed, Manager, encode
+from fairlead.sandbox.patches.apply.managers import FieldManager, Managed, encode
 from fairlead.sandbox.resources import metadata
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.schema.errors import FieldError, invalid
 from fairlead.sandbox.storage.records import Record
+
+
+class WriteOptions(NamedTuple):
+    """Who writes an object, through which endpoint, and whether the write is kept.
+
+    What the control plane itself creates has neither a user nor a manager.
+    """
+
+    user: User | None = None
+    """Who asks; None for the control plane, whom no admission refuses for want of rights."""
+    manager: str = ""
+    """The field manager that owns what changes; an update without one is the server's own."""
+    owners: Managed | None = None
+    """The owners after a server-side apply, which knows them already."""
+    subresource: str = ""
+    """The endpoint; ``status`` writes the status alone."""
+    through: str = ""
+    """A subresource that shows but a part of the object, such as ``scale``."""
+    dry_run: bool = False
+    patched: bool = False
+    """Whether the body was made from the stored one: a changed uid is then a wrong field, and no
+    failed precondition."""
 
 
 def create(
@@ -21,53 +45,52 @@ def create(
     type_: ResourceType,
     namespace: str,
     body: JSON,
-    *,
-    user: User | None = None,
-    manager: str = "",
-    owners: Managed | None = None,
-    dry_run: bool = False,
+    options: WriteOptions = WriteOptions(),  # noqa: B008 - immutable
 ) -> Record:
     """Store a new object; ``body`` now belongs to the store.
-
-    ``manager`` owns its fields; ``owners`` are those of an apply, who are known already. What the
-    server itself makes has no owners.
 
     Raises:
         StatusError: the object is invalid, refused, or already there.
     """
-    resource = type_.resource
     _check_accepts(type_)
     check_kind(type_, body)
     body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, namespace)
+    # What its writer has sent is looked at before the server fills in the rest.
     new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
     key = Key(meta.get("namespace", ""), meta.get("name", ""))
-    core.admit(Operation("create", type_, key, body, None, user=user))
+    core.admit(Operation("create", type_, key, body, None, user=options.user))
+    key = _complete(type_, body)
+    found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
+    found += type_.strategy.validate(body, None)
+    if found:
+        raise errors.invalid(type_.resource.group, type_.resource.kind, key.name, found)
+    if core.get(type_, key) is not None:
+        raise errors.already_exists(type_.group_resource, key.name)
+    if options.owners is not None:
+        meta["managedFields"] = encode(options.owners)
+    elif options.manager:
+        who = FieldManager(options.manager, "Update", type_.resource.api_version)
+        meta["managedFields"] = new.entries(body, who)
+    return _put(core, type_, key, body, dry_run=options.dry_run)
+
+
+def _complete(type_: ResourceType, body: JSON) -> Key:
+    """Fill in what the server says of every new object; its key, with a name made if asked for."""
+    meta = body["metadata"]
     if meta.get("resourceVersion"):
         text = "resourceVersion should not be set on objects to be created"
         raise errors.StatusError(500, "", text)
-    if not key.name and meta.get("generateName"):
+    if not meta.get("name") and meta.get("generateName"):
         meta["name"] = metadata.generated_name(meta["generateName"])
-        key = Key(key.namespace, meta["name"])
     metadata.stamp(meta)
     if type_.strategy.generation:
         meta["generation"] = 1
     if type_.strategy.status:
         body.pop("status", None)
     type_.strategy.prepare_create(body)
-    found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
-    found += type_.strategy.validate(body, None)
-    if found:
-        raise errors.invalid(resource.group, resource.kind, key.name, found)
-    if core.get(type_, key) is not None:
-        raise errors.already_exists(type_.group_resource, key.name)
-    if owners is not None:
-        meta["managedFields"] = encode(owners)
-    elif manager:
-        who = Manager(manager, "Update", resource.api_version)
-        meta["managedFields"] = new.entries(body, who)
-    return _put(core, type_, key, body, dry_run=dry_run)
+    return Key(meta.get("namespace", ""), meta.get("name", ""))
 
 
 def update(
@@ -75,20 +98,9 @@ def update(
     type_: ResourceType,
     old: Record,
     body: JSON,
-    *,
-    subresource: str = "",
-    through: str = "",
-    user: User | None = None,
-    manager: str = tracking.SERVER,
-    owners: Managed | None = None,
-    dry_run: bool = False,
-    patched: bool = False,
+    options: WriteOptions = WriteOptions(),  # noqa: B008 - immutable
 ) -> Record:
     """Replace an object; the last record of it when nothing held it any more.
-
-    ``manager`` owns what it changes, perhaps ``through`` a subresource that shows but a part of
-    the object; ``owners`` are those of an apply. ``patched`` says that the body was made from
-    ``old``, so that a changed uid is a wrong field and no failed precondition.
 
     Raises:
         StatusError: the object is invalid, refused, or has changed.
@@ -98,16 +110,11 @@ def update(
     body = type_.known(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, old.key.namespace)
-    if meta.get("name", old.key.name) != old.key.name:
-        raise errors.bad_request(
-            f"the name of the object ({meta['name']}) does not match the name on the URL "
-            f"({old.key.name})"
-        )
-    meta["name"] = old.key.name
-    core.admit(Operation("update", type_, old.key, body, old, subresource, user))
+    check_name(meta, old.key)
+    core.admit(Operation("update", type_, old.key, body, old, options.subresource, options.user))
     before = type_.to_dict(old)
-    _check_version(type_, meta, old, patched=patched)
-    body = _merge(type_, body, before, subresource)
+    _check_version(type_, meta, old, patched=options.patched)
+    body = _merge(type_, body, before, options.subresource)
     type_.strategy.prepare_update(body, before)
     found = metadata.validate_metadata_update(
         body["metadata"], before["metadata"], custom=type_.custom
@@ -119,17 +126,27 @@ def update(
     if type_.strategy.generation and _content(type_, body) != _content(type_, before):
         body["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
-    if owners is not None:
-        entries = encode(owners)
-    else:
-        who = Manager(manager, "Update", type_.resource.api_version, subresource or through)
-        entries = tracking.after_update(type_.shape, before, body, given, who)
+    entries = _entries(type_, before, body, given, options)
     body["metadata"].pop("managedFields", None)
     if entries:
         body["metadata"]["managedFields"] = entries
     if body == before:
         return old
-    return finish(core, type_, old.key, body, dry_run=dry_run)
+    return finish(core, type_, old.key, body, dry_run=options.dry_run)
+
+
+def _entries(
+    type_: ResourceType, before: JSON, body: JSON, given: Any, options: WriteOptions
+) -> list[JSON]:
+    if options.owners is not None:
+        return encode(options.owners)
+    who = FieldManager(
+        options.manager or tracking.SERVER,
+        "Update",
+        type_.resource.api_version,
+        options.subresource or options.through,
+    )
+    return tracking.after_update(type_.shape, before, body, given, who)
 
 
 def finish(
@@ -230,6 +247,19 @@ def check_namespace(type_: ResourceType, meta: JSON, namespace: str) -> None:
     if meta.setdefault("namespace", namespace) != namespace:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(meta: JSON, key: Key) -> None:
+    """Compare the body's name with the path's and fill it in.
+
+    Raises:
+        StatusError: they differ.
+    """
+    if meta.setdefault("name", key.name) != key.name:
+        raise errors.bad_request(
+            f"the name of the object ({meta['name']}) does not match the name on the URL "
+            f"({key.name})"
         )
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.objects.core import Answer
+from fairlead.sandbox.requests.calls import Answer
 from fairlead.sandbox.requests.negotiation import media_ranges
-from fairlead.sandbox.resources.registry import Registry
+from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.resources.types import ResourceType
 
 
@@ -29,10 +29,10 @@ def version_priority(version: str) -> tuple[int, int, int, str]:
     return (stage, -int(match[1]), -int(match[3] or 0), version)
 
 
-class Discovery:
+class DiscoveryDocuments:
     """Answers for the discovery paths, made anew when the registry changes."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._generation = -1
         self._cache: dict[tuple[str, str], bytes] = {}

@@ -7,28 +7,27 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from fairlead.sandbox import errors
-from fairlead.sandbox.controllers.namespaces import finalize
-from fairlead.sandbox.objects.core import Answer, Call, Core, User
-from fairlead.sandbox.requests.handlers import delete, patch, read, scale, write
-from fairlead.sandbox.requests.handlers import list as lists
+from fairlead.sandbox.objects.core import Core, User
+from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.handlers import patch, read, scale, write
+from fairlead.sandbox.requests.handlers.read import existing
 from fairlead.sandbox.requests.info import RequestInfo
 from fairlead.sandbox.requests.negotiation import negotiate
-from fairlead.sandbox.requests.pods import STREAMS, not_running
 from fairlead.sandbox.resources.types import ResourceType
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
 
 _COLLECTION: Mapping[str, Handler] = {
-    "list": lists.list_,
+    "list": read.list_,
     "create": write.create,
-    "deletecollection": delete.delete_collection,
+    "deletecollection": write.delete_collection,
 }
 _OBJECT: Mapping[str, Handler] = {
     "get": read.get,
     "update": write.update,
     "patch": patch.patch,
-    "delete": delete.delete,
+    "delete": write.delete,
 }
 _STATUS: Mapping[str, Handler] = {
     "get": read.get,
@@ -40,6 +39,13 @@ _SCALE: Mapping[str, Handler] = {
     "update": scale.update,
     "patch": scale.patch,
 }
+_POD_STREAMS = {
+    "log": ("get",),
+    "exec": ("get", "create"),
+    "attach": ("get", "create"),
+    "portforward": ("get", "create"),
+}
+"""The subresources of Pods that need one that runs, with their verbs."""
 VERSION = {
     "major": "1",
     "minor": "31",
@@ -60,8 +66,12 @@ class Router:
     def __init__(self, core: Core) -> None:
         self._core = core
         self.subresources: dict[tuple[str, str, str], Handler] = {
-            ("namespaces", "finalize", "update"): finalize,
-            **dict.fromkeys(STREAMS, not_running),
+            ("namespaces", "finalize", "update"): write.finalize,
+            **{
+                ("pods", name, verb): not_running
+                for name, verbs in _POD_STREAMS.items()
+                for verb in verbs
+            },
         }
         """Handlers by (group resource, subresource, verb), beyond status and scale."""
         self.collections: dict[tuple[str, str], Handler] = {}
@@ -164,3 +174,14 @@ def non_resource(path: str, query: Mapping[str, str], *, healthy: bool) -> Answe
 def page_not_found() -> Answer:
     """The answer for a path that nothing knows."""
     return Answer(b"404 page not found\n", 404, content_type="text/plain")
+
+
+async def not_running(call: Call) -> Answer:
+    """Refuse, as any server does for a Pod that no node has.
+
+    Raises:
+        StatusError: always; 404 when there is no such Pod.
+    """
+    name = existing(call).key.name
+    text = f"pod {name} does not have a host assigned: the sandbox runs no Pods"
+    raise errors.bad_request(text)

@@ -11,7 +11,7 @@ from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 
 
-class Selection(NamedTuple):
+class SelectionPredicate(NamedTuple):
     """Which objects of a resource are meant."""
 
     type: ResourceType
@@ -37,7 +37,9 @@ class Selection(NamedTuple):
         return fields.matches(lambda path: self.type.strategy.field(body, path))
 
 
-def parse_selection(type_: ResourceType, query: Mapping[str, str], name: str = "") -> Selection:
+def parse_selection(
+    type_: ResourceType, query: Mapping[str, str], name: str = ""
+) -> SelectionPredicate:
     """The selection of a request's query; ``name`` restricts it to one object.
 
     Raises:
@@ -54,7 +56,7 @@ def parse_selection(type_: ResourceType, query: Mapping[str, str], name: str = "
         fields = FieldSelector(
             (*fields.terms, *FieldSelector.parse(f"metadata.name={name}").terms)
         )
-    return Selection(
+    return SelectionPredicate(
         type_,
         labels if labels.requirements else None,
         fields if fields.terms else None,

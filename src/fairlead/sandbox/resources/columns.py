@@ -1,16 +1,36 @@
-"""``metav1.Table``: rows and cells as ``kubectl get`` prints them."""
+"""The columns of a Table: what each shows, and ages as ``kubectl get`` prints them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-
-import msgspec
+from typing import Any
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import parse_time
-from fairlead.sandbox.requests.negotiation import Accept
-from fairlead.sandbox.resources.types import Column, ResourceType
-from fairlead.sandbox.storage.records import Record
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a Table; ``cell`` reads its value out of the object."""
+
+    name: str
+    cell: Callable[[JSON], Any]
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+
+    def definition(self) -> JSON:
+        """``metav1.TableColumnDefinition``."""
+        return {
+            "name": self.name,
+            "type": self.type,
+            "format": self.format,
+            "description": self.description,
+            "priority": self.priority,
+        }
 
 
 _NAME_TEXT = "Name must be unique within a namespace and cannot be changed."
@@ -75,40 +95,3 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
 
 
 AGE = Column("Age", age, description="How long ago the object was created.")
-
-
-def columns(type_: ResourceType) -> list[Column]:
-    """The columns of a resource; the name comes first unless they have it elsewhere."""
-    if any(column.name == NAME.name for column in type_.columns):
-        return list(type_.columns)
-    return [NAME, *(type_.columns or [AGE])]
-
-
-def row(type_: ResourceType, record: Record, accept: Accept, include: str) -> JSON:
-    """One row; its object is the metadata, the whole, or left out."""
-    body = type_.to_dict(record)
-    result: JSON = {"cells": [column.cell(body) for column in columns(type_)]}
-    if include == "Object":
-        result["object"] = body
-    elif include == "None":
-        result["object"] = None
-    else:
-        result["object"] = {
-            "kind": "PartialObjectMetadata",
-            "apiVersion": f"meta.k8s.io/{accept.version}",
-            "metadata": body["metadata"],
-        }
-    return result
-
-
-def encode(type_: ResourceType, rows: list[JSON], metadata: JSON, accept: Accept) -> bytes:
-    """The Table of these rows."""
-    return msgspec.json.encode(
-        {
-            "kind": "Table",
-            "apiVersion": f"meta.k8s.io/{accept.version}",
-            "metadata": metadata,
-            "columnDefinitions": [column.definition() for column in columns(type_)],
-            "rows": rows,
-        }
-    )

@@ -9,8 +9,8 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
-from fairlead.sandbox.resources.columns import AGE, since
-from fairlead.sandbox.resources.types import Column, ResourceType, Scale, Strategy
+from fairlead.sandbox.resources.columns import AGE, Column, since
+from fairlead.sandbox.resources.types import ResourceType, Scale, Strategy
 from fairlead.sandbox.schema import CompiledSchema, FieldError, compile_path, compile_schema
 
 

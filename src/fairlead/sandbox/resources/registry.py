@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from fairlead.sandbox.resources.types import ResourceType
 
 
-class Registry:
+class ResourceRegistry:
     """Resources by group, version and plural."""
 
     def __init__(self, types: Iterable[ResourceType]) -> None:

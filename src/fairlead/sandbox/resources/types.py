@@ -17,6 +17,7 @@ from fairlead.sandbox import kinds
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.patches.apply import shapes
 from fairlead.sandbox.resources import metadata
+from fairlead.sandbox.resources.columns import Column
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.storage.records import Record
 
@@ -85,28 +86,6 @@ class Strategy:
         for name in path.split("."):
             value = value.get(name) if isinstance(value, dict) else None
         return "" if value is None else str(value)
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a Table; ``cell`` reads its value out of the object."""
-
-    name: str
-    cell: Callable[[JSON], Any]
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-
-    def definition(self) -> JSON:
-        """``metav1.TableColumnDefinition``."""
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": self.format,
-            "description": self.description,
-            "priority": self.priority,
-        }
 
 
 @dataclass(frozen=True)

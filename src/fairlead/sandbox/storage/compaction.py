@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from fairlead.sandbox.storage.store import Store
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 class Retention(NamedTuple):
@@ -24,7 +24,7 @@ class Retention(NamedTuple):
 class Compactor:
     """Forgets, a step at a time, what is older than the retention allows."""
 
-    def __init__(self, store: Store, retention: Retention | None = None) -> None:
+    def __init__(self, store: ObjectStore, retention: Retention | None = None) -> None:
         self._store = store
         self._retention = retention or Retention()
         self._target = store.compacted

@@ -38,7 +38,7 @@ DELETE FROM log WHERE rv <= :rv AND (type = 'DELETED' OR EXISTS (
 """
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """One change as it is stored; a deletion carries the object's last state."""
 
     rv: int
@@ -80,7 +80,7 @@ class Log:
         if self.durable:
             self._writer.close()
 
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[LogRow]) -> None:
         """Store rows in one transaction."""
         with self._transaction() as connection:
             connection.executemany(_INSERT, rows)
@@ -121,25 +121,25 @@ class Log:
             connection.execute(_MARK, ("compacted", str(rv)))
             connection.execute(_COMPACT, {"rv": rv})
 
-    def changes(self, collection: str, after: int, until: int) -> Iterator[Row]:
+    def changes(self, collection: str, after: int, until: int) -> Iterator[LogRow]:
         """The changes of a collection in (after, until], oldest first."""
         cursor = self._reader.execute(
             "SELECT * FROM log WHERE rv > ? AND rv <= ? AND collection = ? ORDER BY rv",
             (after, until, collection),
         )
-        return map(Row._make, cursor)
+        return map(LogRow._make, cursor)
 
-    def before(self, row: Row) -> Row | None:
+    def before(self, row: LogRow) -> LogRow | None:
         """The change of the same object before this one, unless it was a deletion."""
         found = self._reader.execute(
             "SELECT * FROM log WHERE collection = ? AND namespace = ? AND name = ? AND rv < ? "
             "ORDER BY rv DESC LIMIT 1",
             (row.collection, row.namespace, row.name, row.rv),
         ).fetchone()
-        previous = Row._make(found) if found else None
+        previous = LogRow._make(found) if found else None
         return None if previous is None or previous.type == "DELETED" else previous
 
-    def state(self, rv: int, collection: str = "") -> Iterator[Row]:
+    def state(self, rv: int, collection: str = "") -> Iterator[LogRow]:
         """The objects that existed at ``rv``, of one collection or of all."""
         condition = "AND collection = ? " if collection else ""
         parameters = (rv, collection) if collection else (rv,)
@@ -148,4 +148,4 @@ class Log:
             f"WHERE rv <= ? {condition}GROUP BY collection, namespace, name",
             parameters,
         )
-        return (row for row in map(Row._make, cursor) if row.type != "DELETED")
+        return (row for row in map(LogRow._make, cursor) if row.type != "DELETED")

@@ -15,18 +15,48 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox.storage.log import Log, Row
+from fairlead.sandbox.storage.log import Log, LogRow
 from fairlead.sandbox.storage.records import Change, Collection, Record
 
 
 _log = logging.getLogger(__name__)
 
 
+TURNS = 40
+"""So often the loop may take up other work between the first change and the wake-up."""
+
+
 class StorageError(Exception):
     """A change could not be written to the disk; nothing is stored until a new start."""
 
 
-class Store:
+class Wakeups:
+    """Wakes watches together, once the requests that are here already have been worked on.
+
+    Under load every answer would otherwise be followed by a write to every watch. Waiting for
+    turns of the event loop, and not for a time, costs next to nothing when there is nothing else
+    to do.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Event] = set()
+
+    def add(self, wakeup: asyncio.Event) -> None:
+        """Set the event soon, together with others."""
+        if not self._waiting:
+            self._turn(TURNS)
+        self._waiting.add(wakeup)
+
+    def _turn(self, left: int) -> None:
+        if left:
+            asyncio.get_running_loop().call_soon(self._turn, left - 1)
+            return
+        waiting, self._waiting = self._waiting, set()
+        for wakeup in waiting:
+            wakeup.set()
+
+
+class ObjectStore:
     """All collections, and the one counter of versions.
 
     In a file, a change is published and answered once it is on disk; changes made while the disk
@@ -43,6 +73,7 @@ class Store:
         self._pending: list[Change] = []
         self._flush: asyncio.Task[None] | None = None
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.wakeups = Wakeups()
         self.broken = False
         """Whether a change was lost; every later write is refused."""
         self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
@@ -187,9 +218,9 @@ class Store:
                 self.log.close()
 
 
-def _row(change: Change) -> Row:
+def _row(change: Change) -> LogRow:
     record = change.record
-    return Row(
+    return LogRow(
         record.rv,
         change.collection,
         record.key.namespace,
@@ -199,5 +230,5 @@ def _row(change: Change) -> Row:
     )
 
 
-def _record(row: Row) -> Record:
+def _record(row: LogRow) -> Record:
     return Record(Key(row.namespace, row.name), row.rv, row.body)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.kinds.protobuf import ProtobufError, UnknownKindError, decode
-from fairlead.sandbox.requests.negotiation import decode_body
+from fairlead.sandbox.requests.bodies import decode_body
 
 
 # What kube-apiserver 1.20 answers for a RoleBinding and a Lease.

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.requests.negotiation import Accept, decode_body, negotiate
+from fairlead.sandbox.requests.bodies import decode_body
+from fairlead.sandbox.requests.negotiation import Accept, negotiate
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.storage.compaction import Compactor, Retention
 from fairlead.sandbox.storage.log import Log
-from fairlead.sandbox.storage.store import Store
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 def _body(name: str) -> JSON:
@@ -16,24 +16,24 @@ def _body(name: str) -> JSON:
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest) -> Iterator[Store]:
+def store(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
     """With as many changes as the parameter says."""
     log = Log()
-    made = Store(log)
+    made = ObjectStore(log)
     for _ in range(request.param):
         made.put("things", Key("", "a"), _body("a"))
     yield made
     log.close()
 
 
-async def _until_compacted(store: Store, version: int) -> None:
+async def _until_compacted(store: ObjectStore, version: int) -> None:
     async with asyncio.timeout(10):
         while store.compacted < version:  # noqa: ASYNC110 - a timer does it
             await asyncio.sleep(0.001)
 
 
 @pytest.mark.parametrize("store", [3], indirect=True)
-async def test_old_history_is_forgotten_in_time(store: Store) -> None:
+async def test_old_history_is_forgotten_in_time(store: ObjectStore) -> None:
     compactor = Compactor(store, Retention(seconds=0.001, tick=0.001))
     store.put("things", Key("", "a"), _body("a"))
     await _until_compacted(store, 4)
@@ -45,7 +45,7 @@ async def test_old_history_is_forgotten_in_time(store: Store) -> None:
 
 @pytest.mark.parametrize("store", [10], indirect=True)
 async def test_too_much_history_is_forgotten_in_steps(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions: list[int | None] = []
     compact = store.compact
@@ -64,7 +64,7 @@ async def test_too_much_history_is_forgotten_in_steps(
 
 
 @pytest.mark.parametrize("store", [3], indirect=True)
-async def test_young_history_stays(store: Store) -> None:
+async def test_young_history_stays(store: ObjectStore) -> None:
     compactor = Compactor(store, Retention(tick=0.001))
     await asyncio.sleep(0.02)
     compactor.stop()

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.sandbox.storage.log import Log, Row
+from fairlead.sandbox.storage.log import Log, LogRow
 
 
-A1 = Row(1, "things", "n", "a", "ADDED", b"a1")
-B2 = Row(2, "things", "n", "b", "ADDED", b"b2")
-A3 = Row(3, "things", "n", "a", "MODIFIED", b"a3")
-OTHER = Row(4, "others", "n", "a", "ADDED", b"o4")
-B5 = Row(5, "things", "n", "b", "DELETED", b"b5")
+A1 = LogRow(1, "things", "n", "a", "ADDED", b"a1")
+B2 = LogRow(2, "things", "n", "b", "ADDED", b"b2")
+A3 = LogRow(3, "things", "n", "a", "MODIFIED", b"a3")
+OTHER = LogRow(4, "others", "n", "a", "ADDED", b"o4")
+B5 = LogRow(5, "things", "n", "b", "DELETED", b"b5")
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -55,7 +55,7 @@ def test_compaction_keeps_what_is_needed_from_then_on(log: Log) -> None:
 
 def test_a_failed_transaction_leaves_nothing(log: Log) -> None:
     with pytest.raises(sqlite3.IntegrityError):
-        log.append([Row(6, "things", "n", "c", "ADDED", b"c6"), A1])
+        log.append([LogRow(6, "things", "n", "c", "ADDED", b"c6"), A1])
     assert log.last() == 5
 
 

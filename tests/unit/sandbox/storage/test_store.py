@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox.storage.log import Log, Row
+from fairlead.sandbox.storage.log import Log, LogRow
 from fairlead.sandbox.storage.records import Change
-from fairlead.sandbox.storage.store import StorageError, Store
+from fairlead.sandbox.storage.store import ObjectStore, StorageError
 
 
 def _body(name: str, **labels: str) -> JSON:
@@ -20,13 +20,13 @@ def _keys(*names: str) -> list[Key]:
 
 
 @pytest.fixture(params=["memory", "file"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    made = Store(Log(tmp_path / "log" if request.param == "file" else None))
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    made = ObjectStore(Log(tmp_path / "log" if request.param == "file" else None))
     yield made
     made.log.close()
 
 
-async def test_changes_are_published_in_the_order_of_their_versions(store: Store) -> None:
+async def test_changes_are_published_in_the_order_of_their_versions(store: ObjectStore) -> None:
     seen: list[Change] = []
     store.observe(seen.append)
     store.put("things", Key("n", "a"), _body("a"))
@@ -43,7 +43,7 @@ async def test_changes_are_published_in_the_order_of_their_versions(store: Store
     await store.close()
 
 
-async def test_objects_are_listed_in_order(store: Store) -> None:
+async def test_objects_are_listed_in_order(store: ObjectStore) -> None:
     for namespace, name in (("b", "x"), ("a", "z"), ("a", "y")):
         store.put("things", Key(namespace, name), _body(name))
     held = store.collection("things")
@@ -55,7 +55,7 @@ async def test_objects_are_listed_in_order(store: Store) -> None:
     await store.close()
 
 
-async def test_history_tells_what_was_before(store: Store) -> None:
+async def test_history_tells_what_was_before(store: ObjectStore) -> None:
     for value in ("1", "2"):
         store.put("things", Key("n", "a"), _body("a", k=value))
     await store.settle()
@@ -67,24 +67,24 @@ async def test_history_tells_what_was_before(store: Store) -> None:
 
 
 async def test_a_file_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
-    first = Store(Log(tmp_path / "log"))
+    first = ObjectStore(Log(tmp_path / "log"))
     for name in ("a", "b"):
         first.put("things", Key("n", name), _body(name))
     first.remove("things", Key("n", "a"))
     await first.close()
-    second = Store(Log(tmp_path / "log"))
+    second = ObjectStore(Log(tmp_path / "log"))
     assert second.rv == 3
     assert [record.key for record in second.collection("things").list()] == _keys("b")
     await second.close()
 
 
 class _FullDisk(Log):
-    def append(self, rows: Iterable[Row]) -> None:
+    def append(self, rows: Iterable[LogRow]) -> None:
         raise OSError("disk is full")
 
 
 async def test_a_change_that_cannot_be_stored_is_no_success(tmp_path: Path) -> None:
-    store = Store(_FullDisk(tmp_path / "log"))
+    store = ObjectStore(_FullDisk(tmp_path / "log"))
     seen: list[Change] = []
     store.observe(seen.append)
     record = store.put("things", Key("n", "a"), _body("a"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fairlead.sandbox.storage.wakeups import TURNS, Wakeups
+from fairlead.sandbox.storage.store import TURNS, Wakeups
 
 
 async def turns(number: int) -> None:

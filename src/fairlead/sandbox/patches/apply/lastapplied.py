@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.patches.apply.managers import ConflictsError, Managed, Manager, applied
+from fairlead.sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, applied
 from fairlead.sandbox.patches.apply.shapes import Shape
 from fairlead.sandbox.patches.apply.walk import ShapeError, changes, fields
 
@@ -20,7 +20,7 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
 
 
-def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: Manager) -> bool:
+def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: FieldManager) -> bool:
     """Whether every conflict is about what kubectl itself has written, unchanged since.
 
     Raises:
@@ -42,7 +42,7 @@ def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: Manag
     return False
 
 
-def refresh(body: JSON, live: JSON, config: JSON, who: Manager) -> None:
+def refresh(body: JSON, live: JSON, config: JSON, who: FieldManager) -> None:
     """Write the new configuration into the annotation where there is one."""
     if who.name != _KUBECTL or _last_applied(live) is None:
         return

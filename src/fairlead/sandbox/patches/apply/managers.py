@@ -42,7 +42,7 @@ _UNOWNED = frozenset(
 """What nobody owns, because nobody can change it or the server does."""
 
 
-class Manager(NamedTuple):
+class FieldManager(NamedTuple):
     """Who wrote, how, in which version, and through which subresource."""
 
     name: str
@@ -64,13 +64,13 @@ class Owned(NamedTuple):
     time: str = ""
 
 
-Managed: TypeAlias = Mapping[Manager, Owned]
+Managed: TypeAlias = Mapping[FieldManager, Owned]
 
 
-class Conflict(NamedTuple):
+class FieldConflict(NamedTuple):
     """A field that somebody else owns and that would change."""
 
-    manager: Manager
+    manager: FieldManager
     path: Path
 
     @property
@@ -82,17 +82,17 @@ class Conflict(NamedTuple):
 class ConflictsError(Exception):
     """An apply without force that would take fields from others."""
 
-    def __init__(self, conflicts: Sequence[Conflict]) -> None:
+    def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
         super().__init__(_conflict_text(conflicts))
         self.conflicts = conflicts
 
 
-def _conflict_text(conflicts: Sequence[Conflict]) -> str:
+def _conflict_text(conflicts: Sequence[FieldConflict]) -> str:
     if len(conflicts) == 1:
         manager, path = conflicts[0]
         return f"Apply failed with 1 conflict: conflict with {manager}: {paths.text(path)}"
     lines = [f"Apply failed with {len(conflicts)} conflicts:"]
-    known: Manager | None = None
+    known: FieldManager | None = None
     for manager, path in conflicts:
         if manager != known:
             lines[-1] += f" conflicts with {manager}:" if known is None else ""
@@ -122,9 +122,9 @@ def decode(entries: Any) -> Managed:
         given = msgspec.convert(entries or [], list[_Entry])
     except msgspec.ValidationError as error:
         raise MalformedFieldsError(str(error)) from None
-    found: dict[Manager, Owned] = {}
+    found: dict[FieldManager, Owned] = {}
     for one in given:
-        manager = Manager(one.manager, one.operation, one.api_version, one.subresource)
+        manager = FieldManager(one.manager, one.operation, one.api_version, one.subresource)
         owned = paths.decode(one.fields_v1 or {}) - {()}
         before = found.get(manager, Owned(NOTHING)).fields
         found[manager] = Owned(owned | before, one.time)
@@ -137,7 +137,7 @@ def encode(managed: Managed) -> list[JSON]:
     return [_encoded(manager, owned) for manager, owned in ordered]
 
 
-def _encoded(manager: Manager, owned: Owned) -> JSON:
+def _encoded(manager: FieldManager, owned: Owned) -> JSON:
     entry: JSON = {
         "manager": manager.name,
         "operation": manager.operation,
@@ -151,7 +151,7 @@ def _encoded(manager: Manager, owned: Owned) -> JSON:
 
 
 def updated(
-    shape: Shape, before: JSON, after: JSON, managed: Managed, manager: Manager, now: str
+    shape: Shape, before: JSON, after: JSON, managed: Managed, manager: FieldManager, now: str
 ) -> Managed:
     """The owners after a write that was no apply: who changes a field takes it."""
     found = changes(shape, before, after)
@@ -170,7 +170,7 @@ def applied(
     live: JSON,
     config: JSON,
     managed: Managed,
-    manager: Manager,
+    manager: FieldManager,
     now: str,
     *,
     force: bool,
@@ -204,7 +204,7 @@ def applied(
 
 def _refuse_conflicts(others: Managed, taken: Paths) -> None:
     conflicts = [
-        Conflict(key, path)
+        FieldConflict(key, path)
         for key in sorted(others)
         for path in sorted(others[key].fields & taken)
     ]
@@ -215,10 +215,10 @@ def _refuse_conflicts(others: Managed, taken: Paths) -> None:
 def owner_of_all(shape: Shape, live: JSON, api_version: str, now: str) -> Managed:
     """The owners of an object that has been without any so far, before its first apply."""
     owned = changes(shape, {}, live).added - _UNOWNED
-    return {Manager(BEFORE_FIRST_APPLY, "Update", api_version): Owned(owned, now)}
+    return {FieldManager(BEFORE_FIRST_APPLY, "Update", api_version): Owned(owned, now)}
 
 
-def only(managed: Managed, manager: Manager, keep: Iterable[Path]) -> Managed:
+def only(managed: Managed, manager: FieldManager, keep: Iterable[Path]) -> Managed:
     """The owners, of whom one owns nothing but these paths."""
     if manager not in managed:
         return managed
@@ -226,24 +226,24 @@ def only(managed: Managed, manager: Manager, keep: Iterable[Path]) -> Managed:
     return _nonempty({**managed, manager: owned._replace(fields=frozenset(keep))})
 
 
-def _without(managed: Managed, lost: Paths) -> dict[Manager, Owned]:
+def _without(managed: Managed, lost: Paths) -> dict[FieldManager, Owned]:
     return _nonempty(
         {key: owned._replace(fields=owned.fields - lost) for key, owned in managed.items()}
     )
 
 
-def _nonempty(managed: Managed) -> dict[Manager, Owned]:
+def _nonempty(managed: Managed) -> dict[FieldManager, Owned]:
     return {key: owned for key, owned in managed.items() if owned.fields}
 
 
-def _capped(managed: dict[Manager, Owned]) -> Managed:
+def _capped(managed: dict[FieldManager, Owned]) -> Managed:
     updaters = [key for key in managed if key.operation == "Update"]
     if len(updaters) <= MOST_UPDATERS:
         return managed
     updaters.sort(key=lambda key: (managed[key].time, key))
     for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
         owned = managed.pop(old)
-        heir = Manager(ANCIENT_CHANGES, "Update", old.api_version)
+        heir = FieldManager(ANCIENT_CHANGES, "Update", old.api_version)
         before = managed.get(heir, Owned(NOTHING))
         managed[heir] = Owned(before.fields | owned.fields, owned.time)
     return managed

@@ -7,7 +7,14 @@ from typing import Any, NamedTuple
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import now
-from fairlead.sandbox.patches.apply.managers import Managed, Manager, decode, encode, only, updated
+from fairlead.sandbox.patches.apply.managers import (
+    FieldManager,
+    Managed,
+    decode,
+    encode,
+    only,
+    updated,
+)
 from fairlead.sandbox.patches.apply.paths import NOTHING, MalformedFieldsError, Path, Paths, member
 from fairlead.sandbox.patches.apply.shapes import Shape
 from fairlead.sandbox.patches.apply.walk import changes
@@ -34,7 +41,7 @@ class NewObject(NamedTuple):
         given = changes(shape, {}, body).added if allocated else NOTHING
         return cls(shape, empty, allocated, given)
 
-    def entries(self, body: JSON, manager: Manager) -> list[JSON]:
+    def entries(self, body: JSON, manager: FieldManager) -> list[JSON]:
         """The entries of the finished object."""
         managed = updated(self.shape, self.empty, without_entries(body), {}, manager, now())
         if self.allocated:
@@ -50,7 +57,7 @@ class NewObject(NamedTuple):
 
 
 def after_update(
-    shape: Shape, before: JSON, after: JSON, given: Any, manager: Manager
+    shape: Shape, before: JSON, after: JSON, given: Any, manager: FieldManager
 ) -> list[JSON]:
     """The entries of a changed object; [] when nobody has tracked it or tracking is to end.
 

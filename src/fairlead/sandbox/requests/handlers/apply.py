@@ -8,13 +8,13 @@ from fairlead.api.meta import JSON
 from fairlead.api.timestamps import now
 from fairlead.sandbox import errors
 from fairlead.sandbox.objects import writes
-from fairlead.sandbox.objects.core import Answer, Call
 from fairlead.sandbox.patches.apply import lastapplied, managers, tracking
-from fairlead.sandbox.patches.apply.managers import ConflictsError, Managed, Manager
+from fairlead.sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed
 from fairlead.sandbox.patches.apply.paths import NOTHING
 from fairlead.sandbox.patches.apply.walk import ShapeError
+from fairlead.sandbox.requests.bodies import decode_yaml, go_kind
+from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers.write import answer, check_request, with_warnings
-from fairlead.sandbox.requests.negotiation import decode_yaml, go_kind
 from fairlead.sandbox.resources.metadata import take_metadata
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.schema.errors import FieldError, invalid, required
@@ -96,11 +96,7 @@ def _configuration(call: Call) -> JSON:
             f"{config['apiVersion']}, expected: {resource.api_version}"
         )
     metadata = dict(config.get("metadata") or {})
-    if metadata.setdefault("name", call.key.name) != call.key.name:
-        raise errors.bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL "
-            f"({call.key.name})"
-        )
+    writes.check_name(metadata, call.key)
     config["metadata"] = metadata
     if not call.info.subresource:
         writes.check_kind(call.type, _copy(config))
@@ -128,13 +124,7 @@ def _create(call: Call, config: JSON, *, force: bool) -> Record:
     empty = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": {}}
     body, owners = _applied(call, empty, {}, config, force=force)
     return writes.create(
-        call.core,
-        call.type,
-        call.info.namespace,
-        body,
-        user=call.user,
-        owners=owners,
-        dry_run=call.dry_run,
+        call.core, call.type, call.info.namespace, body, call.writing._replace(owners=owners)
     )
 
 
@@ -151,11 +141,7 @@ def _update(call: Call, record: Record, config: JSON, *, force: bool) -> Record:
         call.type,
         record,
         body,
-        subresource=call.info.subresource,
-        user=call.user,
-        owners=owners,
-        dry_run=call.dry_run,
-        patched=True,
+        call.writing._replace(owners=owners, patched=True),
     )
 
 
@@ -163,7 +149,7 @@ def _applied(
     call: Call, live: JSON, owners: Managed, config: JSON, *, force: bool
 ) -> tuple[JSON, Managed]:
     resource, name = call.type.resource, call.key.name
-    who = Manager(call.manager, "Apply", resource.api_version, call.info.subresource)
+    who = FieldManager(call.manager, "Apply", resource.api_version, call.info.subresource)
     shape = call.type.shape
     try:
         forced = force or lastapplied.explains(shape, live, config, owners, who)
@@ -181,7 +167,7 @@ def _applied(
     return body, _of_endpoint(call.type, found, who)
 
 
-def _of_endpoint(type_: ResourceType, owners: Managed, who: Manager) -> Managed:
+def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Managed:
     """Who applies owns no more than what the endpoint can write."""
     if not type_.strategy.status:
         return owners

@@ -10,13 +10,13 @@ from fairlead.api.meta import JSON
 from fairlead.api.patch import apply_merge_patch
 from fairlead.sandbox import errors
 from fairlead.sandbox.objects import writes
-from fairlead.sandbox.objects.core import Answer, Call
 from fairlead.sandbox.patches import PatchError, json_patch, strategic_merge_patch
+from fairlead.sandbox.requests.bodies import decode_json, go_kind
+from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers.apply import APPLY_PATCH
 from fairlead.sandbox.requests.handlers.apply import apply as server_side_apply
 from fairlead.sandbox.requests.handlers.read import existing
 from fairlead.sandbox.requests.handlers.write import answer, check_request, with_warnings
-from fairlead.sandbox.requests.negotiation import decode_json, go_kind
 from fairlead.sandbox.schema.errors import forbidden
 
 
@@ -40,11 +40,7 @@ async def patch(call: Call) -> Answer:
         call.type,
         old,
         body,
-        subresource=call.info.subresource,
-        user=call.user,
-        manager=call.manager,
-        dry_run=call.dry_run,
-        patched=True,
+        call.writing._replace(patched=True),
     )
     return with_warnings(await answer(call, record), warnings)
 

@@ -9,10 +9,10 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
 from fairlead.sandbox.objects import writes
-from fairlead.sandbox.objects.core import Answer, Call
+from fairlead.sandbox.requests.bodies import decode_body
+from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers import patch as patches
 from fairlead.sandbox.requests.handlers.read import existing
-from fairlead.sandbox.requests.negotiation import decode_body
 from fairlead.sandbox.resources.types import Scale
 from fairlead.sandbox.schema.errors import invalid
 from fairlead.sandbox.storage.records import Record
@@ -83,14 +83,7 @@ async def _write(call: Call, old: Record, scale: JSON) -> Answer:
         target = target.setdefault(name, {})
     target[last] = replicas
     record = writes.update(
-        call.core,
-        call.type,
-        old,
-        body,
-        through="scale",
-        user=call.user,
-        manager=call.manager,
-        dry_run=call.dry_run,
+        call.core, call.type, old, body, call.writing._replace(subresource="", through="scale")
     )
     await call.core.store.settle(record.rv)
     return _answer(call, record)

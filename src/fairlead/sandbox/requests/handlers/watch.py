@@ -18,9 +18,9 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
-from fairlead.sandbox.objects.core import Call
 from fairlead.sandbox.requests import answers
-from fairlead.sandbox.requests.handlers.list import parse_version
+from fairlead.sandbox.requests.calls import Call
+from fairlead.sandbox.requests.handlers.read import parse_version
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.log import ChangeType
 from fairlead.sandbox.storage.records import Change, Record
@@ -142,7 +142,7 @@ class Watch:
             self.stop()
             return
         self._pending.append(data)
-        self._call.core.wakeups.add(self._wakeup)
+        self._call.core.store.wakeups.add(self._wakeup)
 
     def _event(self, change: Change) -> bytes | None:
         """The event that this watch sees, if it sees one; leaving the selection is a DELETED."""

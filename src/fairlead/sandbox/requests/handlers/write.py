@@ -1,17 +1,19 @@
-"""POST and PUT."""
+"""POST, PUT and DELETE."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
+
 from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
-from fairlead.sandbox.objects import writes
-from fairlead.sandbox.objects.core import Answer, Call
-from fairlead.sandbox.objects.deletes import check_dry_run
+from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.requests import answers
+from fairlead.sandbox.requests.bodies import decode_body
+from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers.read import existing
-from fairlead.sandbox.requests.negotiation import decode_body
+from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.records import Record
 
 
@@ -37,7 +39,7 @@ def check_request(call: Call, options: str, body: JSON) -> list[str]:
         StatusError: a wrong option, or unknown fields where ``fieldValidation=Strict``.
     """
     if call.dry_run:
-        check_dry_run(options, [call.query["dryRun"]])
+        deletes.check_dry_run(options, [call.query["dryRun"]])
     validation = call.query.get("fieldValidation", "")
     if validation not in {"Strict", "Warn"}:
         return []
@@ -60,15 +62,7 @@ async def create(call: Call) -> Answer:
     """Create an object in a collection."""
     body = read_body(call)
     warnings = check_request(call, "CreateOptions", body)
-    record = writes.create(
-        call.core,
-        call.type,
-        call.info.namespace,
-        body,
-        user=call.user,
-        manager=call.manager,
-        dry_run=call.dry_run,
-    )
+    record = writes.create(call.core, call.type, call.info.namespace, body, call.writing)
     return with_warnings(await answer(call, record, 201), warnings)
 
 
@@ -85,10 +79,7 @@ async def update(call: Call) -> Answer:
         call.type,
         existing(call),
         body,
-        subresource=call.info.subresource,
-        user=call.user,
-        manager=call.manager,
-        dry_run=call.dry_run,
+        call.writing,
     )
     return with_warnings(await answer(call, record), warnings)
 
@@ -105,15 +96,7 @@ async def _create_by_update(call: Call, body: JSON) -> Answer:
     body["metadata"] = {
         name: value for name, value in metadata.items() if name != "resourceVersion"
     }
-    record = writes.create(
-        call.core,
-        call.type,
-        call.info.namespace,
-        body,
-        user=call.user,
-        manager=call.manager,
-        dry_run=call.dry_run,
-    )
+    record = writes.create(call.core, call.type, call.info.namespace, body, call.writing)
     return await answer(call, record, 201)
 
 
@@ -122,3 +105,61 @@ def _check_name(call: Call, body: JSON) -> None:
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not name:
         raise errors.bad_request("name must be provided")
+
+
+async def finalize(call: Call) -> Answer:
+    """PUT of the finalize subresource: the finalizers in the spec, and nothing else."""
+    old = existing(call)
+    given = decode_body(call.content_type, call.body, "Namespace")
+    body = call.type.to_dict(old)
+    body["spec"] = {"finalizers": (given.get("spec") or {}).get("finalizers") or []}
+    record = old if call.dry_run else writes.finish(call.core, call.type, old.key, body)
+    await call.core.store.settle(record.rv)
+    return answers.one(call, record)
+
+
+async def delete(call: Call) -> Answer:
+    """Delete an object: a Status when it is gone, the object while finalizers hold it."""
+    options = _delete_options(call)
+    old = existing(call)
+    left = deletes.delete(call.core, call.type, old, options, user=call.user)
+    if left is not None:
+        return await answer(call, left)
+    await call.core.store.settle()
+    if call.type.strategy.returns_deleted:
+        return answers.one(call, old)
+    resource = call.type.group_resource
+    details: JSON = {"name": old.key.name}
+    if resource.group:
+        details["group"] = resource.group
+    details |= {"kind": resource.resource, "uid": old.meta.uid}
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return Answer(msgspec.json.encode(status))
+
+
+async def delete_collection(call: Call) -> Answer:
+    """Delete what a list with the same selectors shows; the answer is that list."""
+    options = _delete_options(call)
+    selection = parse_selection(call.type, call.query)
+    collection = call.core.store.collection(call.type.collection)
+    namespace = call.info.namespace if call.type.resource.namespaced else ""
+    records = [record for record in collection.list(namespace) if selection.matches(record)]
+    for record in records:
+        try:
+            deletes.delete(call.core, call.type, record, options, user=call.user)
+        except errors.StatusError as error:
+            if error.code != 404:
+                raise
+    await call.core.store.settle()
+    return answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
+
+
+def _delete_options(call: Call) -> deletes.DeleteOptions:
+    body = decode_body(call.content_type, call.body, "DeleteOptions") if call.body else {}
+    return deletes.parse_options(body, dict(call.query))

@@ -7,7 +7,7 @@ protobuf alone, is not served: they take a 404 for an answer.
 
 from __future__ import annotations
 
-from fairlead.sandbox.requests.openapi.documents import OpenApi, document, index
+from fairlead.sandbox.requests.openapi.documents import OpenApiDocuments, document, index
 
 
-__all__ = ["OpenApi", "document", "index"]
+__all__ = ["OpenApiDocuments", "document", "index"]

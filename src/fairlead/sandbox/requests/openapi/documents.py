@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.objects.core import Answer
+from fairlead.sandbox.requests.calls import Answer
 from fairlead.sandbox.requests.openapi.messages import reference
 from fairlead.sandbox.requests.openapi.schemas import component_name, components
-from fairlead.sandbox.resources.registry import Registry
+from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.resources.types import ResourceType
 
 
@@ -42,10 +42,10 @@ _PARAMETERS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class OpenApi:
+class OpenApiDocuments:
     """Answers the OpenAPI paths, made anew when the registry changes."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._generation = -1
         self._cache: dict[str, Answer] = {}

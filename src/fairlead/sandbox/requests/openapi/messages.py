@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.kinds import Field, Message, Type, load
+from fairlead.sandbox.kinds import Field, FieldType, Message, load
 from fairlead.sandbox.requests.openapi.texts import describe
 
 
@@ -66,7 +66,7 @@ def _property(message: Message, field: Field) -> JSON:
     return {**schema, "description": text} if text else schema
 
 
-def _schema(type_: Type) -> JSON:
+def _schema(type_: FieldType) -> JSON:
     if type_.shape == "list":
         return {"type": "array", "items": _value(type_.name)}
     if type_.shape == "map":

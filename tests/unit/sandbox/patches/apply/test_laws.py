@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.patches.apply import managers, paths
-from fairlead.sandbox.patches.apply.managers import Manager
+from fairlead.sandbox.patches.apply.managers import FieldManager
 from fairlead.sandbox.patches.apply.shapes import DEDUCED
 from fairlead.sandbox.patches.apply.walk import changes, fields, merge, remove
 
@@ -22,7 +22,7 @@ VALUES: Any = st.recursive(
 OBJECTS: Any = st.dictionaries(NAMES, VALUES, max_size=3)
 ELEMENTS = st.sampled_from(["f:a", "f:b", 'k:{"n":1}', 'v:"x"'])
 PATHS = st.frozensets(st.lists(ELEMENTS, min_size=1, max_size=4).map(tuple), max_size=8)
-ME = Manager("me", "Apply", "v1")
+ME = FieldManager("me", "Apply", "v1")
 
 
 @given(PATHS)

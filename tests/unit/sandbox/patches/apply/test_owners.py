@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.patches.apply import lastapplied, managers, paths, shapes
-from fairlead.sandbox.patches.apply.managers import ConflictsError, Managed, Manager, Owned
+from fairlead.sandbox.patches.apply.managers import ConflictsError, FieldManager, Managed, Owned
 from fairlead.sandbox.patches.apply.tracking import after_update
 from fairlead.sandbox.patches.apply.walk import ShapeError, changes, fields, merge
 
@@ -62,9 +62,9 @@ SCHEMA: JSON = {
     },
 }
 SHAPE = shapes.of_schema(SCHEMA)
-ME = Manager("me", "Apply", "v1")
-YOU = Manager("you", "Apply", "v1")
-WRITER = Manager("writer", "Update", "v1")
+ME = FieldManager("me", "Apply", "v1")
+YOU = FieldManager("you", "Apply", "v1")
+WRITER = FieldManager("writer", "Update", "v1")
 SOME = frozenset({("f:spec", "f:some")})
 
 
@@ -177,7 +177,7 @@ def test_live_items_of_one_key_stay_until_one_takes_their_place() -> None:
 
 
 def apply(
-    live: JSON, config: JSON, owners: Managed, manager: Manager = ME, *, force: bool = False
+    live: JSON, config: JSON, owners: Managed, manager: FieldManager = ME, *, force: bool = False
 ) -> tuple[JSON, Managed]:
     return managers.applied(SHAPE, live, config, owners, manager, "now", force=force)
 
@@ -283,7 +283,7 @@ def test_entries_can_be_rewritten() -> None:
     assert after_update(SHAPE, before, thing(some=1), given, WRITER) == given
 
 
-KUBECTL = Manager("kubectl", "Apply", "v1")
+KUBECTL = FieldManager("kubectl", "Apply", "v1")
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ KUBECTL = Manager("kubectl", "Apply", "v1")
     ],
 )
 def test_what_kubectl_applied_before_is_its_own(
-    changed: bool, manager: Manager, expected: bool
+    changed: bool, manager: FieldManager, expected: bool
 ) -> None:
     live = thing(some=2 if changed else 1)
     live["metadata"]["annotations"] = {

@@ -7,8 +7,8 @@ import pytest
 
 from fairlead.api.resource import Resource
 from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.requests.openapi import OpenApi, document, index
-from fairlead.sandbox.resources.registry import Registry
+from fairlead.sandbox.requests.openapi import OpenApiDocuments, document, index
+from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.resources.types import ResourceType, Strategy
 
 
@@ -89,12 +89,12 @@ def test_every_reference_leads_somewhere() -> None:
     ],
 )
 def test_paths(path: str, there: bool) -> None:
-    assert (OpenApi(Registry(builtin_types())).answer(path) is not None) is there
+    assert (OpenApiDocuments(ResourceRegistry(builtin_types())).answer(path) is not None) is there
 
 
 def test_what_comes_later_is_described_too() -> None:
-    registry = Registry([])
-    openapi = OpenApi(registry)
+    registry = ResourceRegistry([])
+    openapi = OpenApiDocuments(registry)
     assert openapi.answer("/openapi/v3/apis/ex.org/v1") is None
     registry.replace("gadgets.ex.org", [GADGETS])
     first = openapi.answer("/openapi/v3/apis/ex.org/v1")
