@@ -1,7 +1,8 @@
 """What Kubernetes' built-in kinds are made of: their fields, types and protobuf numbers.
 
-One table serves everything that has to know: decoding protobuf, checking types, dropping unknown
-fields and describing kinds in OpenAPI.
+One table, ``types.txt``, read by ``model``, serves everything that has to know: ``protobuf``
+decodes bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and
+OpenAPI describe kinds by it.
 """
 
 from __future__ import annotations
