@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from fairlead.api import resource as names
 from fairlead.api.resource import Resource
 from fairlead.sandbox.builtin import columns, events
+from fairlead.sandbox.builtin.networking import (
+    INGRESSCLASSES,
+    INGRESSES,
+    IngressClassStrategy,
+    IngressStrategy,
+)
 from fairlead.sandbox.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin.services import ServiceStrategy
 from fairlead.sandbox.builtin.strategies import (
@@ -151,6 +157,8 @@ def builtin_types() -> list[ResourceType]:
         *_core(),
         events.mirror(events_v1),
         *_workloads(),
+        _type(INGRESSES, IngressStrategy(), short=["ing"], columns=columns.INGRESS),
+        _type(INGRESSCLASSES, IngressClassStrategy(), columns=columns.INGRESSCLASS),
         _type(names.LEASES, LeaseStrategy(), columns=columns.LEASE),
         _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),
         _type(

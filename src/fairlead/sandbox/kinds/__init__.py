@@ -8,7 +8,26 @@ OpenAPI describe kinds by it.
 from __future__ import annotations
 
 from fairlead.sandbox.kinds.fit import misfit, prune, unknown
-from fairlead.sandbox.kinds.model import Field, FieldType, Message, Model, empty, load
+from fairlead.sandbox.kinds.model import (
+    Field,
+    FieldType,
+    IncompleteModelError,
+    Message,
+    Model,
+    empty,
+    load,
+)
 
 
-__all__ = ["Field", "FieldType", "Message", "Model", "empty", "load", "misfit", "prune", "unknown"]
+__all__ = [
+    "Field",
+    "FieldType",
+    "IncompleteModelError",
+    "Message",
+    "Model",
+    "empty",
+    "load",
+    "misfit",
+    "prune",
+    "unknown",
+]

@@ -101,7 +101,11 @@ class Scale:
 
 @dataclass(frozen=True)
 class ResourceType:
-    """One resource of one served API version."""
+    """One resource of one served API version.
+
+    Raises:
+        IncompleteModelError: it is built in, and nothing says which fields it has.
+    """
 
     resource: Resource
     singular: str
@@ -133,6 +137,12 @@ class ResourceType:
     def __post_init__(self) -> None:
         if not self.custom:
             message = kinds.load().kind(self.resource.api_version, self.resource.kind)
+            if message is None:
+                raise kinds.IncompleteModelError(
+                    f"{self.resource.kind} in {self.resource.api_version} is built in, but "
+                    "sandbox/kinds/types.txt does not say which fields it has: add a line with "
+                    "its type, and the type"
+                )
             object.__setattr__(self, "message", message)
         prefix = b'{"apiVersion":' + msgspec.json.encode(self.resource.api_version) + b","
         object.__setattr__(self, "_prefix", prefix)
