@@ -32,7 +32,7 @@ from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.provider import app as provider_app
 from fairlead.provider import manifests as provider_manifests
-from fairlead.provider.commands.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import install_crds
 

@@ -42,8 +42,8 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import Client, Forbidden, Invalid, parse_kubeconfig
-from fairlead.provider.commands.invite import invite
 from fairlead.provider.identity import InviteError
+from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import export_roles
 from fairlead.provider.options import ProviderOptions
 

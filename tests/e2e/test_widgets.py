@@ -18,7 +18,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.programs import consumer_programs, run
 from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.manifests import NAME as KONNECTOR
-from fairlead.provider.commands.invite import invite
+from fairlead.provider.invitation import invite
 
 
 class Pair:

@@ -39,7 +39,7 @@ from fairlead.konnector.options import Options
 from fairlead.postgres import app as postgres_app
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.postgres.options import PostgresOptions
-from fairlead.provider.commands.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.options import InviteOptions
 from fairlead.runtime import Cluster, LeaderElection, Manager, controller
 

@@ -29,7 +29,7 @@ from fairlead.konnector.app import build, install_crds
 from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.manifests import NAME, manifests
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
-from fairlead.provider.commands.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import export_roles
 from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager

@@ -16,7 +16,7 @@ from fairlead.demo.database import DatabaseServer
 from fairlead.demo.programs import consumer_programs, provider_programs, run
 from fairlead.konnector.commands.bind import bind
 from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR_NAMESPACE
-from fairlead.provider.commands.invite import invite
+from fairlead.provider.invitation import invite
 
 
 __all__ = ["OPERATOR_NAMESPACE", "Plane", "World", "open_world"]

@@ -7,8 +7,6 @@ token is a Secret of its own, so that a rotation can end one and keep the other.
 from __future__ import annotations
 
 import base64
-import re
-from collections.abc import Iterable
 
 import msgspec
 import yaml
@@ -21,6 +19,14 @@ from fairlead.client import Client, ClusterConfig, ConfigError, NotFound, parse_
 from fairlead.client.waiting import WaitTimeout, wait_for
 from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
+from fairlead.provider.tokens import (
+    ACCOUNT_ANNOTATION,
+    TOKEN_TYPE,
+    TokenSecret,
+    chosen_token,
+    next_name,
+    token_secrets,
+)
 from fairlead.provider.writes import ensure
 
 
@@ -194,67 +200,6 @@ def binder_role_binding(namespace: str) -> JSON:
     }
 
 
-TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of a Secret
-ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
-
-_NAME = re.compile(rf"{BINDER_NAME}(?:-([1-9][0-9]{{0,8}}))?")
-
-
-class TokenSecret(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the consumer's tokens; ``token`` is "" until the cluster has filled it in."""
-
-    secret: Object
-    generation: int
-    token: str
-    ca: bytes
-
-    @property
-    def name(self) -> str:
-        """Of the Secret."""
-        return self.secret.meta.name
-
-
-def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
-    """The tokens of ServiceAccount ``kube-binder`` among the Secrets, the oldest first.
-
-    One that was made by hand, under any other name, counts as older than all of ours.
-    """
-    found: list[TokenSecret] = []
-    for secret in secrets:
-        body = secret.decode(_Secret)
-        account = secret.meta.annotations.get(ACCOUNT_ANNOTATION)
-        if body.type != TOKEN_TYPE or account != BINDER_NAME or secret.meta.deleting:
-            continue
-        found.append(
-            TokenSecret(
-                secret=secret,
-                generation=_generation(secret.meta.name),
-                token=body.data.get("token", b"").decode(),
-                ca=body.data.get("ca.crt", b""),
-            )
-        )
-    return sorted(found, key=lambda one: (one.generation, one.name))
-
-
-def next_name(existing: Iterable[TokenSecret]) -> str:
-    """The name of a new token's Secret."""
-    newest = max((one.generation for one in existing), default=0)
-    return f"{BINDER_NAME}-{newest + 1}" if newest else BINDER_NAME
-
-
-def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | None:
-    """The token to hand out: the one that was handed out before, else the newest of ours.
-
-    Old clusters make one by themselves, which they may take away again.
-    """
-    last = None
-    for one in existing:
-        if in_use and one.token == in_use:
-            return one
-        last = one if one.generation else last
-    return last
-
-
 async def make_token(client: Client, namespace: str, name: str, *, seconds: float) -> TokenSecret:
     """The token in the Secret of this name, which is made if it is not there yet.
 
@@ -284,13 +229,6 @@ async def make_token(client: Client, namespace: str, name: str, *, seconds: floa
     return made
 
 
-def _generation(name: str) -> int:
-    found = _NAME.fullmatch(name)
-    if found is None:
-        return 0
-    return int(found.group(1) or "1")
-
-
 def _unfilled(secret: Object | None) -> str:
     if secret is None:
         return "it is not there"
@@ -300,5 +238,4 @@ def _unfilled(secret: Object | None) -> str:
 
 
 class _Secret(msgspec.Struct):
-    type: str = ""
     data: dict[str, bytes] = {}

@@ -6,8 +6,9 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.client import ClusterConfig
-from fairlead.provider.credentials import as_before, chosen_token, next_name, token_secrets
+from fairlead.provider.credentials import as_before
 from fairlead.provider.options import InviteOptions
+from fairlead.provider.tokens import chosen_token, next_name, token_secrets
 
 
 def secret(name: str, token: str = "t", *, account: str = "kube-binder", **extra: str) -> Object:

@@ -26,7 +26,7 @@ from fairlead.cli.options import cluster_config, cluster_options, run_options, w
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.provider import app
-from fairlead.provider.commands.invite import invite as create_invitation
+from fairlead.provider.invitation import invite as create_invitation
 from fairlead.provider.manifests import NAME
 from fairlead.provider.options import (
     DEFAULT_NAMESPACE,

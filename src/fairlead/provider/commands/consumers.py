@@ -27,7 +27,7 @@ from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, NotServed
 from fairlead.client.lookups import list_all
 from fairlead.provider.controllers.clusterbinding.reconcile import health
-from fairlead.provider.identity import identity_of
+from fairlead.provider.namespaces import identity_of
 
 
 class UnknownConsumerError(Exception):

@@ -18,8 +18,8 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import CLUSTERROLES, ROLES, Resource
-from fairlead.provider.controllers.namespace.reconcile import owner_of
-from fairlead.provider.controllers.rbac.reconcile import MANAGED_BY
+from fairlead.provider.namespaces import owner_of
+from fairlead.provider.rights import MANAGED_BY
 
 
 _NAMED = 3

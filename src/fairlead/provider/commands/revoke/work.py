@@ -33,8 +33,8 @@ from fairlead.provider.commands.consumers import served
 from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.commands.revoke.belonging import count, is_copy, provider_namespaces
 from fairlead.provider.commands.revoke.cluster import Desk, Progress, forgotten
-from fairlead.provider.credentials import token_secrets
-from fairlead.provider.identity import identity_of
+from fairlead.provider.namespaces import identity_of
+from fairlead.provider.tokens import token_secrets
 
 
 class Inventory(msgspec.Struct, frozen=True):

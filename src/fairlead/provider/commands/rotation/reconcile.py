@@ -9,7 +9,7 @@ import msgspec
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.kubebind.conditions import CREDENTIALS_IN_USE, SECRET_VALID, get_condition
 from fairlead.api.meta import Object
-from fairlead.provider.credentials import TokenSecret, next_name
+from fairlead.provider.tokens import TokenSecret, next_name
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -26,16 +26,15 @@ from fairlead.client import (
 from fairlead.client.waiting import WaitTimeout, wait_for
 from fairlead.provider.commands.rotation.reconcile import missing, reconcile, tells
 from fairlead.provider.credentials import (
-    TokenSecret,
     as_before,
     consumer_kubeconfig,
     make_token,
     store_kubeconfig,
     stored_kubeconfig,
-    token_secrets,
 )
-from fairlead.provider.identity import identity_of
+from fairlead.provider.namespaces import identity_of
 from fairlead.provider.options import InviteOptions
+from fairlead.provider.tokens import TokenSecret, token_secrets
 
 
 _SECONDS = 10.0

@@ -18,7 +18,6 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Forbidden, Invalid, NotFound
-from fairlead.provider.commands.invite import TemplateMissingError, invite
 from fairlead.provider.controllers.bindableresources.reconcile import (
     HANDLE_RESOURCES_FAILED,
     SECRET_CREATION_FAILED,
@@ -32,6 +31,7 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     with_outcome,
 )
 from fairlead.provider.identity import InviteError
+from fairlead.provider.invitation import TemplateMissingError, invite
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.watches import requests_for, terminal_when_invalid
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit

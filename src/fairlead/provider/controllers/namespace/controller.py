@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_NAMESPACE
-from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, Resource
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, NotFound
 from fairlead.client.lookups import find
@@ -15,14 +15,14 @@ from fairlead.provider.controllers.namespace.departure import Departure
 from fairlead.provider.controllers.namespace.reconcile import (
     State,
     leaving_status,
-    owner_of,
     reconcile,
     target_name,
     with_finalizer,
     without_finalizer,
 )
-from fairlead.provider.controllers.rbac import reconcile as rbac
+from fairlead.provider.namespaces import owner_of
 from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rights import Grounds, Id, export_of, rights
 from fairlead.provider.watches import (
     BY_OWNER,
     Watches,
@@ -141,32 +141,27 @@ class NamespaceController:
         for export in watches.exports.list(key.namespace):
             if export.meta.deleting:
                 continue
-            wanted = rbac.reconcile(
-                rbac.State(
-                    key=export.key,
+            wanted = rights(
+                Grounds(
                     export=export,
                     schemas=schemas,
                     namespaces=frozenset({namespace}),
-                    existing={},
                     crds=watches.crds_by_name(),
                     cluster_wide_claims=self._options.cluster_wide_claims,
                 )
             )
-            if not all(self._bound(resource, body) for resource, body in wanted.apply):
+            if not all(map(self._bound, wanted)):
                 missing.append(export.meta.name)
         return missing
 
-    def _bound(self, resource: Resource, body: JSON) -> bool:
+    def _bound(self, identity: Id) -> bool:
         """Whether a binding is there; roles come before theirs and need no look."""
         bindings = {
             ROLEBINDINGS: self._watches.role_bindings,
             CLUSTERROLEBINDINGS: self._watches.cluster_role_bindings,
         }
-        informer = bindings.get(resource)
-        metadata = body["metadata"]
-        return informer is None or (
-            informer.get(metadata.get("namespace", ""), metadata["name"]) is not None
-        )
+        informer = bindings.get(identity.resource)
+        return informer is None or informer.get(*identity.key) is not None
 
     def _targets(self, stored: Object) -> list[str]:
         return [target_name(self._bare(stored, []), self._options.isolation)]
@@ -186,7 +181,7 @@ class NamespaceController:
             yield Request(self._cluster, owner.namespace, owner.name)
 
     def _from_cluster_binding(self, delta: Delta) -> Iterator[Request]:
-        key = rbac.export_of(delta.object)
+        key = export_of(delta.object)
         if key is not None:
             waiting = self._watches.service_namespaces.list(key.namespace)
             yield from requests_for(self._cluster, waiting)

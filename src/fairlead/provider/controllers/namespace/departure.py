@@ -25,7 +25,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resourc
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
-from fairlead.provider.controllers.namespace.reconcile import belongs, usable
+from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import crd_names
 from fairlead.runtime import Backoff, BackoffPolicy

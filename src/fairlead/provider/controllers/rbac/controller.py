@@ -18,18 +18,17 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
-from fairlead.provider.controllers.namespace.reconcile import owner_of, usable
-from fairlead.provider.controllers.rbac.reconcile import (
+from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
+from fairlead.provider.namespaces import owner_of, usable
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rights import (
+    Grounds,
     Id,
-    Plan,
-    State,
     cluster_names,
     export_of,
     exports_of_role,
     names_in_namespaces,
-    reconcile,
 )
-from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import (
     BY_CONSUMER,
     BY_CRD,
@@ -112,17 +111,19 @@ class RbacController:
     def _state(self, key: Key, export: Object | None) -> State:
         watches = self._watches
         namespaces = watches.namespaces.by_index(BY_CONSUMER, key.namespace)
-        return State(
-            key=key,
+        existing = self._existing(key, [namespace.meta.name for namespace in namespaces])
+        if export is None:
+            return State(None, existing)
+        grounds = Grounds(
             export=export,
             schemas={item.meta.name: item for item in watches.schemas.list(key.namespace)},
             namespaces=frozenset(
                 namespace.meta.name for namespace in namespaces if self._in_use(namespace)
             ),
-            existing=self._existing(key, [namespace.meta.name for namespace in namespaces]),
             crds=watches.crds_by_name(),
             cluster_wide_claims=self._options.cluster_wide_claims,
         )
+        return State(grounds, existing)
 
     def _in_use(self, namespace: Object) -> bool:
         """Whether the APIServiceNamespace that a namespace belongs to is there.

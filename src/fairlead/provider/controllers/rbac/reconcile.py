@@ -1,78 +1,26 @@
-"""Roles for the konnector of one consumer.
-
-Everything goes to the ServiceAccount ``kube-binder`` of the cluster namespace, and to no other.
-Namespaced objects are granted in the consumer's own provider namespaces alone; the whole cluster
-is granted only where the protocol cannot do without:
-
-* cluster-scoped kinds: all verbs, since RBAC knows no name prefixes;
-* informerScope Cluster: reading exported kinds, since the konnector watches them cluster-wide.
-
-Claims never reach beyond the consumer's provider namespaces, unless the provider's operator wants
-``cluster_wide_claims``: kube-bind's own konnector watches them cluster-wide under informerScope
-Cluster.
-"""
+"""What to do about the rights that go with an export: make what is wanted, delete what is not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.kubebind import (
-    BINDER_NAME,
-    LABEL_AGGREGATE_TO_PARENT,
-    APIServiceExport,
-    BoundSchema,
-    ExportResource,
-    ExportSpec,
-    GroupResource,
-    bindable,
-    crd_name,
-)
-from fairlead.api.kubebind.claims import claimable
-from fairlead.api.manifests import ALL_VERBS, READ_VERBS
-from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import (
-    CLUSTERROLEBINDINGS,
-    CLUSTERROLES,
-    ROLEBINDINGS,
-    ROLES,
-    Resource,
-)
-
-
-MANAGED_BY = {"app.kubernetes.io/managed-by": "fairlead-provider"}
-RESOURCES_PREFIX = f"{BINDER_NAME}-resources-"
-CLAIMS_PREFIX = f"{BINDER_NAME}-claims-"
-
-_RBAC_GROUP = "rbac.authorization.k8s.io"
-_RBAC_VERSION = f"{_RBAC_GROUP}/v1"
-_ORDER = (ROLES, CLUSTERROLES, ROLEBINDINGS, CLUSTERROLEBINDINGS)
-
-
-class Id(NamedTuple):
-    """One RBAC object."""
-
-    resource: Resource
-    key: Key
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.provider.rights import ORDER, Grounds, Id, rights
 
 
 class State(NamedTuple):
-    """What rights depend on.
+    """What is wanted and what is there.
 
-    ``export`` is None when it is gone. ``schemas`` are the BoundSchemas of its namespace by name,
-    ``namespaces`` the provider namespaces that belong to the consumer, ``existing`` what this
-    controller made for the export before, and ``crds`` those that are labelled for export.
+    ``grounds`` is None when the export is gone; ``existing`` is what this controller made for it
+    before.
     """
 
-    key: Key
-    export: Object | None
-    schemas: Mapping[str, Object]
-    namespaces: frozenset[str]
+    grounds: Grounds | None
     existing: Mapping[Id, Object]
-    crds: Mapping[str, Object] = {}
-    cluster_wide_claims: bool = False
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
@@ -84,168 +32,9 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 
 def reconcile(state: State) -> Plan:
     """What to do about the rights that go with an export."""
-    wanted = {} if state.export is None else _wanted(state, state.export)
+    wanted = {} if state.grounds is None else rights(state.grounds)
     stale = [identity for identity in state.existing if identity not in wanted]
-    ordered = sorted(wanted.items(), key=lambda item: _ORDER.index(item[0].resource))
     return Plan(
-        apply=[(identity.resource, body) for identity, body in ordered],
-        delete=sorted(stale, key=lambda identity: -_ORDER.index(identity.resource)),
+        apply=[(identity.resource, body) for identity, body in wanted.items()],
+        delete=sorted(stale, key=lambda identity: -ORDER.index(identity.resource)),
     )
-
-
-def export_of(binding: Object) -> Key | None:
-    """Which export a RoleBinding or ClusterRoleBinding of this controller was made for."""
-    for subject in binding.decode(_Binding).subjects:
-        if subject.kind != "ServiceAccount" or subject.name != BINDER_NAME:
-            continue
-        infix = "" if binding.meta.namespace else f"{subject.namespace}."
-        for prefix in (RESOURCES_PREFIX + infix, CLAIMS_PREFIX + infix):
-            if binding.meta.name.startswith(prefix):
-                return Key(subject.namespace, binding.meta.name.removeprefix(prefix))
-    return None
-
-
-def names_in_namespaces(export: str) -> tuple[str, str]:
-    """The names of an export's Roles and RoleBindings, for its resources and for its claims."""
-    return f"{RESOURCES_PREFIX}{export}", f"{CLAIMS_PREFIX}{export}"
-
-
-def cluster_names(key: Key) -> tuple[str, str]:
-    """The names of an export's ClusterRoles and their bindings, for its resources and claims.
-
-    Consumers choose the names of their exports. No namespace has a dot in its name, so nobody
-    can choose one that makes this another consumer's.
-    """
-    both = f"{key.namespace}.{key.name}"
-    return f"{RESOURCES_PREFIX}{both}", f"{CLAIMS_PREFIX}{both}"
-
-
-def exports_of_role(role: Object, owner: str) -> Iterator[Key]:
-    """Which exports a Role or ClusterRole may have been made for, also without its binding.
-
-    Args:
-        role: as it is stored.
-        owner: the cluster namespace whose consumer the role's namespace is for.
-    """
-    for prefix in (RESOURCES_PREFIX, CLAIMS_PREFIX):
-        if not role.meta.name.startswith(prefix):
-            continue
-        name = role.meta.name.removeprefix(prefix)
-        if role.meta.namespace:
-            yield Key(owner, name)
-        elif "." in name:
-            yield Key(*name.split(".", 1))
-
-
-def _wanted(state: State, export: Object) -> dict[Id, JSON]:
-    spec = export.decode(APIServiceExport).spec
-    everywhere, others = _by_scope(spec, state)
-    resources, claims = names_in_namespaces(state.key.name)
-    resources_everywhere, claims_everywhere = cluster_names(state.key)
-    rules = _rules(everywhere, ALL_VERBS)
-    if spec.informer_scope == "Cluster":
-        rules += _rules(others, READ_VERBS)
-    objects = _grant(state.key, "", resources_everywhere, rules)
-    for namespace in _object_namespaces(spec, state):
-        objects |= _grant(state.key, namespace, resources, _rules(others, ALL_VERBS))
-    claimed = _rules(filter(claimable, spec.permission_claims), ALL_VERBS)
-    if state.cluster_wide_claims and spec.informer_scope == "Cluster":
-        return objects | _grant(state.key, "", claims_everywhere, claimed)
-    for namespace in sorted(state.namespaces):
-        objects |= _grant(state.key, namespace, claims, claimed)
-    return objects
-
-
-def _object_namespaces(spec: ExportSpec, state: State) -> list[str]:
-    """Where copies of the consumer's objects live."""
-    if spec.isolation == "Namespaced":
-        return [state.key.namespace]
-    return sorted(state.namespaces)
-
-
-def _by_scope(spec: ExportSpec, state: State) -> tuple[list[ExportResource], list[ExportResource]]:
-    """The resources that are cluster-scoped in the provider's own cluster, and all others.
-
-    Kinds of Kubernetes are neither, whoever wrote them into an export.
-    """
-    resources = [one for one in spec.resources if bindable(one.group)]
-    everywhere = [one for one in resources if _cluster_scoped(one, spec, state)]
-    return everywhere, [one for one in resources if one not in everywhere]
-
-
-def _cluster_scoped(resource: ExportResource, spec: ExportSpec, state: State) -> bool:
-    """Whether objects of a resource live outside of namespaces, as all know who can tell.
-
-    Under Namespaced isolation a kind's BoundSchema says so of kinds that do not.
-    """
-    stored = state.schemas.get(resource.name)
-    if spec.isolation == "Namespaced" or stored is None:
-        return False
-    crd = state.crds.get(crd_name(resource.resource, resource.group))
-    namespaced = crd is not None and crd.decode(_CRD).spec.scope == "Namespaced"
-    return stored.decode(BoundSchema).spec.scope == "Cluster" and not namespaced
-
-
-def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[JSON]:
-    """One rule for each API group."""
-    groups: dict[str, list[str]] = {}
-    for resource in resources:
-        groups.setdefault(resource.group, []).append(resource.resource)
-    return [
-        {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": list(verbs)}
-        for group, plurals in sorted(groups.items())
-    ]
-
-
-def _grant(key: Key, namespace: str, name: str, rules: list[JSON]) -> dict[Id, JSON]:
-    """A role and its binding to the consumer, for a namespace or, without one, the cluster.
-
-    Without rules there is nothing to bind.
-    """
-    if not rules:
-        return {}
-    role = ROLES if namespace else CLUSTERROLES
-    binding = ROLEBINDINGS if namespace else CLUSTERROLEBINDINGS
-    metadata: JSON = {"name": name, "labels": dict(MANAGED_BY)}
-    if namespace:
-        metadata["namespace"] = namespace
-    role_metadata = metadata
-    if not namespace:
-        labels = MANAGED_BY | {LABEL_AGGREGATE_TO_PARENT: "true"}
-        role_metadata = metadata | {"labels": labels}
-    identity = Key(namespace, name)
-    return {
-        Id(role, identity): {
-            "apiVersion": _RBAC_VERSION,
-            "kind": role.kind,
-            "metadata": role_metadata,
-            "rules": rules,
-        },
-        Id(binding, identity): {
-            "apiVersion": _RBAC_VERSION,
-            "kind": binding.kind,
-            "metadata": metadata,
-            "roleRef": {"apiGroup": _RBAC_GROUP, "kind": role.kind, "name": name},
-            "subjects": [
-                {"kind": "ServiceAccount", "name": BINDER_NAME, "namespace": key.namespace}
-            ],
-        },
-    }
-
-
-class _Scope(msgspec.Struct, frozen=True):
-    scope: str = ""
-
-
-class _CRD(msgspec.Struct, frozen=True):
-    spec: _Scope
-
-
-class _Subject(msgspec.Struct, frozen=True):
-    kind: str
-    name: str
-    namespace: str = ""
-
-
-class _Binding(msgspec.Struct, frozen=True):
-    subjects: list[_Subject] = []

@@ -1,0 +1,84 @@
+"""The generations of a consumer's token, each a Secret of its own in the cluster namespace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+
+from fairlead.api.kubebind import BINDER_NAME
+from fairlead.api.meta import Object
+
+
+TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of a Secret
+ACCOUNT_ANNOTATION = "kubernetes.io/service-account.name"
+
+_NAME = re.compile(rf"{BINDER_NAME}(?:-([1-9][0-9]{{0,8}}))?")
+
+
+class TokenSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the consumer's tokens; ``token`` is "" until the cluster has filled it in."""
+
+    secret: Object
+    generation: int
+    token: str
+    ca: bytes
+
+    @property
+    def name(self) -> str:
+        """Of the Secret."""
+        return self.secret.meta.name
+
+
+def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
+    """The tokens of ServiceAccount ``kube-binder`` among the Secrets, the oldest first.
+
+    One that was made by hand, under any other name, counts as older than all of ours.
+    """
+    found: list[TokenSecret] = []
+    for secret in secrets:
+        body = secret.decode(_Secret)
+        account = secret.meta.annotations.get(ACCOUNT_ANNOTATION)
+        if body.type != TOKEN_TYPE or account != BINDER_NAME or secret.meta.deleting:
+            continue
+        found.append(
+            TokenSecret(
+                secret=secret,
+                generation=_generation(secret.meta.name),
+                token=body.data.get("token", b"").decode(),
+                ca=body.data.get("ca.crt", b""),
+            )
+        )
+    return sorted(found, key=lambda one: (one.generation, one.name))
+
+
+def next_name(existing: Iterable[TokenSecret]) -> str:
+    """The name of a new token's Secret."""
+    newest = max((one.generation for one in existing), default=0)
+    return f"{BINDER_NAME}-{newest + 1}" if newest else BINDER_NAME
+
+
+def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | None:
+    """The token to hand out: the one that was handed out before, else the newest of ours.
+
+    Old clusters make one by themselves, which they may take away again.
+    """
+    last = None
+    for one in existing:
+        if in_use and one.token == in_use:
+            return one
+        last = one if one.generation else last
+    return last
+
+
+def _generation(name: str) -> int:
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return 0
+    return int(found.group(1) or "1")
+
+
+class _Secret(msgspec.Struct):
+    type: str = ""
+    data: dict[str, bytes] = {}
