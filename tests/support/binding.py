@@ -16,7 +16,7 @@ from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
 from fairlead.client import Client
-from fairlead.client.waiting import wait_for
+from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
 from fairlead.runtime import install_crds as install

@@ -14,28 +14,30 @@ from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import explain
 from fairlead.client.discovery import Discovery
 from fairlead.client.errors import ConnectionFailed, Gone
-from fairlead.client.lists import ObjectList, Page, decode_page
-from fairlead.client.metrics import RequestMetrics
-from fairlead.client.requests import (
+from fairlead.client.transport import RequestMetrics, RetryPolicy, Timeouts, Transport
+from fairlead.client.wire import (
     APPLY_PATCH,
     JSON_PATCH,
     JSON_TYPE,
     MERGE_PATCH,
     PARTIAL_LIST,
     PARTIAL_OBJECT,
+    ObjectList,
+    Page,
+    WatchEvent,
     body_meta,
     check_segment,
     collection_path,
     decode_answer,
+    decode_event,
+    decode_page,
     delete_options,
     encode_body,
     object_path,
+    read_lines,
     selectors,
     watch_params,
 )
-from fairlead.client.retry import RetryPolicy
-from fairlead.client.transport import Timeouts, Transport
-from fairlead.client.watches import WatchEvent, decode_event, read_lines
 
 
 _LEASES = f"/apis/{LEASES.api_version}/"

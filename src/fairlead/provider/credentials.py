@@ -16,7 +16,7 @@ from fairlead.api.manifests import RBAC_GROUP, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import Client, ClusterConfig, ConfigError, NotFound, parse_kubeconfig
-from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.tokens import (

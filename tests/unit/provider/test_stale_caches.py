@@ -31,7 +31,7 @@ from fairlead.api.resource import (
 from fairlead.api.status import StatusDetails
 from fairlead.client import NotFound
 from fairlead.client.errors import refusal
-from fairlead.client.lists import Page
+from fairlead.client.wire import Page
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController

@@ -42,7 +42,7 @@ from fairlead.client import (
     Conflict,
     NotFound,
 )
-from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead.konnector.app import install_crds
 from fairlead.konnector.commands.consumer_objects import (
     check_rights,

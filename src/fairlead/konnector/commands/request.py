@@ -17,8 +17,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object
 from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
-from fairlead.client.lookups import find
-from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, find, wait_for
 
 
 Progress = Callable[[str], None]

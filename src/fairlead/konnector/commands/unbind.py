@@ -24,8 +24,7 @@ from fairlead.api.kubebind.conditions import READY, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.client import Client, ClientError, NotFound
-from fairlead.client.lookups import find, list_all
-from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, find, list_all, wait_for
 from fairlead.konnector.commands.consumer_objects import written_by_bind
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING

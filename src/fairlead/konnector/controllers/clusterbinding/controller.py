@@ -33,7 +33,15 @@ from fairlead.konnector.controllers.clusterbinding.reconcile import (
 from fairlead.konnector.controllers.connections.reconcile import SecretKey
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.konnector.statuses import with_status
-from fairlead.runtime import Backoff, BackoffPolicy, Delta, Informer, Request, Result, commit
+from fairlead.runtime import (
+    Backoff,
+    BackoffPolicy,
+    Delta,
+    Informer,
+    Request,
+    Result,
+    commit,
+)
 
 
 _PATIENCE = 10.0

@@ -23,7 +23,7 @@ from fairlead.client import (
     Unauthorized,
     parse_kubeconfig,
 )
-from fairlead.client.waiting import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead.provider.commands.rotation.reconcile import missing, reconcile, tells
 from fairlead.provider.credentials import (
     as_before,

@@ -10,7 +10,7 @@ from tests.unit.runtime.fakes import WIDGETS
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.client import Client
-from fairlead.runtime.commit import commit, difference
+from fairlead.runtime.writes import commit, difference
 
 
 OLD: JSON = {

@@ -10,7 +10,7 @@ from tests.support.fakeserver import FakeServer, chunks, failure, respond, text
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, Resource
 from fairlead.client import Client, Gone, UnexpectedAnswer
-from fairlead.client.lists import decode_page
+from fairlead.client.wire import decode_page
 
 
 PATH = "/api/v1/namespaces/shop/configmaps"

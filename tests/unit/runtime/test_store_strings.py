@@ -8,9 +8,8 @@ import pytest
 
 from fairlead.api.meta import Object, ObjectMeta, decode_object
 from fairlead.api.resource import Resource
-from fairlead.client.watches import decode_event
-from fairlead.runtime.store import Store
-from fairlead.runtime.strings import LONGEST, MOST, SharedStrings
+from fairlead.client.wire import decode_event
+from fairlead.runtime.store import LONGEST_STRING, MOST_STRINGS, SharedStrings, Store
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -65,16 +64,16 @@ def test_an_object_s_own_kind_counts(found: dict[str, str], expected: tuple[str,
 
 def test_what_is_remembered_is_bounded() -> None:
     strings = SharedStrings()
-    for number in range(3 * MOST):
+    for number in range(3 * MOST_STRINGS):
         meta = ObjectMeta(namespace="team", annotations={"uid": str(number)})
         strings.share(meta)
         assert meta.annotations == {"uid": str(number)}
-    assert len(strings) <= MOST + 1
+    assert len(strings) <= MOST_STRINGS + 1
 
 
 def test_long_strings_are_left_alone() -> None:
     strings = SharedStrings()
-    strings.share(ObjectMeta(annotations={"text": "x" * (LONGEST + 1)}))
+    strings.share(ObjectMeta(annotations={"text": "x" * (LONGEST_STRING + 1)}))
     # The namespace, which is empty.
     assert len(strings) == 1
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from fairlead.api.resource import split_api_version
-from fairlead.runtime.delta import Delta
+from fairlead.runtime.informer import Delta
 
 
 class Request(NamedTuple):

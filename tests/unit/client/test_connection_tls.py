@@ -13,7 +13,7 @@ from tests.support.fakeserver import FakeServer, respond
 from tests.support.pki import Authority, KeyPair
 
 from fairlead.client import Client, ClusterConfig, ConfigError, ConnectionFailed
-from fairlead.client.tls import build_ssl_context
+from fairlead.client.connection import build_ssl_context
 
 
 def server_context(

@@ -24,7 +24,7 @@ from fairlead.client import (
     UnexpectedAnswer,
     WatchEvent,
 )
-from fairlead.client.watches import read_lines
+from fairlead.client.wire import read_lines
 
 
 PATH = "/api/v1/namespaces/shop/configmaps"

@@ -1,16 +1,22 @@
-"""Checks and spellings of requests: what is wrong is refused before it is sent."""
+"""Requests and answers as they go over the wire.
+
+What is wrong with a request is refused before it is sent. Lists and watch events are decoded so
+that an object costs its metadata and one copy of its bytes.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal
 
+import aiohttp
 import msgspec
 
-from fairlead.api.meta import JSON, Object, ObjectMeta, decode_object
+from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_object
 from fairlead.api.resource import Resource
-from fairlead.client.errors import UnexpectedAnswer, refusal
+from fairlead.api.status import Status
+from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error, refusal
 
 
 JSON_TYPE = "application/json"
@@ -132,3 +138,107 @@ def delete_options(uid: str, resource_version: str, propagation: str) -> bytes:
     if propagation:
         options["propagationPolicy"] = propagation
     return msgspec.json.encode(options)
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """``metav1.ListMeta``."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class ObjectList(msgspec.Struct):
+    """All objects of a list, and the resourceVersion to watch from."""
+
+    items: list[Object]
+    resource_version: str = ""
+
+
+class Page(msgspec.Struct):
+    """One answer to a list request; ``continue_`` is "" on the last."""
+
+    items: list[Object]
+    resource_version: str
+    continue_: str
+
+
+class _RawList(msgspec.Struct, rename="camel"):
+    items: list[msgspec.Raw] | None
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+_list_decoder = msgspec.json.Decoder(_RawList)
+
+
+def decode_page(body: bytes, resource: Resource) -> Page:
+    """The objects in a list; their bytes are copies, for a slice would pin the whole page.
+
+    Raises:
+        UnexpectedAnswer: the body is no list of Kubernetes objects.
+    """
+    api_version, kind = resource.api_version, resource.kind
+    try:
+        content = _list_decoder.decode(body)
+        items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
+    return Page(items, content.metadata.resource_version, content.metadata.continue_)
+
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One event; the object of a BOOKMARK has a resourceVersion and nothing else."""
+
+    type: EventType
+    object: Object
+
+
+class _RawEvent(msgspec.Struct):
+    type: EventType
+    object: msgspec.Raw
+
+
+_event_decoder = msgspec.json.Decoder(_RawEvent)
+
+
+def decode_event(line: bytes, resource: Resource) -> WatchEvent:
+    """The event on a line.
+
+    Raises:
+        ApiError: it is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
+        UnexpectedAnswer: the line is no watch event.
+    """
+    try:
+        event = _event_decoder.decode(line)
+        if event.type == "ERROR":
+            raise api_error(msgspec.json.decode(event.object, type=Status))
+        item = decode_item(event.object, resource.api_version, resource.kind)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"an event of {resource} cannot be read: {error}") from None
+    return WatchEvent(event.type, item)
+
+
+async def read_lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], None]:
+    """The complete lines of each chunk that arrives.
+
+    Splitting whole chunks costs a fraction of reading line by line, and an event may be larger
+    than any limit that a line reader has.
+
+    Raises:
+        ConnectionFailed: the stream ended in the middle of a line.
+    """
+    pending: list[bytes] = []
+    while chunk := await content.readany():
+        head, newline, rest = chunk.rpartition(b"\n")
+        if not newline:
+            pending.append(chunk)
+            continue
+        pending.append(head)
+        lines = b"".join(pending).split(b"\n")
+        pending = [rest] if rest else []
+        yield lines
+    if pending:
+        raise ConnectionFailed("a watch ended in the middle of an event")
