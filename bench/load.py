@@ -14,7 +14,7 @@ from msgspec import json
 
 from bench.planes import Plane
 from bench.widgets import PATH, prepare, widget
-from fairlead.client.tls import build_ssl_context
+from fairlead.client.connection import build_ssl_context
 
 
 CONNECTIONS = 16

@@ -28,11 +28,11 @@ from fairlead.client import Client, ClusterConfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector import app as konnector_app
 from fairlead.konnector import manifests as konnector_manifests
-from fairlead.konnector.bind import bind
+from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.provider import app as provider_app
 from fairlead.provider import manifests as provider_manifests
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import install_crds
 

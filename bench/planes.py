@@ -19,7 +19,7 @@ import aiohttp
 from tests.support.realplane import RealPlane
 
 from fairlead.client import ClusterConfig, parse_kubeconfig
-from fairlead.client.tls import build_ssl_context
+from fairlead.client.connection import build_ssl_context
 
 
 NEEDED = ("etcd", "kube-apiserver")

@@ -19,8 +19,8 @@ from fairlead.api.kubebind import FINALIZER_SYNCER
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.client import ClusterConfig
-from fairlead.client.tls import build_ssl_context
-from fairlead.client.watches import read_lines
+from fairlead.client.connection import build_ssl_context
+from fairlead.client.wire import read_lines
 
 
 MERGE = "application/merge-patch+json"

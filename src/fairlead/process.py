@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from fairlead import garbage
-
 
 T = TypeVar("T")
 
@@ -31,7 +29,6 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     Raises:
         KeyboardInterrupt: ``main`` was stopped before it had a result.
     """
-    garbage.relax()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             return runner.run(_guarded(main))

@@ -36,7 +36,7 @@ from fairlead.client import (
     WatchEvent,
     parse_kubeconfig,
 )
-from fairlead.client.waiting import wait_for
+from fairlead.client.lookups import wait_for
 
 
 WIDGETS = Resource("client.example.org", "v1", "widgets", "Widget")

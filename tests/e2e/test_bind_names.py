@@ -12,7 +12,7 @@ from tests.support.waiting import when
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client
-from fairlead.konnector.bind import BindError, bind
+from fairlead.konnector.commands.bind import BindError, bind
 
 
 OTHERS = msgspec.structs.replace(WIDGETS, group="other.org")

@@ -22,7 +22,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import manifests
 
 

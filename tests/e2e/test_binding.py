@@ -33,9 +33,9 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
-from fairlead.api.servicebinding import SERVICEBINDINGS
-from fairlead.api.servicebinding_coreos import COREOS_SERVICEBINDINGS
-from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.controller import BindingController
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all

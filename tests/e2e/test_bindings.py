@@ -26,10 +26,10 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, Isolation
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client
-from fairlead.konnector.overview import fetch
-from fairlead.konnector.overview.fetch import Overview
-from fairlead.konnector.overview.rows import Row, make_row
-from fairlead.konnector.unbinding import unbind
+from fairlead.konnector.commands.overview import fetch
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import Row, make_row
+from fairlead.konnector.commands.unbind import unbind
 from fairlead.provider.options import ProviderOptions
 
 

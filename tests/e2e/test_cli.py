@@ -166,7 +166,7 @@ async def test_binding_gives_up_and_says_what_it_waited_for(planes: Path) -> Non
 async def until_created(client: Client, body: JSON) -> None:
     """Create an object of a CRD that a program is installing right now."""
     from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-    from fairlead.client.waiting import wait_for
+    from fairlead.client.lookups import wait_for
     from fairlead.demo.story import TEMPLATES, condition_is_true
 
     await wait_for(

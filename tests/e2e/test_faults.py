@@ -24,11 +24,11 @@ from tests.support.process import config_file, process
 from tests.support.realplane import RealPlane, missing_assets
 from tests.support.waiting import condition, gone, when
 
-from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Key
+from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.manifests import NAME as BINDING
 from fairlead.client import ConnectionFailed
 from fairlead.demo import story

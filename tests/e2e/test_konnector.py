@@ -33,7 +33,7 @@ from fairlead.api.resource import (
     SECRETS,
 )
 from fairlead.client import NotFound
-from fairlead.konnector.bind import BindError
+from fairlead.konnector.commands.bind import BindError
 from fairlead.provider.options import ProviderOptions
 
 

@@ -32,9 +32,9 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
-from fairlead.konnector.accept import accept
-from fairlead.konnector.bind_request import BindError
-from fairlead.konnector.unbinding import UnbindError, unbind
+from fairlead.konnector.commands.accept import accept
+from fairlead.konnector.commands.request import BindError
+from fairlead.konnector.commands.unbind import UnbindError, unbind
 
 
 INTERVAL = 0.2

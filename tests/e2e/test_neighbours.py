@@ -30,7 +30,6 @@ from tests.support.postgres import access
 from tests.support.provider import WIDGETS, example
 from tests.support.waiting import gone, when
 
-from fairlead.api.access import POSTGRESACCESSES
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTREQUESTS,
@@ -41,11 +40,12 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
 )
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.demo import objects
 from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.konnector.bind import BindError
+from fairlead.konnector.commands.bind import BindError
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.provider.manifests import NAME as PROVIDER

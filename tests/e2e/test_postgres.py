@@ -15,8 +15,8 @@ from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
 from tests.support.waiting import condition, when
 
-from fairlead.api.access import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgresql import EmbeddedPostgres

@@ -43,7 +43,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, Forbidden, Invalid, parse_kubeconfig
 from fairlead.provider.identity import InviteError
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import export_roles
 from fairlead.provider.options import ProviderOptions
 

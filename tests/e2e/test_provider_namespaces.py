@@ -17,9 +17,9 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, NAMESPACES
-from fairlead.client.waiting import wait_for
+from fairlead.client.lookups import wait_for
+from fairlead.provider.controllers.namespace import departure
 from fairlead.provider.manifests import export_roles
-from fairlead.provider.namespace import departure
 from fairlead.runtime import BackoffPolicy
 
 

@@ -36,10 +36,9 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import Client, NotFound, Unauthorized, parse_kubeconfig
-from fairlead.provider.consumers.finding import UnknownConsumerError, find_consumer
+from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
+from fairlead.provider.commands.revoke.work import RevokeError, inventory, revoke
 from fairlead.provider.options import ProviderOptions
-from fairlead.provider.revoke.inventory import inventory
-from fairlead.provider.revoke.work import RevokeError, revoke
 from fairlead.sandbox import Sandbox
 
 

@@ -16,11 +16,11 @@ from tests.support.waiting import condition, when
 from fairlead.api.kubebind import CLUSTERBINDINGS, kubeconfig_digest
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Unauthorized, parse_kubeconfig
-from fairlead.provider.consumers.finding import find_consumer
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.credentials import stored_kubeconfig
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.rotation.work import RotateError, rotate
 from fairlead.provider.tokens import token_secrets
 
 

@@ -29,11 +29,11 @@ from tests.support.syncworld import SyncWorld, sync_world
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
-from fairlead.api.kubebind_names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
+from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
-from fairlead.konnector.clusterbinding import controller as clusterbinding
-from fairlead.konnector.clusterbinding import reconcile as heartbeats
+from fairlead.konnector.controllers.clusterbinding import controller as clusterbinding
+from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.sync import engine

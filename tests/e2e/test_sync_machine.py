@@ -28,10 +28,7 @@ from tests.support.load import additions, differences, thing
 from tests.support.provider import WIDGETS
 from tests.support.syncworld import SyncWorld, sync_world
 
-from fairlead.api.kubebind_names import (
-    ANNOTATION_CONSUMER_UID,
-    ANNOTATION_DELETION_POLICY,
-)
+from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, ANNOTATION_DELETION_POLICY
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import ApiError, Client, NotFound

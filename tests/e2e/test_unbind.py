@@ -18,7 +18,7 @@ from tests.support.waiting import gone, when
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSCHEMAS
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client
-from fairlead.konnector.bind import BindError, bind
+from fairlead.konnector.commands.bind import BindError, bind
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.programs import consumer_programs, run
-from fairlead.konnector.bind import bind
+from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.manifests import NAME as KONNECTOR
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 
 
 class Pair:

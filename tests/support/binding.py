@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from fairlead.api.manifests import READ_VERBS, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import controllers, install_crds
 from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
 from fairlead.client import Client
-from fairlead.client.waiting import wait_for
+from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
 from fairlead.runtime import install_crds as install

@@ -16,7 +16,7 @@ from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICENAMESPACES
 from fairlead.api.meta import JSON
 from fairlead.api.resource import EVENTS, Resource
 from fairlead.client import Client
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 
 
 class Consumer:

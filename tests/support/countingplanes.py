@@ -12,7 +12,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.sandbox import Sandbox
-from fairlead.sandbox.request_info import RequestInfo
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 SECONDS = 30.0

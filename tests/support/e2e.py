@@ -23,11 +23,11 @@ from tests.support.line import Line
 from tests.support.postgres import access, credentials, server_profile
 from tests.support.waiting import condition, gone, when
 
-from fairlead.api.access import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
@@ -39,7 +39,7 @@ from fairlead.konnector.options import Options
 from fairlead.postgres import app as postgres_app
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.postgres.options import PostgresOptions
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.options import InviteOptions
 from fairlead.runtime import Cluster, LeaderElection, Manager, controller
 

@@ -26,10 +26,10 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, Resource
 from fairlead.client import Client, ObjectList, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.app import build, install_crds
-from fairlead.konnector.bind import bind
+from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.manifests import NAME, manifests
 from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 from fairlead.provider.manifests import export_roles
 from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager

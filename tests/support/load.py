@@ -17,7 +17,7 @@ from typing import Any
 from tests.support.konnector import Link
 from tests.support.provider import WIDGETS, example
 
-from fairlead.api.kubebind_names import (
+from fairlead.api.kubebind.names import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_NAMESPACE,
     ANNOTATION_CONSUMER_UID,

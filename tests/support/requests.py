@@ -12,7 +12,7 @@ from tests.support.line import Line, Ports, ports
 
 from fairlead.api.resource import LEASES
 from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.request_info import RequestInfo
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 @contextlib.contextmanager

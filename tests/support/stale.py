@@ -11,7 +11,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import Client
 from fairlead.client.errors import api_error
-from fairlead.client.lists import ObjectList, Page
+from fairlead.client.wire import ObjectList, Page
 
 
 GONE = StatusDetails(name="?")

@@ -9,7 +9,7 @@ from typing import Any
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Forbidden
-from fairlead.client.waiting import wait_for
+from fairlead.client.lookups import wait_for
 
 
 SECONDS = 20.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import io
 import json
 import os
@@ -15,16 +14,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from fairlead.garbage import THRESHOLDS
+from fairlead.cli.running import configure_logs
 from fairlead.process import cancel_on, run
-from fairlead.runtime import logs
-
-
-@pytest.fixture
-def thresholds() -> Iterator[None]:
-    before = gc.get_threshold()
-    yield
-    gc.set_threshold(*before)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +28,7 @@ def hangups() -> Iterator[None]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_sets_stop_and_the_result_comes_back(
-    number: signal.Signals, thresholds: None
+    number: signal.Signals,
 ) -> None:
     async def main(stop: asyncio.Event) -> str:
         os.kill(os.getpid(), number)
@@ -45,7 +36,6 @@ def test_a_signal_sets_stop_and_the_result_comes_back(
         return type(asyncio.get_running_loop()).__module__
 
     assert run(main).startswith("uvloop")
-    assert gc.get_threshold() == THRESHOLDS
 
 
 def ended_by(signals: str, *, first: str = "") -> tuple[int, str]:
@@ -104,7 +94,7 @@ def unconfigured() -> Iterator[None]:
 
 def test_json_logs_have_the_keys_that_tools_know(unconfigured: None) -> None:
     out = io.StringIO()
-    logs.configure(json=True, file=out)
+    configure_logs(json=True, file=out)
     log = structlog.get_logger(logger_name="fairlead.test")
     log.debug("not seen")
     with structlog.contextvars.bound_contextvars(controller="c"):
@@ -123,9 +113,9 @@ def test_json_logs_have_the_keys_that_tools_know(unconfigured: None) -> None:
 
 def test_a_file_gets_json_and_a_person_lines(unconfigured: None) -> None:
     out = io.StringIO()
-    logs.configure(file=out, level="debug")
+    configure_logs(file=out, level="debug")
     structlog.get_logger().debug("one")
-    logs.configure(json=False, file=out)
+    configure_logs(json=False, file=out)
     structlog.get_logger().info("two", key="value")
     first, second = out.getvalue().splitlines()
     assert json.loads(first)["msg"] == "one"
@@ -135,4 +125,4 @@ def test_a_file_gets_json_and_a_person_lines(unconfigured: None) -> None:
 
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="'loud' is unknown; use debug, info, warning or error"):
-        logs.configure(level="loud")
+        configure_logs(level="loud")

@@ -117,7 +117,12 @@ class _Envelope(msgspec.Struct, rename="camel"):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
+class _Item(msgspec.Struct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
 _envelope = msgspec.json.Decoder(_Envelope)
+_item = msgspec.json.Decoder(_Item)
 _body = msgspec.json.Decoder(JSON)
 
 
@@ -142,6 +147,19 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
 
 def _known(found: str, expected: str) -> str:
     return found if found and found != expected else expected
+
+
+def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:
+    """One object of a list or a watch, under the kind of the resource that was asked for.
+
+    What the item says of its kind is not read: items of built-in lists say nothing, and those of
+    metadata-only ones say PartialObjectMetadata. The bytes are copied, for a slice pins the whole.
+
+    Raises:
+        msgspec.ValidationError: the metadata is not that of a Kubernetes object.
+        msgspec.DecodeError: the bytes are not JSON.
+    """
+    return Object(api_version, kind, _item.decode(raw).metadata, bytes(raw))
 
 
 def object_from_dict(body: JSON) -> Object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding import crds
+from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.controller import BindingController, coreos_api, spec_api
 from fairlead.binding.options import BindingOptions
 from fairlead.client import Client

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.servicebinding_common import MAPPING_ANNOTATION
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
 from fairlead.api.timestamps import now
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
 from fairlead.binding.fetching import grant

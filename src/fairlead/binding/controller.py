@@ -16,14 +16,9 @@ import msgspec
 from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.api.servicebinding import SERVICEBINDINGS, SPEC_FINALIZER
-from fairlead.api.servicebinding_common import (
-    ERROR,
-    INJECTION_READY,
-    MAPPING_ANNOTATION,
-    READY,
-)
-from fairlead.api.servicebinding_coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_ANNOTATION, READY
+from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now
 from fairlead.binding.committing import Committer
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_common import DEFINITION_ANNOTATION
+from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 from fairlead.binding.gotext import go_text
 from fairlead.binding.items import decode_data
 from fairlead.binding.jsonpath import JSONPath, JSONPathError, print_results

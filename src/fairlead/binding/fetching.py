@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
-from fairlead.api.servicebinding_common import CONTROLLER_LABEL
+from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Read, Review
 from fairlead.client import Client, ClientError, ConnectionFailed, Forbidden, NotFound, NotServed
 

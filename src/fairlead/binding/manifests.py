@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from fairlead.api.manifests import READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding import crds
-from fairlead.api.servicebinding_common import CONTROLLER_LABEL
+from fairlead.api.servicebinding.common import CONTROLLER_LABEL
+from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.options import DEFAULT_NAMESPACE
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead.api.meta import decode_object
-from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.reads import Answer, Failure, Get
 from fairlead.runtime import Cluster, Delta, Request
 

@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.api.servicebinding_common import DEFAULT_ROOT, ROOT_VARIABLE
+from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.fixedpath import ProjectionError
 from fairlead.binding.workload import Container, Workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_mapping import MappingContainer, MappingSpec, MappingTemplate
+from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.fixedpath import FixedPath, fixed_path
 from fairlead.binding.jsonpath import JSONPath, JSONPathError
 

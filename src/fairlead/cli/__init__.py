@@ -5,29 +5,33 @@ Commands are imported when they are called, so that ``--help`` and shell complet
 
 from __future__ import annotations
 
+import gc
 import importlib
 from typing import Any
 
 import click
 
-from fairlead import garbage
 from fairlead.cli.errors import explained
 
 
 _COMMANDS = {
-    "accept": "fairlead.cli.accept",
-    "bind": "fairlead.cli.bind",
-    "binding": "fairlead.cli.binding",
-    "bindings": "fairlead.cli.bindings",
+    "accept": "fairlead.cli.kubebind.accept",
+    "bind": "fairlead.cli.kubebind.bind",
+    "binding": "fairlead.cli.servicebinding",
+    "bindings": "fairlead.cli.kubebind.bindings",
     "crds": "fairlead.cli.crds",
     "demo": "fairlead.cli.demo",
-    "konnector": "fairlead.cli.konnector",
+    "konnector": "fairlead.cli.kubebind.konnector",
     "manifests": "fairlead.cli.manifests",
     "postgres": "fairlead.cli.postgres",
-    "provider": "fairlead.cli.provider",
+    "provider": "fairlead.cli.kubebind.provider",
     "sandbox": "fairlead.cli.sandbox",
-    "unbind": "fairlead.cli.unbind",
+    "unbind": "fairlead.cli.kubebind.unbind",
 }
+
+
+GC_THRESHOLDS = (50_000, 20, 50)
+"""Imports and decoding make many objects and few cycles; Python's default triples their cost."""
 
 
 class _Commands(click.Group):
@@ -44,7 +48,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        garbage.relax()
+        gc.set_threshold(*GC_THRESHOLDS)
         with explained(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 

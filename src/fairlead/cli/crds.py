@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 import yaml
 
-from fairlead.api import access, kubebind, servicebinding
+from fairlead.api import kubebind
+from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding import spec as servicebinding
 
 
 GROUPS = {

@@ -12,12 +12,12 @@ import click
 from rich.console import Console
 
 from fairlead import process
+from fairlead.cli.running import configure_logs
 from fairlead.demo.database import DatabaseServer
 from fairlead.demo.play import play
 from fairlead.demo.screen import SilentScreen, screen_for, summary
 from fairlead.demo.steps import Report, Screen
 from fairlead.demo.world import Plane
-from fairlead.runtime import logs
 
 
 @click.command("demo")
@@ -50,7 +50,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
         screen = screen_for(console)
     with contextlib.ExitStack() as stack:
         log = stack.enter_context((log_file or Path("/dev/null")).open("w"))
-        logs.configure(json=True, file=log)
+        configure_logs(json=True, file=log)
 
         hold = _Hold(console)
 

@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how their values are read and written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ import click
 
 if TYPE_CHECKING:
     from fairlead.client import ClusterConfig
+
+
+import os
+from pathlib import Path
+
+from fairlead.api import durations
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -127,3 +133,42 @@ def run_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
+    """Seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
+
+    Args:
+        text: what was given.
+        option: by which option; the message names it.
+        least: the shortest that is taken, a duration too; "" takes all above zero.
+
+    Raises:
+        click.UsageError: it is none, not above zero, or shorter than the least.
+    """
+    seconds = _seconds(text)
+    prefix = f"{option}: " if option else ""
+    if seconds is None:
+        raise click.UsageError(f"{prefix}{text!r} is no duration: say for example 90s or 2m")
+    if least and seconds < parse_duration(least):
+        raise click.UsageError(f"{prefix}{text} is too short: {least} is the least")
+    return seconds
+
+
+def _seconds(text: str) -> float | None:
+    found = durations.parse_duration(text)
+    if found is not None:
+        result = found.total_seconds()
+    elif text.isascii() and text.replace(".", "", 1).isdigit():
+        result = float(text)
+    else:
+        return None
+    return result if 0 < result < float("inf") else None
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, also where there was one before."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    with open(path, "w", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text)

@@ -1,9 +1,12 @@
-"""What the four ``run`` commands have in common."""
+"""What the four ``run`` commands have in common, and how a program logs."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import sys
 from collections.abc import Awaitable, Callable
+from typing import TextIO
 
 import click
 import msgspec
@@ -17,7 +20,6 @@ from fairlead.runtime import (
     LeaderElection,
     Manager,
     Metrics,
-    logs,
     strip_managed_fields,
 )
 from fairlead.runtime.health import AddressError, split_address
@@ -55,7 +57,7 @@ def run_program(
         if address:
             _check(address)
     config = cluster_config(options.kubeconfig, options.context)
-    logs.configure(json={"auto": None, "json": True, "console": False}[options.log_format])
+    configure_logs(json={"auto": None, "json": True, "console": False}[options.log_format])
     log = structlog.get_logger(logger_name="fairlead.cli")
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
@@ -87,3 +89,55 @@ def _check(address: str) -> None:
         split_address(address)
     except AddressError as error:
         raise click.UsageError(str(error)) from None
+
+
+def configure_logs(
+    *, json: bool | None = None, level: str = "info", file: TextIO | None = None
+) -> None:
+    """Have this process log one JSON object a line, or coloured lines in a terminal.
+
+    ``json=None`` decides by whether ``file`` (default: standard error) is a terminal.
+
+    Raises:
+        ValueError: the level is not debug, info, warning or error.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"log level {level!r} is unknown; use debug, info, warning or error")
+    out = file or sys.stderr
+    plain = not out.isatty() if json is None else json
+    processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _name_logger,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+    ]
+    if plain:
+        processors += [
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("msg"),
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=out.isatty(),
+            timestamp_key="ts",
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+        processors.append(renderer)
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+
+
+def _name_logger(
+    logger: object, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    # structlog takes no initial value called "logger", which is the key that dashboards know.
+    name = event.pop("logger_name", None)
+    if name:
+        event["logger"] = name
+    return event

@@ -18,8 +18,7 @@ import click
 from fairlead import process
 from fairlead.api import resource
 from fairlead.api.resource import Resource
-from fairlead.cli.files import write_private
-from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.options import cluster_config, cluster_options, write_private
 
 
 _KINDS = {

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from fairlead.client.client import Client
 from fairlead.client.config import ClusterConfig, ExecPlugin, Impersonation
-from fairlead.client.discovery import Discovery
-from fairlead.client.discovery_types import GroupVersions
+from fairlead.client.discovery import Discovery, GroupVersions
 from fairlead.client.errors import (
     AlreadyExists,
     ApiError,
@@ -34,12 +33,9 @@ from fairlead.client.errors import (
     UnsupportedMediaType,
 )
 from fairlead.client.kubeconfig import parse_kubeconfig
-from fairlead.client.lists import ObjectList
 from fairlead.client.loading import load_config
-from fairlead.client.metrics import RequestMetrics
-from fairlead.client.retry import RetryPolicy
-from fairlead.client.transport import Timeouts
-from fairlead.client.watches import WatchEvent
+from fairlead.client.transport import RequestMetrics, RetryPolicy, Timeouts
+from fairlead.client.wire import ObjectList, WatchEvent
 
 
 __all__ = [

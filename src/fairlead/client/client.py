@@ -14,28 +14,30 @@ from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import explain
 from fairlead.client.discovery import Discovery
 from fairlead.client.errors import ConnectionFailed, Gone
-from fairlead.client.lists import ObjectList, Page, as_resource, decode_page
-from fairlead.client.metrics import RequestMetrics
-from fairlead.client.requests import (
+from fairlead.client.transport import RequestMetrics, RetryPolicy, Timeouts, Transport
+from fairlead.client.wire import (
     APPLY_PATCH,
     JSON_PATCH,
     JSON_TYPE,
     MERGE_PATCH,
     PARTIAL_LIST,
     PARTIAL_OBJECT,
+    ObjectList,
+    Page,
+    WatchEvent,
     body_meta,
     check_segment,
     collection_path,
     decode_answer,
+    decode_event,
+    decode_page,
     delete_options,
     encode_body,
     object_path,
+    read_lines,
     selectors,
     watch_params,
 )
-from fairlead.client.retry import RetryPolicy
-from fairlead.client.transport import Timeouts, Transport
-from fairlead.client.watches import WatchEvent, decode_event, read_lines
 
 
 _LEASES = f"/apis/{LEASES.api_version}/"
@@ -315,10 +317,7 @@ class Client:
             async with self._transport.stream(path, params=params, headers=headers) as content:
                 async for lines in read_lines(content):
                     for line in lines:
-                        event = decode_event(line, resource)
-                        if metadata_only:
-                            event = WatchEvent(event.type, as_resource(event.object, resource))
-                        yield event
+                        yield decode_event(line, resource)
         except TimeoutError:
             return
         except (aiohttp.ClientError, OSError) as error:
@@ -349,10 +348,7 @@ class Client:
         headers = {"Accept": PARTIAL_LIST if metadata_only else JSON_TYPE}
         path = collection_path(resource, namespace)
         body = await self._transport.request("GET", path, params=params, headers=headers)
-        page = decode_page(body, resource)
-        if metadata_only:
-            page.items = [as_resource(item, resource) for item in page.items]
-        return page
+        return decode_page(body, resource)
 
     async def _write(
         self,

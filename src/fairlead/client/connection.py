@@ -1,14 +1,22 @@
-"""What aiohttp raises, said as :class:`ConnectionFailed` in one line with the remedy."""
+"""Connections: their sockets and TLS contexts, and one clear line for each way they break."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
 import socket
 import ssl
+import tempfile
+from pathlib import Path
 from types import TracebackType
+from typing import Any
+from weakref import WeakSet
 
 import aiohttp
 
-from fairlead.client.errors import ConnectionFailed
+from fairlead.client.config import ClusterConfig
+from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
 class mapped_errors:  # noqa: N801  used as the functions of contextlib are
@@ -85,3 +93,130 @@ def _socket(error: OSError) -> str:
         return "its host name is unknown; check server in the kubeconfig"
     detail = (error.strerror or type(error).__name__).partition(" [")[0]
     return f"{detail}; check server in the kubeconfig"
+
+
+_PASSES = 100
+"""Passes of the loop, which reads a connection's end in one and closes its socket in a later."""
+
+
+class Socket(socket.socket):
+    """A socket that never touches a descriptor which is not its own any more.
+
+    When a server resets a connection as it begins, uvloop closes the descriptor and does not tell
+    the socket object. The number is soon somebody else's, and would be closed with this object.
+    """
+
+    def __init__(self, family: int, kind: int, protocol: int) -> None:
+        super().__init__(family, kind, protocol)
+        self._inode = os.fstat(self.fileno()).st_ino
+
+    @property
+    def open(self) -> bool:
+        """Whether the connection is there; numbers of inodes are not used again soon."""
+        try:
+            return os.fstat(self.fileno()).st_ino == self._inode
+        except OSError:
+            return False
+
+    def __del__(self) -> None:
+        if not self.open:
+            self.detach()
+        super().__del__()  # type: ignore[misc]
+
+
+class Sockets:
+    """Makes sockets for a connector, and ends those that outlive it."""
+
+    def __init__(self) -> None:
+        self._made: WeakSet[Socket] = WeakSet()
+
+    def make(self, address: tuple[Any, ...]) -> Socket:
+        """A socket whose kernel notices within a minute that the other end is gone."""
+        family, kind, protocol, *_ = address
+        made = Socket(family, kind, protocol)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+            if hasattr(socket, name):
+                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self._made.add(made)
+        return made
+
+    async def close(self) -> None:
+        """Ends every connection that is left.
+
+        A connector forgets a TLS connection whose request was given up, while its transport waits
+        up to 30 s for the peer's farewell. Without both directions there is nothing to wait for.
+        """
+        for left in self._left():
+            with contextlib.suppress(OSError):
+                left.shutdown(socket.SHUT_RDWR)
+        for _ in range(_PASSES):
+            if not self._left():
+                return
+            await asyncio.sleep(0)
+
+    def _left(self) -> list[Socket]:
+        return [made for made in self._made if made.open]
+
+
+def build_ssl_context(
+    config: ClusterConfig, certificate: bytes = b"", key: bytes = b""
+) -> ssl.SSLContext:
+    """A context that trusts the cluster's authority and shows the client certificate.
+
+    Args:
+        config: whom to trust, and the client certificate to show by default.
+        certificate: PEM of a certificate to show instead, such as an exec plugin's.
+        key: its private key, PEM.
+
+    Raises:
+        ConfigError: a certificate or key is unusable; nothing of a key is quoted.
+    """
+    context = _trust(config)
+    certificate, key = (
+        (certificate, key) if certificate else (config.client_certificate, config.client_key)
+    )
+    if certificate:
+        _load_identity(context, certificate, key)
+    return context
+
+
+def _trust(config: ClusterConfig) -> ssl.SSLContext:
+    if config.insecure_skip_tls_verify:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return context
+    if not config.certificate_authority:
+        return ssl.create_default_context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Python 3.13 sets it for default contexts; the authorities of many clusters lack the
+    # extensions that it asks for.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    try:
+        context.load_verify_locations(cadata=config.certificate_authority.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise ConfigError(
+            f"certificate-authority for {config.server} holds no usable PEM certificate"
+        ) from None
+    return context
+
+
+def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Through files that only we can read and that are gone at once: Python takes nothing else."""
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
+        paths = Path(name, "tls.crt"), Path(name, "tls.key")
+        for path, content in zip(paths, (certificate, key), strict=True):
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        try:
+            # Without a password OpenSSL would ask the terminal for that of an encrypted key.
+            context.load_cert_chain(*paths, password=_no_password)
+        except (ssl.SSLError, ValueError, OSError):
+            raise ConfigError(
+                "the client certificate and key are no matching, unencrypted PEM pair"
+            ) from None
+
+
+def _no_password() -> str:
+    raise ValueError("encrypted keys are not supported")

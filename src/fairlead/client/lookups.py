@@ -1,10 +1,14 @@
-"""Looks at a cluster that tell "it is not there" from "nobody says so"."""
+"""Finding and awaiting objects: "it is not there" is told apart from "nobody says so"."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client import Client, NotFound
+from fairlead.client.client import Client
+from fairlead.client.errors import ClientError, ConnectionFailed, Gone, NotFound
 
 
 async def find(
@@ -36,3 +40,82 @@ async def list_all(client: Client, resource: Resource) -> list[Object]:
         if await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource) is not None:
             raise
         return []
+
+
+Until = Callable[[Object | None], str]
+"""Given the object, or None where there is none: "" when it is as wanted, else what is missing."""
+
+_PAUSE_SECONDS = 0.2
+"""Between a look that the server cut short and the next one."""
+
+
+class WaitTimeout(ClientError):  # noqa: N818
+    """The object did not become as wanted in time; the text says what was missing at the end."""
+
+
+async def wait_for(
+    client: Client,
+    resource: Resource,
+    name: str,
+    namespace: str = "",
+    *,
+    until: Until,
+    timeout: float,  # noqa: ASYNC109
+) -> Object | None:
+    """Watch one object until the condition holds; the object as it was then.
+
+    A resource that the server does not serve yet counts as an absent object. ``timeout`` is in
+    seconds.
+
+    Raises:
+        WaitTimeout: the condition did not hold in time.
+        ApiError: the server refuses the look, for example Forbidden.
+    """
+    missing = ""
+
+    def check(object_: Object | None) -> bool:
+        nonlocal missing
+        missing = until(object_)
+        return not missing
+
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    return await _watch(client, resource, name, namespace, check)
+                except (ConnectionFailed, Gone) as error:
+                    missing = missing or str(error)
+                except NotFound:
+                    if check(None):
+                        return None
+                await asyncio.sleep(_PAUSE_SECONDS)
+    except TimeoutError:
+        where = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+        raise WaitTimeout(f"{where}: {missing} (waited {timeout:g} s)") from None
+
+
+async def _watch(
+    client: Client,
+    resource: Resource,
+    name: str,
+    namespace: str,
+    check: Callable[[Object | None], bool],
+) -> Object | None:
+    fields = f"metadata.name={name}"
+    version = ""
+    while True:
+        if not version:
+            listed = await client.list(resource, namespace, fields=fields)
+            current = listed.items[0] if listed.items else None
+            if check(current):
+                return current
+            version = listed.resource_version
+        async for event in client.watch(
+            resource, namespace, resource_version=version, fields=fields
+        ):
+            version = event.object.meta.resource_version
+            if event.type == "BOOKMARK":
+                continue
+            current = None if event.type == "DELETED" else event.object
+            if check(current):
+                return current

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import io
+import random
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
+import structlog
 from multidict import CIMultiDict
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from yarl import URL
 
 from fairlead.client.config import ClusterConfig, Impersonation
-from fairlead.client.connection import mapped_errors
+from fairlead.client.connection import Sockets, build_ssl_context, mapped_errors
 from fairlead.client.credentials import Credential, credential_source
 from fairlead.client.errors import (
     ApiError,
@@ -27,11 +30,102 @@ from fairlead.client.errors import (
     api_error,
     status_from_answer,
 )
-from fairlead.client.metrics import RequestMetrics
-from fairlead.client.retry import RetryPolicy
-from fairlead.client.sockets import Sockets
-from fairlead.client.tls import build_ssl_context
-from fairlead.client.warnings import WarningLog
+
+
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
+_MOST_WARNINGS = 1000
+"""Different texts that are logged, so that a server cannot fill the memory with new ones."""
+
+
+class WarningLog:
+    """Logs each text once per client (RFC 7234 section 5.5, Kubernetes' code 299 alone)."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._seen: set[str] = set()
+        self._log = structlog.get_logger("fairlead.client")
+
+    def handle(self, headers: Iterable[str]) -> None:
+        """Logs the texts that are new; after a thousand different ones, none."""
+        for text in parse_warnings(headers):
+            if text not in self._seen and len(self._seen) < _MOST_WARNINGS:
+                self._seen.add(text)
+                self._log.warning("API server warning", server=self._server, warning=text)
+
+
+def parse_warnings(headers: Iterable[str]) -> list[str]:
+    """The texts in the values of Warning headers."""
+    return [
+        re.sub(r"\\(.)", r"\1", match.group(1))
+        for value in headers
+        for match in _WARNING.finditer(value)
+    ]
+
+
+IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Bounds for one request; the caller's own back-off takes over beyond them.
+
+    ``attempts`` counts the first one too. The first wait is about ``base`` seconds and doubles;
+    all waits of a request add up to ``budget`` seconds at most.
+    """
+
+    attempts: int = 6
+    budget: float = 30.0
+    base: float = 0.25
+
+    def wait(
+        self, method: str, code: int, retry_after: float | None, attempt: int, waited: float
+    ) -> float | None:
+        """Seconds until the next attempt, None when the answer is final.
+
+        A 429 was not processed, so any method may follow it; a 503 only an idempotent one, and
+        only where the server says when.
+        """
+        if code == 429:
+            delay = retry_after if retry_after is not None else self._backoff(attempt)
+        elif code == 503 and method in IDEMPOTENT and retry_after is not None:
+            delay = retry_after
+        else:
+            return None
+        # A server that says 0 is still given a moment: no answer may make a hot loop.
+        delay = max(delay, self._backoff(attempt) if attempt else 0.0)
+        if attempt + 1 >= self.attempts or waited + delay > self.budget:
+            return None
+        return delay
+
+    def _backoff(self, attempt: int) -> float:
+        return self.base * 2.0**attempt * random.uniform(1.0, 1.5)  # noqa: S311  jitter
+
+
+class RequestMetrics:
+    """Counts and times requests; one may serve the clients of several clusters."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        requests = Counter(
+            "rest_client_requests_total",
+            "Number of HTTP requests, partitioned by status code, method, and host.",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+        duration = Histogram(
+            "rest_client_request_duration_seconds",
+            "Request latency in seconds, until the answer's headers, by verb and host.",
+            ("verb", "host"),
+            buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
+            registry=registry,
+        )
+        # Looking up a series costs more than counting in it, and there are few.
+        self._count = cache(requests.labels)
+        self._time = cache(duration.labels)
+
+    def observe(self, method: str, host: str, code: str, seconds: float) -> None:
+        """Records one request; the code of one without an answer is ``<error>``."""
+        self._count(code, method, host).inc()
+        self._time(method, host).observe(seconds)
 
 
 @dataclass(frozen=True)

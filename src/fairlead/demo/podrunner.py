@@ -20,7 +20,7 @@ from typing import NamedTuple, Self
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding_common import ROOT_VARIABLE
+from fairlead.api.servicebinding.common import ROOT_VARIABLE
 from fairlead.client import Client, NotFound
 from fairlead.demo.podenv import environment, expand
 from fairlead.demo.podsource import PodRunError, PodSource

@@ -13,7 +13,7 @@ from fairlead.api import resource
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
-from fairlead.client.waiting import Condition, wait_for
+from fairlead.client.lookups import Until, wait_for
 from fairlead.demo import database, objects
 from fairlead.demo.podrunner import run_workload
 from fairlead.demo.steps import expect
@@ -43,7 +43,7 @@ FIRST_PRIVILEGES = ("CONNECT", "SELECT", "INSERT")
 LATER_PRIVILEGES = ("CONNECT", "SELECT", "UPDATE")
 
 
-def condition_is_true(name: str) -> Condition:
+def condition_is_true(name: str) -> Until:
     """Waits for a condition; says the condition's own reason and message meanwhile."""
 
     def check(object_: Object | None) -> str:

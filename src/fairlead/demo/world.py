@@ -14,9 +14,9 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo import objects
 from fairlead.demo.database import DatabaseServer
 from fairlead.demo.programs import consumer_programs, provider_programs, run
-from fairlead.konnector.bind import bind
+from fairlead.konnector.commands.bind import bind
 from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR_NAMESPACE
-from fairlead.provider.invite import invite
+from fairlead.provider.invitation import invite
 
 
 __all__ = ["OPERATOR_NAMESPACE", "Plane", "World", "open_world"]

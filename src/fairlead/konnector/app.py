@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import consumer_crds
 from fairlead.client import Client
-from fairlead.konnector.bindingsecret.controller import BindingSecretController
-from fairlead.konnector.bundle.controller import BundleController
-from fairlead.konnector.connections.controller import ConnectionsController
-from fairlead.konnector.connections.engage import ProviderConnector
-from fairlead.konnector.connections.registry import Registry
 from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
+from fairlead.konnector.controllers.bundle.controller import BundleController
+from fairlead.konnector.controllers.connections.controller import ConnectionsController
+from fairlead.konnector.controllers.connections.engage import ProviderConnector
+from fairlead.konnector.controllers.connections.registry import Registry
+from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.options import Options
-from fairlead.konnector.unbind.controller import UnbindController
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 

@@ -18,7 +18,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.konnector.connections.reconcile import Wanted
+from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.work import WorkKey

@@ -11,7 +11,7 @@ from collections import Counter
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONFLICTS,
     PERMISSIONS_GRANTED,
     Condition,

@@ -1,8 +1,4 @@
-"""The kubeconfig Secrets of the consumer, and no others.
-
-The konnector's own namespace is watched as a whole; a Secret elsewhere, by its name alone and
-only as long as a binding refers to it.
-"""
+"""The Secrets of the consumer that hold kubeconfigs of providers, and what is in them."""
 
 from __future__ import annotations
 
@@ -12,6 +8,7 @@ from collections.abc import Callable
 
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
+from fairlead.client import ClusterConfig, ConfigError, parse_kubeconfig
 from fairlead.runtime import Cluster, Delta, Informer
 
 
@@ -86,3 +83,18 @@ def content(secret: Object | None, key: str) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, TypeError):
         return b""
+
+
+def provider_config(kubeconfig: bytes) -> ClusterConfig:
+    """How to reach a provider; the namespace of the current context is the cluster namespace.
+
+    Raises:
+        ConfigError: it cannot be used, or it names no namespace.
+    """
+    config = parse_kubeconfig(kubeconfig)
+    if not config.namespace:
+        raise ConfigError(
+            "the current context has no namespace: it must name the cluster namespace that the "
+            "provider has given"
+        )
+    return config

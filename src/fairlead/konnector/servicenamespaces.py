@@ -11,7 +11,7 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     APIServiceNamespace,
 )
-from fairlead.api.kubebind_conditions import NAMESPACE_READY, get_condition
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, get_condition
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists

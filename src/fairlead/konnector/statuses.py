@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
-from fairlead.api.kubebind_conditions import Condition, happening, set_conditions, transitions
+from fairlead.api.kubebind.conditions import Condition, happening, set_conditions, transitions
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.access import crds
+from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
 from fairlead.postgres.controller import AccessController
 from fairlead.postgres.options import PostgresOptions

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import psycopg
 from psycopg import sql
 
-from fairlead.api.access import CleanupPolicy
+from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.catalog import read_snapshot
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.dependencies import (

@@ -7,13 +7,13 @@ import random
 import msgspec
 import structlog
 
-from fairlead.api.access import (
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     FINALIZER,
     POSTGRESACCESSES,
     PostgresAccessStatus,
 )
-from fairlead.api.meta import Object
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.claim import Claim

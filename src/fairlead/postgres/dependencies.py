@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from psycopg import sql
 
-from fairlead.api.access import CleanupPolicy
+from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.session import Session
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from fairlead.api.access import Grant
+from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.names import check_identifier
 

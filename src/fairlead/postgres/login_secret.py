@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from fairlead.api.access import GROUP, POSTGRESACCESSES, PostgresAccessSpec
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
+from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, PostgresAccessSpec
 from fairlead.postgres import password
 from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.resolution import secret_data, text_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fairlead.api.access import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, crds
 from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, crds
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 

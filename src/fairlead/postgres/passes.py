@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from fairlead.api.access import PostgresAccess, ServerInfo
 from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.reconcile import Facts, Failure
 from fairlead.postgres.session import Endpoint

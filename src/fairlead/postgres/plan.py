@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 from psycopg import sql
 
-from fairlead.api.access import Grant
+from fairlead.api.postgresaccess import Grant
 from fairlead.postgres import password, statements
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.errors import AccessError, refusal

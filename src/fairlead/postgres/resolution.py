@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.api.access import Connection, PostgresAccessSpec, PostgresServer
 from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.names import matches

@@ -7,15 +7,15 @@ import random
 import msgspec
 import psycopg
 
-from fairlead.api.access import (
+from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import (
     POSTGRESSERVERS,
     REACHABLE,
     READY,
     PostgresServer,
     PostgresServerStatus,
 )
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
-from fairlead.api.meta import Object
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.postgres.catalog import read_server

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.access import (
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import (
     POSTGRESSERVERS,
     PostgresAccess,
     PostgresServer,
     ValueOrSecret,
 )
-from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.postgres.errors import AccessError, invalid, refusal

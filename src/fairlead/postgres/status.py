@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from fairlead.api.access import (
+from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from fairlead.api.postgresaccess import (
     IN_PROGRESS,
     READY,
     SUCCESS,
@@ -16,7 +17,6 @@ from fairlead.api.access import (
     ReconcileState,
     ServerInfo,
 )
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
 from fairlead.postgres.errors import AccessError, Retry
 from fairlead.postgres.reconcile import Failure
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import structlog
 
-from fairlead.api.access import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.claim import Claim

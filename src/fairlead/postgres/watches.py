@@ -6,13 +6,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fairlead.api.access import (
-    GROUP,
-    POSTGRESACCESSES,
-    POSTGRESSERVERS,
-    READY,
-)
 from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, READY
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions

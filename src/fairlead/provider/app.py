@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import provider_crds
 from fairlead.client import Client
-from fairlead.provider.bindableresources.controller import BindableResourcesController
-from fairlead.provider.clusterbinding.controller import ClusterBindingController
-from fairlead.provider.export.controller import ExportController
-from fairlead.provider.exportrequest.controller import RequestController
-from fairlead.provider.namespace.controller import NamespaceController
+from fairlead.provider.controllers.bindableresources.controller import BindableResourcesController
+from fairlead.provider.controllers.clusterbinding.controller import ClusterBindingController
+from fairlead.provider.controllers.export.controller import ExportController
+from fairlead.provider.controllers.exportrequest.controller import RequestController
+from fairlead.provider.controllers.namespace.controller import NamespaceController
+from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.options import InviteOptions, ProviderOptions
-from fairlead.provider.rbac.controller import RbacController
 from fairlead.provider.watches import Watches
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind_conditions import Condition, set_conditions
+from fairlead.api.kubebind.conditions import Condition, set_conditions
 from fairlead.api.meta import JSON, Object
 
 

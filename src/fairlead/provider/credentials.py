@@ -1,20 +1,33 @@
-"""The way in for a consumer: its ServiceAccount, the rights of that, and its kubeconfig."""
+"""A consumer's way in: its ServiceAccount, the rights and tokens of that, and its kubeconfig.
+
+Every invited consumer has the same rights in its own cluster namespace. Each generation of its
+token is a Secret of its own, so that a rotation can end one and keep the other.
+"""
 
 from __future__ import annotations
 
 import base64
 
 import msgspec
+import yaml
 
-from fairlead.api.kubebind import BINDER_NAME, KUBECONFIG_NAME
+from fairlead.api.kubebind import BINDER_NAME, GROUP, KUBECONFIG_NAME
+from fairlead.api.manifests import RBAC_GROUP, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS, SECRETS, SERVICEACCOUNTS
 from fairlead.client import Client, ClusterConfig, ConfigError, NotFound, parse_kubeconfig
-from fairlead.provider.binder import binder_cluster_role, binder_role_binding
-from fairlead.provider.kubeconfig import consumer_kubeconfig
+from fairlead.client.lookups import WaitTimeout, wait_for
+from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.storing import ensure
-from fairlead.provider.tokens import chosen_token, make_token, next_name, token_secrets
+from fairlead.provider.tokens import (
+    ACCOUNT_ANNOTATION,
+    TOKEN_TYPE,
+    TokenSecret,
+    chosen_token,
+    next_name,
+    token_secrets,
+)
+from fairlead.provider.writes import ensure
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -109,6 +122,119 @@ def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOpt
         external_ca=options.external_ca or stored.certificate_authority,
         external_server_name=options.external_server_name or stored.tls_server_name,
     )
+
+
+def consumer_kubeconfig(
+    config: ClusterConfig, options: InviteOptions, *, namespace: str, token: str, ca: bytes
+) -> bytes:
+    """A kubeconfig with a token and nothing else to log in with.
+
+    Args:
+        config: of the provider's own client, whose server and CA are the default.
+        options: which may replace both.
+        namespace: the cluster namespace, where the konnector finds all that is its own.
+        token: of the ServiceAccount there.
+        ca: that came with the token, as PEM; used when nothing else is known.
+    """
+    cluster: dict[str, str] = {"server": options.external_address or config.server}
+    trusted = options.external_ca or config.certificate_authority or ca
+    if trusted and cluster["server"].startswith("https:"):
+        cluster["certificate-authority-data"] = base64.b64encode(trusted).decode()
+    server_name = options.external_server_name
+    if not options.external_address:
+        server_name = server_name or config.tls_server_name
+    if server_name:
+        cluster["tls-server-name"] = server_name
+    context = {"cluster": "default", "user": "default", "namespace": namespace}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default", "cluster": cluster}],
+        "users": [{"name": "default", "user": {"token": token}}],
+        "contexts": [{"name": "default", "context": context}],
+        "current-context": "default",
+    }
+    return yaml.safe_dump(body, sort_keys=False).encode()
+
+
+RBAC_VERSION = f"{RBAC_GROUP}/v1"
+
+_ALL = ("create", "delete", "patch", "update", "get", "list", "watch")
+_READ = ("get", "list", "watch")
+_WRITE = ("get", "patch", "update")
+
+
+def binder_cluster_role() -> JSON:
+    """The ClusterRole that a RoleBinding gives a consumer in its cluster namespace.
+
+    ``finalizers`` of exports lets the konnector make objects that block an export's deletion,
+    where the server asks for that right (OwnerReferencesPermissionEnforcement).
+    """
+    return {
+        "apiVersion": RBAC_VERSION,
+        "kind": "ClusterRole",
+        "metadata": {"name": BINDER_NAME},
+        "rules": [
+            rule("", ["namespaces"], ("get",)),
+            rule("", ["secrets"], _READ),
+            rule(GROUP, ["apiserviceexportrequests", "apiservicenamespaces"], _ALL),
+            rule(GROUP, ["apiserviceexports", "boundschemas", "clusterbindings"], _READ),
+            rule(
+                GROUP,
+                ["apiserviceexports/status", "boundschemas/status", "clusterbindings/status"],
+                _WRITE,
+            ),
+            rule(GROUP, ["apiserviceexports/finalizers"], ("update",)),
+        ],
+    }
+
+
+def binder_role_binding(namespace: str) -> JSON:
+    """What gives the ServiceAccount of a cluster namespace its rights there."""
+    return {
+        "apiVersion": RBAC_VERSION,
+        "kind": "RoleBinding",
+        "metadata": {"name": BINDER_NAME, "namespace": namespace},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": BINDER_NAME},
+        "subjects": [{"kind": "ServiceAccount", "name": BINDER_NAME, "namespace": namespace}],
+    }
+
+
+async def make_token(client: Client, namespace: str, name: str, *, seconds: float) -> TokenSecret:
+    """The token in the Secret of this name, which is made if it is not there yet.
+
+    Raises:
+        InviteError: the cluster has not filled it in within so many seconds.
+        ApiError: the server refused.
+    """
+    body: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "annotations": {ACCOUNT_ANNOTATION: BINDER_NAME},
+        },
+        "type": TOKEN_TYPE,
+    }
+    await ensure(client, SECRETS, body)
+    try:
+        secret = await wait_for(client, SECRETS, name, namespace, until=_unfilled, timeout=seconds)
+    except WaitTimeout as error:
+        raise InviteError(
+            f"{error}: does the cluster's token controller run, and is Secret "
+            f"{namespace}/{name} of type {TOKEN_TYPE}?"
+        ) from None
+    (made,) = token_secrets([secret] if secret is not None else [])
+    return made
+
+
+def _unfilled(secret: Object | None) -> str:
+    if secret is None:
+        return "it is not there"
+    if not token_secrets([secret]):
+        return f"it is no token of ServiceAccount {BINDER_NAME}"
+    return "" if token_secrets([secret])[0].token else "the token has not been filled in"
 
 
 class _Secret(msgspec.Struct):

@@ -11,6 +11,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import AlreadyExists, Client
+from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import commit
 
 
@@ -42,12 +43,6 @@ async def ensure_cluster_namespace(
             "is gone"
         )
     return await _migrated(client, namespace, identity)
-
-
-def identity_of(namespace: Object) -> str:
-    """The consumer identity that a namespace was made for; "" for any other namespace."""
-    annotations = namespace.meta.annotations
-    return annotations.get(ANNOTATION_IDENTITY) or annotations.get(ANNOTATION_LEGACY_IDENTITY, "")
 
 
 async def _find(client: Client, identity: str) -> Object | None:

@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
-from fairlead.provider.binder import binder_cluster_role
+from fairlead.provider.credentials import binder_cluster_role
 from fairlead.provider.options import DEFAULT_NAMESPACE
 
 

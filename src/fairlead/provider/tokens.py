@@ -1,8 +1,4 @@
-"""The tokens of a consumer's ServiceAccount, one Secret for each generation.
-
-The first is named like the ServiceAccount, as kube-bind names it, and later ones are numbered.
-The names alone tell their order, so that whoever was interrupted knows where to go on.
-"""
+"""The generations of a consumer's token, each a Secret of its own in the cluster namespace."""
 
 from __future__ import annotations
 
@@ -12,12 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from fairlead.api.kubebind import BINDER_NAME
-from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import SECRETS
-from fairlead.client import Client
-from fairlead.client.waiting import WaitTimeout, wait_for
-from fairlead.provider.identity import InviteError
-from fairlead.provider.storing import ensure
+from fairlead.api.meta import Object
 
 
 TOKEN_TYPE = "kubernetes.io/service-account-token"  # noqa: S105  # the type of a Secret
@@ -81,48 +72,11 @@ def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | 
     return last
 
 
-async def make_token(client: Client, namespace: str, name: str, *, seconds: float) -> TokenSecret:
-    """The token in the Secret of this name, which is made if it is not there yet.
-
-    Raises:
-        InviteError: the cluster has not filled it in within so many seconds.
-        ApiError: the server refused.
-    """
-    body: JSON = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "annotations": {ACCOUNT_ANNOTATION: BINDER_NAME},
-        },
-        "type": TOKEN_TYPE,
-    }
-    await ensure(client, SECRETS, body)
-    try:
-        secret = await wait_for(client, SECRETS, name, namespace, until=_unfilled, timeout=seconds)
-    except WaitTimeout as error:
-        raise InviteError(
-            f"{error}: does the cluster's token controller run, and is Secret "
-            f"{namespace}/{name} of type {TOKEN_TYPE}?"
-        ) from None
-    (made,) = token_secrets([secret] if secret is not None else [])
-    return made
-
-
 def _generation(name: str) -> int:
     found = _NAME.fullmatch(name)
     if found is None:
         return 0
     return int(found.group(1) or "1")
-
-
-def _unfilled(secret: Object | None) -> str:
-    if secret is None:
-        return "it is not there"
-    if not token_secrets([secret]):
-        return f"it is no token of ServiceAccount {BINDER_NAME}"
-    return "" if token_secrets([secret])[0].token else "the token has not been filled in"
 
 
 class _Secret(msgspec.Struct):

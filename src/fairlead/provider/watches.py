@@ -25,8 +25,8 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.namespace.reconcile import owner_of
-from fairlead.provider.rbac.reconcile import MANAGED_BY, export_of
+from fairlead.provider.namespaces import owner_of
+from fairlead.provider.rights import MANAGED_BY, export_of
 from fairlead.runtime import Cluster, Delta, Informer, Reconciler, Request, Result, TerminalError
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.commit import commit
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.crds import CRDError, install_crds
-from fairlead.runtime.delta import Delta, Handler
-from fairlead.runtime.engagement import Engagement, Runnable
 from fairlead.runtime.events import EventRecorder
-from fairlead.runtime.informer import Informer, InformerClosed
+from fairlead.runtime.informer import Delta, Handler, Informer, InformerClosed
 from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.manager import Manager, ManagerError
+from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
 from fairlead.runtime.metrics import Metrics
-from fairlead.runtime.request import (
+from fairlead.runtime.requests import (
     Mapper,
     Predicate,
     Reconciler,
@@ -25,7 +22,8 @@ from fairlead.runtime.request import (
     owner_mapper,
 )
 from fairlead.runtime.stats import ControllerStats
-from fairlead.runtime.transform import strip_managed_fields
+from fairlead.runtime.store import strip_managed_fields
+from fairlead.runtime.writes import commit
 
 
 __all__ = [

@@ -10,8 +10,8 @@ from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.events import EventRecorder, EventWriter
 from fairlead.runtime.informer import Informer, SharedInformer
-from fairlead.runtime.scope import Scope
-from fairlead.runtime.transform import Transform
+from fairlead.runtime.reflector import Scope
+from fairlead.runtime.store import Transform
 
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import NamedTuple
 import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
-from fairlead.runtime.delta import Delta
-from fairlead.runtime.informer import Informer, InformerClosed
+from fairlead.runtime.informer import Delta, Informer, InformerClosed
 from fairlead.runtime.queue import Band, QueueClosed, WorkQueue
-from fairlead.runtime.request import (
+from fairlead.runtime.requests import (
     Mapper,
     Predicate,
     Reconciler,

@@ -5,17 +5,43 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
+import msgspec
 import structlog
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.runtime.delta import Delta, Handler
-from fairlead.runtime.reflector import Reflector, differences
-from fairlead.runtime.scope import ListWatch, Scope
-from fairlead.runtime.store import IndexFunction, Objects, Store
-from fairlead.runtime.transform import Transform
+from fairlead.runtime.reflector import ListWatch, Reflector, Scope, differences
+from fairlead.runtime.store import IndexFunction, Objects, Store, Transform
+
+
+DeltaType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False):
+    """One change of a cache: ``old`` is None when added, ``new`` is None when deleted.
+
+    ``initial`` marks what was there already when the subscriber or the informer began.
+    """
+
+    type: DeltaType
+    old: Object | None
+    new: Object | None
+    initial: bool = False
+
+    @property
+    def object(self) -> Object:
+        """The object as it is now, or as it was last when it is gone."""
+        found = self.new if self.new is not None else self.old
+        if found is None:
+            raise ValueError("a delta without an object")
+        return found
+
+
+Handler = Callable[[Delta], None]
+"""A plain callback on the event loop; it must not block."""
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.informer")

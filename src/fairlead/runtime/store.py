@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import structlog
 
-from fairlead.api.meta import Key, Object
-from fairlead.runtime.strings import SharedStrings
+from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -99,12 +99,12 @@ class Store:
     def put(self, object_: Object) -> Object | None:
         """Keep an object; the one it replaces is returned."""
         meta = object_.meta
-        self._strings.share(meta)
         names = self._namespaces.get(meta.namespace)
         if names is None:
             names = self._namespaces[meta.namespace] = {}
         name = meta.name
         old = names.get(name)
+        self._strings.share(meta, None if old is None else old.meta)
         names[name] = object_
         if old is None:
             self._count += 1
@@ -151,3 +151,100 @@ class Store:
         """
         found = (self.get(*key) for key in self._indexes[function].keys(value))
         return [object_ for object_ in found if object_ is not None]
+
+
+MOST_STRINGS = 1024
+"""About so many strings are remembered; a forgotten one is at worst kept twice."""
+
+LONGEST_STRING = 64
+"""Longer strings, in characters, are hardly ever equal."""
+
+
+class SharedStrings:
+    """Remembers the strings that were seen last."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def share(self, meta: ObjectMeta, old: ObjectMeta | None = None) -> None:
+        """Have the metadata hold known strings in place of its own equal ones.
+
+        Args:
+            meta: of the object that is kept from now on.
+            old: of the version of it that was kept until now, if there was one.
+        """
+        if old is not None and _inherited(meta, old):
+            return
+        known = self._known
+        if len(known) >= MOST_STRINGS:
+            # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
+            known.clear()
+        meta.namespace = known.setdefault(meta.namespace, meta.namespace)
+        if meta.finalizers:
+            meta.finalizers = [known.setdefault(one, one) for one in meta.finalizers]
+        for values in (meta.labels, meta.annotations):
+            for name, value in values.items():
+                if len(value) <= LONGEST_STRING:
+                    values[name] = known.setdefault(value, value)
+
+
+def _inherited(meta: ObjectMeta, old: ObjectMeta) -> bool:
+    """Whether all that is shared is as it was: most changes leave it alone."""
+    if (
+        meta.labels != old.labels
+        or meta.annotations != old.annotations
+        or meta.finalizers != old.finalizers
+        or meta.namespace != old.namespace
+    ):
+        return False
+    meta.labels, meta.annotations, meta.finalizers = old.labels, old.annotations, old.finalizers
+    meta.namespace, meta.name = old.namespace, old.name
+    if meta.uid == old.uid:
+        meta.uid = old.uid
+    return True
+
+
+Transform = Callable[[Object], Object]
+"""Gives the object to keep; it must keep namespace, name, uid and resourceVersion."""
+
+_MARK = b'"managedFields":'
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: msgspec.Raw = msgspec.Raw()
+
+
+class _Envelope(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+
+
+def strip_managed_fields(object_: Object) -> Object:
+    """The object without ``metadata.managedFields``, which is often a third of its bytes."""
+    raw = object_.raw
+    start = raw.find(_MARK)
+    if start < 0:
+        return object_
+    value = bytes(_envelope.decode(raw).metadata.managed_fields)
+    if not value:
+        return object_
+    end = start + len(_MARK) + len(value)
+    # Only where the name stands once, it is certain to be the metadata's.
+    if not raw.startswith(value, start + len(_MARK)) or raw.find(_MARK, end) >= 0:
+        return _strip_slowly(object_)
+    if raw[end : end + 1] == b",":
+        end += 1
+    elif raw[start - 1 : start] == b",":
+        start -= 1
+    return msgspec.structs.replace(object_, raw=raw[:start] + raw[end:])
+
+
+def _strip_slowly(object_: Object) -> Object:
+    body: JSON = object_.to_dict()
+    del body["metadata"]["managedFields"]
+    return msgspec.structs.replace(object_, raw=msgspec.json.encode(body))

@@ -10,26 +10,26 @@ from typing import Self
 import yaml
 
 from fairlead.api.meta import JSON, Key
-from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
+from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.builtin import builtin_types, give_addresses
-from fairlead.sandbox.compaction import Compactor
-from fairlead.sandbox.core import Core
-from fairlead.sandbox.crds import CRD_TYPE, CrdController
-from fairlead.sandbox.discovery import Discovery
-from fairlead.sandbox.faults import Faults
-from fairlead.sandbox.gc import GarbageCollector
-from fairlead.sandbox.listening import Listener
-from fairlead.sandbox.log import Log
-from fairlead.sandbox.namespaces import NamespaceController, check_namespace
-from fairlead.sandbox.openapi import OpenApi
-from fairlead.sandbox.reactor import Reactor
-from fairlead.sandbox.registry import Registry
-from fairlead.sandbox.router import Router
-from fairlead.sandbox.security import Open, Security
-from fairlead.sandbox.server import HttpServer
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.controllers.crds import CRD_TYPE, CrdController
+from fairlead.sandbox.controllers.garbage import GarbageCollector
+from fairlead.sandbox.controllers.namespaces import NamespaceLifecycleController, check_namespace
+from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.http.faults import Faults
+from fairlead.sandbox.http.listening import Listener
+from fairlead.sandbox.http.server import HttpServer
+from fairlead.sandbox.objects import writes
+from fairlead.sandbox.objects.core import Core
+from fairlead.sandbox.requests.discovery import DiscoveryDocuments
+from fairlead.sandbox.requests.openapi import OpenApiDocuments
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.resources.registry import ResourceRegistry
+from fairlead.sandbox.storage.compaction import Compactor
+from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -64,7 +64,7 @@ class Sandbox:
         self._address = (host, port)
         self._rbac = rbac
         self._tls = tls
-        self._security: Security = Open()
+        self._guard: Guard | None = None
         self._secrets: Secrets | None = None
         self._log: Log | None = None
         self._core: Core | None = None
@@ -103,7 +103,7 @@ class Sandbox:
     @property
     def ca_pem(self) -> bytes:
         """The CA certificate that signed the listener's, empty without TLS."""
-        return self._security.ca_pem
+        return self._guard.ca_pem if self._guard else b""
 
     async def start(self) -> None:
         """Load what is stored, serve, and listen.
@@ -116,28 +116,28 @@ class Sandbox:
         router = Router(core)
         folder = self._data / "pki" if self._data is not None else None
         self._secrets = self._secrets or Secrets(self.name, folder, tls=self._tls)
-        self._security = install(
+        guard = self._guard = install(
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )
-        server = HttpServer(router, Discovery(core.registry), self._security, self.faults)
-        openapi = OpenApi(core.registry)
+        server = HttpServer(router, DiscoveryDocuments(core.registry), guard, self.faults)
+        openapi = OpenApiDocuments(core.registry)
         server.routes.append(
             lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
         )
         self._core = core
         await core.store.settle()
         self._compactor = Compactor(core.store)
-        await self._listen(server)
+        await self._listen(server, guard)
 
     def _load(self, reactor: Reactor) -> Core:
         if self._log is None or self._data is not None:
             self._log = Log(self._path())
-        store = Store(self._log)
-        core = Core(store, Registry([*builtin_types(), *review_types(), CRD_TYPE]))
+        store = ObjectStore(self._log)
+        core = Core(store, ResourceRegistry([*builtin_types(), *review_types(), CRD_TYPE]))
         core.admission += [check_namespace(core), give_addresses(core)]
         store.observe(reactor.observe)
         reactor.add(CrdController(core))
-        reactor.add(NamespaceController(core))
+        reactor.add(NamespaceLifecycleController(core))
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core
@@ -148,10 +148,10 @@ class Sandbox:
         self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
         return self._data / "objects.sqlite"
 
-    async def _listen(self, server: HttpServer) -> None:
+    async def _listen(self, server: HttpServer, guard: Guard) -> None:
         self._listener = Listener(server)
         host, port = self._address
-        port = await self._listener.open(host, port, self._security.server_context())
+        port = await self._listener.open(host, port, guard.server_context())
         self._address = (host, port)
 
     async def close(self) -> None:
@@ -183,11 +183,14 @@ class Sandbox:
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": self.name, "cluster": cluster}],
-            "users": [{"name": f"{self.name}-admin", "user": dict(self._security.credentials())}],
+            "users": [{"name": f"{self.name}-admin", "user": self._credentials()}],
             "contexts": [{"name": self.name, "context": context}],
             "current-context": self.name,
         }
         return yaml.safe_dump(config, sort_keys=False).encode()
+
+    def _credentials(self) -> JSON:
+        return dict(self._guard.credentials()) if self._guard else {}
 
     def _compact(self) -> None:
         self.core.store.compact()

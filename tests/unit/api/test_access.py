@@ -3,9 +3,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fairlead.api import access
-from fairlead.api.access import PostgresAccess, PostgresServer
+from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import PostgresAccess, PostgresServer
 
 
 UPSTREAM = {

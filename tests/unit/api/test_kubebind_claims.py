@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.kubebind import ExportResource, Isolation, PermissionClaim, Selector
 from fairlead.api.kubebind import SelectorReference as Reference
-from fairlead.api.kubebind_claims import (
+from fairlead.api.kubebind.claims import (
     check_claims,
     matches,
     reference_allowed,

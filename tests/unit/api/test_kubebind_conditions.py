@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     Condition,
     false,
     get_condition,

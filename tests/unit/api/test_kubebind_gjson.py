@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api import gjson
+from fairlead.api.kubebind import gjson
 
 
 DATA: dict[str, Any] = {

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding import ServiceBinding, crds, servicebinding_crd
-from fairlead.api.servicebinding_coreos import CoreosServiceBinding, coreos_crd
-from fairlead.api.servicebinding_mapping import mapping_crd
+from fairlead.api.servicebinding.coreos import CoreosServiceBinding, coreos_crd
+from fairlead.api.servicebinding.mapping import mapping_crd
+from fairlead.api.servicebinding.spec import ServiceBinding, crds, servicebinding_crd
 
 
 def schema(crd: JSON, *path: str, version: int = 0) -> JSON:

@@ -19,7 +19,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, object_from_dict
-from fairlead.api.servicebinding import SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status
 from fairlead.binding.committing import Committer
 from fairlead.binding.contexts.base import BaseContext

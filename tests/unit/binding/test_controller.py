@@ -23,7 +23,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
-from fairlead.api.servicebinding_mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding.controller import (
     BindingController,

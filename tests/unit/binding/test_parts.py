@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_mapping import MappingContainer, MappingSpec, MappingTemplate
+from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.definitions import InvalidDefinition, parse_definition
 from fairlead.binding.fixedpath import ProjectionError, ensure_list, fixed_path, read, write
 from fairlead.binding.gotemplate import Template, TemplateError

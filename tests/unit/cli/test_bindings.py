@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from fairlead.cli.bindings import BindingsTable, age, short, to_json
-from fairlead.konnector.overview.rows import Row
+from fairlead.cli.kubebind.bindings import BindingsTable, age, short, to_json
+from fairlead.konnector.commands.overview.rows import Row
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -14,10 +14,9 @@ from click.testing import CliRunner, Result
 
 from fairlead.cli import main
 from fairlead.cli.crds import GROUPS, file_name, to_yaml
-from fairlead.cli.durations import parse_duration
-from fairlead.cli.files import write_private
-from fairlead.cli.unbind import question
-from fairlead.konnector.unbinding import Impact
+from fairlead.cli.kubebind.unbind import question
+from fairlead.cli.options import parse_duration, write_private
+from fairlead.konnector.commands.unbind import Impact
 
 
 PROGRAMS = ["binding", "konnector", "postgres", "provider"]

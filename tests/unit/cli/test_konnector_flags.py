@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli import konnector, main
+from fairlead.cli import main
+from fairlead.cli.kubebind import konnector
 from fairlead.cli.running import RunOptions
 from fairlead.konnector import app
 from fairlead.konnector.options import Options

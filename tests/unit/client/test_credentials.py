@@ -293,7 +293,7 @@ class TestPluginFaults:
             await credential_source(ClusterConfig("s", exec_plugin=missing)).current()
 
     async def test_a_hanging_plugin_is_killed(self, plugin: Plugin) -> None:
-        from fairlead.client.execplugin import run_exec_plugin
+        from fairlead.client.credentials import run_exec_plugin
 
         plugin.path.write_text(f'#!/bin/sh\necho $$ >"{plugin.folder}/pid"\nexec sleep 60\n')
         with pytest.raises(ConfigError, match=r"did not end within 0\.5 s"):

@@ -35,7 +35,7 @@ from fairlead.client import (
     TooManyRequests,
     Unauthorized,
 )
-from fairlead.client.warnings import parse_warnings
+from fairlead.client.transport import parse_warnings
 
 
 OK = respond({"kind": "ConfigMap", "metadata": {"name": "x"}})

@@ -16,9 +16,9 @@ from fairlead.api.kubebind import (
     GroupResource,
     crd_from_bound_schema,
 )
-from fairlead.api.kubebind_conditions import Condition, get_condition
+from fairlead.api.kubebind.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
-from fairlead.konnector.apiservicebinding.reconcile import (
+from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     Plan,
     State,
     changed_claims,

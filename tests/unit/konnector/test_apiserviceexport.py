@@ -15,7 +15,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
-from fairlead.konnector.apiserviceexport.reconcile import (
+from fairlead.konnector.controllers.apiserviceexport.reconcile import (
     Plan,
     State,
     reconcile,

@@ -32,8 +32,8 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import Client, NotFound
-from fairlead.konnector.bind import BindError, bind
-from fairlead.konnector.bind_names import candidates, with_name
+from fairlead.konnector.commands.bind import BindError, bind
+from fairlead.konnector.commands.names import candidates, with_name
 from fairlead.sandbox import Sandbox
 
 
@@ -470,7 +470,7 @@ def test_a_long_name_is_cut_for_its_number() -> None:
 async def test_a_name_is_looked_for_only_so_long(
     client: Client, provider: Client, plane: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.konnector.bind_names.ATTEMPTS", 2)
+    monkeypatch.setattr("fairlead.konnector.commands.names.ATTEMPTS", 2)
     await export(provider, OTHERS, CLAIMS)
     await export(provider, OTHERS, CLAIMS, name="db-2")
     with pytest.raises(BindError, match=r"all names from db to db-2 are taken; .* --name"):

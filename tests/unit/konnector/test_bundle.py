@@ -10,15 +10,15 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, APIServiceBindingBundle
-from fairlead.api.kubebind_conditions import Condition, false, true
+from fairlead.api.kubebind.conditions import Condition, false, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ClientError
 from fairlead.client.errors import api_error
-from fairlead.konnector.bundle.absence import Absence
-from fairlead.konnector.bundle.reconcile import Plan, State, reconcile, status
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.bundle.controller import Absence
+from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
 
 
 NOW = "2026-01-01T00:00:00Z"

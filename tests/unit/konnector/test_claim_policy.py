@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from fairlead.api.kubebind import PermissionClaim
-from fairlead.api.kubebind_claims import Targets
+from fairlead.api.kubebind.claims import Targets
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.steps import (

@@ -10,9 +10,14 @@ import pytest
 
 from fairlead.api.kubebind import ClusterBinding, SecretRef, kubeconfig_digest
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.clusterbinding.reconcile import Plan, State, heartbeating, reconcile
-from fairlead.konnector.clusterbinding.version import konnector_version
-from fairlead.konnector.connections.reconcile import SecretKey
+from fairlead.konnector.controllers.clusterbinding.reconcile import (
+    Plan,
+    State,
+    heartbeating,
+    konnector_version,
+    reconcile,
+)
+from fairlead.konnector.controllers.connections.reconcile import SecretKey
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key
-from fairlead.konnector.connections.reconcile import (
+from fairlead.konnector.controllers.connections.reconcile import (
     Member,
     SecretKey,
     Wanted,

@@ -11,8 +11,8 @@ from tests.unit.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
-from fairlead.konnector.overview.comparison import changed_at, contains, waiting_side
-from fairlead.konnector.overview.rows import Bound, Copies, Kind, make_row
+from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting_side
+from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind, make_row
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
 from fairlead.konnector.policies.steps import Pair

@@ -10,14 +10,16 @@ from tests.support.ends import executor
 from tests.support.stale import GONE, StaleServer
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
-from fairlead.api.kubebind_conditions import Condition
+from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import StatusDetails
-from fairlead.konnector.namespacelifecycle.controller import NamespaceLifecycleController
+from fairlead.konnector.controllers.namespacelifecycle.controller import (
+    NamespaceLifecycleController,
+)
+from fairlead.konnector.controllers.unbind.controller import UnbindController
+from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
-from fairlead.konnector.unbind.controller import UnbindController
-from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.runtime import Request
 
 

@@ -9,7 +9,7 @@ from fairlead.api.kubebind import CLUSTERBINDINGS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.konnector.clusterbinding.probe import Probe
+from fairlead.konnector.controllers.clusterbinding.controller import Probe
 from fairlead.sandbox import Sandbox
 
 

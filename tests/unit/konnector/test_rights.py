@@ -8,7 +8,7 @@ import pytest
 from fairlead.api.kubebind import GroupResource, PermissionClaim
 from fairlead.api.meta import JSON
 from fairlead.konnector.manifests import manifests
-from fairlead.konnector.roles import binding_roles, remedy
+from fairlead.konnector.rights import binding_roles, remedy
 
 
 EVERYTHING = manifests(namespace="kube-bind", image="fairlead:1")

@@ -12,11 +12,11 @@ from tests.unit.konnector.conftest import bound, kubeconfig, secret_body, until
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ConfigError, parse_kubeconfig
-from fairlead.konnector.bindingsecret.controller import BindingSecretController
-from fairlead.konnector.connections.controller import ConnectionsController
-from fairlead.konnector.connections.health import HealthReporter
-from fairlead.konnector.connections.reconcile import Wanted
 from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
+from fairlead.konnector.controllers.connections.controller import ConnectionsController
+from fairlead.konnector.controllers.connections.health import HealthReporter
+from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.options import Options
 from fairlead.konnector.supervisor import Runnable, Supervisor
 from fairlead.runtime import Cluster, Metrics

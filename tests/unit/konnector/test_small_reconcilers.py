@@ -8,12 +8,12 @@ import pytest
 
 from fairlead.api.kubebind import ClusterSecretKeyRef
 from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
-from fairlead.konnector.bindingsecret.reconcile import reconcile as validate
-from fairlead.konnector.namespacelifecycle.reconcile import new_namespace
-from fairlead.konnector.namespacelifecycle.reconcile import reconcile as live
-from fairlead.konnector.unbind.patience import Patience
-from fairlead.konnector.unbind.reconcile import FINALIZER_UNBIND, Plan, gone_message
-from fairlead.konnector.unbind.reconcile import reconcile as unbind
+from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as validate
+from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
+from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcile as live
+from fairlead.konnector.controllers.unbind.controller import Patience
+from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan, gone_message
+from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 
 
 REF = ClusterSecretKeyRef(name="k", namespace="kube-bind", key="kubeconfig")

@@ -9,7 +9,7 @@ from tests.support.stale import StaleServer
 from tests.unit.konnector.conftest import binding_body, bound, until
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
-from fairlead.api.kubebind_conditions import (
+from fairlead.api.kubebind.conditions import (
     CONNECTED,
     PERMISSIONS_GRANTED,
     SECRET_VALID,

@@ -17,8 +17,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.client import Client, NotFound
-from fairlead.konnector.roles import binding_roles
-from fairlead.konnector.unbinding import Impact, UnbindError, impact, unbind, waits_for
+from fairlead.konnector.commands.unbind import Impact, UnbindError, impact, unbind, waits_for
+from fairlead.konnector.rights import binding_roles
 from fairlead.runtime import install_crds
 
 
@@ -207,7 +207,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
         await release(client)
         await bound(client, "db")
 
-    monkeypatch.setattr("fairlead.konnector.unbinding.wait_for", bound_after_the_wait)
+    monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
     with pytest.raises(UnbindError, match="somebody has bound it meanwhile"):
         await unbind(client, "db", timeout=10)
     assert await left(client) == {"binding", "secret", "konnector", "reader"}

@@ -6,7 +6,7 @@ from typing import Any, cast
 import psycopg
 from psycopg import sql
 
-from fairlead.api.access import Grant, Privilege
+from fairlead.api.postgresaccess import Grant, Privilege
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.plan import Wanted

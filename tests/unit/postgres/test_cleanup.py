@@ -16,7 +16,7 @@ from tests.unit.postgres.helpers import (
     wanted,
 )
 
-from fairlead.api.access import CleanupPolicy
+from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.postgres.claim import Claim
 from fairlead.postgres.cleanup import _Removal, cleanup

@@ -8,9 +8,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 import pytest
 
-from fairlead.api.access import Connection, PostgresAccessSpec, PostgresServer
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.login_secret import (
     check_name,

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from fairlead.api.access import PostgresAccessStatus, ServerInfo
 from fairlead.api.conditions import get_condition
+from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
 from fairlead.postgres.status import (

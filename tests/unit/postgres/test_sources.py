@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from tests.support.stale import StaleServer
 
-from fairlead.api.access import PostgresAccess
 from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 from fairlead.postgres.sources import Sources

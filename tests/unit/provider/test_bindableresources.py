@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.kubebind import BindableResourcesRequestSpec, LocalSecretKeyRef
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.provider.bindableresources.reconcile import (
+from fairlead.provider.controllers.bindableresources.reconcile import (
     Outcome,
     Plan,
     fault,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.support.kubebind import NOW, OLD, conditions, kube
 
-from fairlead.api.kubebind_conditions import false, true
+from fairlead.api.kubebind.conditions import false, true
 from fairlead.provider.changes import with_status
 
 

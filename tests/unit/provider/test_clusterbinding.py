@@ -6,7 +6,7 @@ import pytest
 from tests.support.kubebind import conditions, kube
 
 from fairlead.api.timestamps import format_time
-from fairlead.provider.clusterbinding.reconcile import reconcile
+from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
 
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.cli.consumers import table
-from fairlead.provider.consumers.rows import Row, age, rows
+from fairlead.cli.kubebind.consumers import table
+from fairlead.provider.commands.consumers import Row, age, rows
 
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)

@@ -3,9 +3,15 @@ from __future__ import annotations
 import pytest
 from tests.support.kubebind import NOW, bound_schema, conditions, export, kube, resource
 
-from fairlead.api.kubebind_conditions import true
+from fairlead.api.kubebind.conditions import true
 from fairlead.api.meta import Object, object_from_dict
-from fairlead.provider.export.reconcile import Plan, adopted, annotated, conditioned, reconcile
+from fairlead.provider.controllers.export.reconcile import (
+    Plan,
+    adopted,
+    annotated,
+    conditioned,
+    reconcile,
+)
 
 
 def schemas(*items: Object) -> dict[str, Object]:

@@ -17,7 +17,7 @@ from tests.support.kubebind import (
 
 from fairlead.api.kubebind import bound_schema_spec, spec_hash
 from fairlead.api.meta import JSON, Object
-from fairlead.provider.exportrequest.reconcile import Plan, State, follows, reconcile
+from fairlead.provider.controllers.exportrequest.reconcile import Plan, State, follows, reconcile
 from fairlead.provider.options import ProviderOptions
 
 

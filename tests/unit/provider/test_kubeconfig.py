@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from fairlead.client import ClusterConfig, parse_kubeconfig
-from fairlead.provider.kubeconfig import consumer_kubeconfig
+from fairlead.provider.credentials import consumer_kubeconfig
 from fairlead.provider.options import InviteOptions
 
 

@@ -6,9 +6,9 @@ import pytest
 from tests.support.kubebind import NOW, conditions, kube
 
 from fairlead.api.meta import Object, ObjectMeta, object_from_dict
-from fairlead.provider.namespace.leaving import Leaving, Plan, Remains, leave
-from fairlead.provider.namespace.reconcile import leaving_status
-from fairlead.provider.namespace.remains import synced
+from fairlead.provider.controllers.namespace.departure import synced
+from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
+from fairlead.provider.controllers.namespace.reconcile import leaving_status
 
 
 NOTHING = Remains()

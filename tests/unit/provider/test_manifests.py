@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.provider.binder import binder_cluster_role
+from fairlead.provider.credentials import binder_cluster_role
 from fairlead.provider.manifests import export_roles, manifests
 
 

@@ -7,15 +7,14 @@ from tests.support.kubebind import NOW, NS, conditions, kube
 
 from fairlead.api.kubebind import FINALIZER_NAMESPACE, Isolation
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.provider.namespace.reconcile import (
+from fairlead.provider.controllers.namespace.reconcile import (
     Plan,
     State,
-    owner_of,
     reconcile,
-    usable,
     with_finalizer,
     without_finalizer,
 )
+from fairlead.provider.namespaces import owner_of, usable
 from fairlead.provider.options import ProviderOptions
 
 

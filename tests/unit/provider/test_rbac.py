@@ -12,14 +12,13 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
 )
-from fairlead.provider.rbac.reconcile import (
+from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
+from fairlead.provider.rights import (
+    Grounds,
     Id,
-    Plan,
-    State,
     cluster_names,
     export_of,
     exports_of_role,
-    reconcile,
 )
 
 
@@ -36,7 +35,8 @@ def plan(
 ) -> Plan:
     stored = schema or bound_schema()
     schemas = {stored.meta.name: stored}
-    return reconcile(State(KEY, given, schemas, frozenset(namespaces), existing or {}, **more))
+    grounds = Grounds(given, schemas, frozenset(namespaces), **more) if given else None
+    return reconcile(State(grounds, existing or {}))
 
 
 def grants(result: Plan) -> dict[str, list[JSON]]:

@@ -8,9 +8,9 @@ from tests.support.stale import StaleServer
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client.lists import Page
-from fairlead.provider.namespace import remains
-from fairlead.provider.namespace.leaving import Remains
+from fairlead.client.wire import Page
+from fairlead.provider.controllers.namespace import departure as remains
+from fairlead.provider.controllers.namespace.leaving import Remains
 
 
 class Paged(StaleServer):

@@ -6,9 +6,9 @@ import pytest
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.resource import CLUSTERROLES, ROLES
-from fairlead.provider.consumers.finding import UnknownConsumerError, choose
-from fairlead.provider.revoke import belonging
-from fairlead.provider.revoke.inventory import Inventory
+from fairlead.provider.commands.consumers import UnknownConsumerError, choose
+from fairlead.provider.commands.revoke import belonging
+from fairlead.provider.commands.revoke.work import Inventory
 
 
 NS = "kube-bind-1"

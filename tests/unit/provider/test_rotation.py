@@ -7,7 +7,7 @@ import pytest
 
 from fairlead.api.kubebind import kubeconfig_digest
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.provider.rotation.reconcile import Plan, missing, reconcile, tells
+from fairlead.provider.commands.rotation.reconcile import Plan, missing, reconcile, tells
 from fairlead.provider.tokens import TokenSecret, token_secrets
 
 

@@ -31,13 +31,13 @@ from fairlead.api.resource import (
 from fairlead.api.status import StatusDetails
 from fairlead.client import NotFound
 from fairlead.client.errors import refusal
-from fairlead.client.lists import Page
-from fairlead.provider.export.controller import ExportController
-from fairlead.provider.exportrequest.controller import RequestController
+from fairlead.client.wire import Page
+from fairlead.provider.controllers.export.controller import ExportController
+from fairlead.provider.controllers.exportrequest.controller import RequestController
+from fairlead.provider.controllers.namespace.controller import NamespaceController
+from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
-from fairlead.provider.namespace.controller import NamespaceController
 from fairlead.provider.options import ProviderOptions
-from fairlead.provider.rbac.controller import RbacController
 from fairlead.provider.watches import Watches
 from fairlead.runtime import Cluster, Request
 

@@ -12,7 +12,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import REASON_CODES, Status
 from fairlead.client import ObjectList, WatchEvent
 from fairlead.client.errors import ApiError, api_error
-from fairlead.client.watches import EventType
+from fairlead.client.wire import EventType
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")

@@ -18,8 +18,8 @@ from fairlead.client import ApiError, Client
 from fairlead.client.errors import api_error
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller import Controller
-from fairlead.runtime.delta import Delta
-from fairlead.runtime.request import (
+from fairlead.runtime.informer import Delta
+from fairlead.runtime.requests import (
     Reconciler,
     Request,
     Result,

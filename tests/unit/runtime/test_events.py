@@ -14,8 +14,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.client.errors import ConnectionFailed
-from fairlead.runtime.correlation import BURST, SIMILAR_LIMIT
-from fairlead.runtime.events import QUEUE_LIMIT, EventRecorder, EventWriter
+from fairlead.runtime.events import BURST, QUEUE_LIMIT, SIMILAR_LIMIT, EventRecorder, EventWriter
 
 
 Run = Callable[[Awaitable[Any]], Any]

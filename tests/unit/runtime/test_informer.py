@@ -14,9 +14,8 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
 from fairlead.api.meta import Object
 from fairlead.client import Client
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.delta import Delta
-from fairlead.runtime.informer import InformerClosed
-from fairlead.runtime.transform import Transform
+from fairlead.runtime.informer import Delta, InformerClosed
+from fairlead.runtime.store import Transform
 
 
 Run = Callable[[Awaitable[Any]], Any]

@@ -12,10 +12,8 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
 from fairlead.client import WatchEvent
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer
-from fairlead.runtime.delta import Delta
-from fairlead.runtime.informer import SharedInformer
-from fairlead.runtime.reflector import TRANSITIONS, Outcome, Phase, classify
-from fairlead.runtime.scope import Scope
+from fairlead.runtime.informer import Delta, SharedInformer
+from fairlead.runtime.reflector import TRANSITIONS, Outcome, Phase, Scope, classify
 
 
 Run = Callable[[Awaitable[Any]], Any]

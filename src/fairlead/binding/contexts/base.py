@@ -12,7 +12,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
     ERROR_PERSISTING_SECRET,

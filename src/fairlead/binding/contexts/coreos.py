@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.servicebinding_coreos import BindingPath, CoreosService, CoreosServiceBinding
+from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
 from fairlead.binding.reads import Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition, set_condition
 from fairlead.api.meta import JSON, Object
-from fairlead.api.servicebinding_common import PROCESSING_ERROR, READY
+from fairlead.api.servicebinding.common import PROCESSING_ERROR, READY
 
 
 def invalid_status(binding: Object, message: str, now: str) -> JSON:

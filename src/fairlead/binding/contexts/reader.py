@@ -15,8 +15,8 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.api.selectors import LabelSelector, SelectorError
-from fairlead.api.servicebinding_common import MAPPING_ANNOTATION, REQUESTER_ANNOTATION
-from fairlead.api.servicebinding_mapping import (
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.mapping import (
     CLUSTERWORKLOADRESOURCEMAPPINGS,
     MappingSpec,
     mapping_name,

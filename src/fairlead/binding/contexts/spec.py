@@ -6,8 +6,7 @@ import re
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON, Object
-from fairlead.api.servicebinding import ServiceBinding
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
@@ -17,6 +16,7 @@ from fairlead.api.servicebinding_common import (
     SERVICE_MISSING_BINDING,
     SERVICE_NOT_FOUND,
 )
+from fairlead.api.servicebinding.spec import ServiceBinding
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
 from fairlead.binding.contexts.reader import lookup_of
 from fairlead.binding.items import Item

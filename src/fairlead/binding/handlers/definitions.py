@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
     DEFINITION_ANNOTATION,
     ERROR_READING_CRD,

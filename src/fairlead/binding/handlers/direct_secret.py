@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding_common import DEFINITION_ANNOTATION, ERROR_READING_SECRET
+from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION, ERROR_READING_SECRET
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.handlers.preflight import collection_failed
 from fairlead.binding.items import secret_source

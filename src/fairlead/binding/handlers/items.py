@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
     DATA_NOT_MAP,
     ERROR_READING_BINDING,

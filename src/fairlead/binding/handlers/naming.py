@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding_common import COLLECTION_READY, NAMING_STRATEGY_ERROR
+from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.naming import NamingError, naming
 

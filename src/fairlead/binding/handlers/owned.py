@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_common import ERROR_READING_SERVICES
+from fairlead.api.servicebinding.common import ERROR_READING_SERVICES
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.handlers.preflight import collection_failed
 from fairlead.binding.items import Item, decode_data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding_common import APPLICATION_UPDATED, INJECTION_READY
+from fairlead.api.servicebinding.common import APPLICATION_UPDATED, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding_common import COLLECTION_READY, ERROR_READING_SERVICES
+from fairlead.api.servicebinding.common import COLLECTION_READY, ERROR_READING_SERVICES
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.reads import ReadError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
     COLLECTION_READY,
     DATA_COLLECTED,

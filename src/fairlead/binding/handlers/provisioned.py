@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding_common import (
+from fairlead.api.servicebinding.common import (
     ERROR_READING_BINDING,
     ERROR_READING_CRD,
     ERROR_READING_SECRET,

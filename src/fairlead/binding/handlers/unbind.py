@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding_common import ERROR, INJECTION_READY
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.projection import unproject
 from fairlead.binding.reads import ReadError

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.kubebind_names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
+from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.konnector.policies.copies import (
     belongs,

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind_names import (
+from fairlead.api.kubebind.names import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_NAMESPACE,
     ANNOTATION_CONSUMER_UID,

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api.kubebind_names import ANNOTATION_CONSUMER_UID, FIELD_MANAGER
+from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, FIELD_MANAGER
 from fairlead.api.meta import JSON
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from fairlead.api.kubebind import BoundSchema, SelectorReference
-from fairlead.api.kubebind_claims import Targets, reference_allowed, reference_versions
+from fairlead.api.kubebind.claims import Targets, reference_allowed, reference_versions
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS, Resource
 from fairlead.konnector.consumer import Provider

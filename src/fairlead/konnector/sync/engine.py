@@ -39,7 +39,7 @@ from fairlead.konnector.policies.steps import (
     Wait,
 )
 from fairlead.konnector.reports import Report
-from fairlead.konnector.roles import remedy
+from fairlead.konnector.rights import remedy
 from fairlead.konnector.sync.collection import Collection, Fault
 from fairlead.konnector.sync.execution import BothEnds, Executor
 from fairlead.runtime import Controller, Delta, EventRecorder, Reconciler, Request, Result

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from fairlead.api import gjson
-from fairlead.api.kubebind import APIServiceBinding, PermissionClaim, SelectorReference
-from fairlead.api.kubebind_claims import Targets, matches, reference_targets
+from fairlead.api.kubebind import APIServiceBinding, PermissionClaim, SelectorReference, gjson
+from fairlead.api.kubebind.claims import Targets, matches, reference_targets
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.runtime import Delta, Informer

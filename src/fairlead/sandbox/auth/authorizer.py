@@ -5,15 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from fairlead.sandbox import errors
 from fairlead.sandbox.auth.index import RbacIndex
 from fairlead.sandbox.auth.rules import Attributes, Rule
-from fairlead.sandbox.core import User
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.security import Decision
+from fairlead.sandbox.errors import GroupResource, StatusError
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 MASTERS = "system:masters"
 _CACHE_SIZE = 20_000
+
+
+class Decision(NamedTuple):
+    """Whether a request is allowed; the reason is added to a refusal's message."""
+
+    allowed: bool
+    reason: str = ""
+
+
 _YES = Decision(True)
 
 
@@ -112,3 +122,23 @@ def attributes(info: RequestInfo) -> Attributes:
     return Attributes(
         info.verb, info.group, resource, info.namespace, info.name or info.selected_name
     )
+
+
+def forbidden(user: User, info: RequestInfo, reason: str) -> StatusError:
+    """The 403 of a refused request, worded as kube-apiserver words it."""
+    if not info.is_resource:
+        text = f'User "{user.name}" cannot {info.verb} path "{info.path}"'
+        text = f"{text}: {reason}" if reason else text
+        details: dict[str, str] = {}
+        return StatusError(403, "Forbidden", f"forbidden: {text}", details=details)
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    text = (
+        f'User "{user.name}" cannot {info.verb} resource "{resource}" in API group "{info.group}"'
+    )
+    if info.namespace:
+        text += f' in the namespace "{info.namespace}"'
+    else:
+        text += " at the cluster scope"
+    if reason:
+        text += f": {reason}"
+    return errors.forbidden(GroupResource(info.group, info.resource), info.name, text)

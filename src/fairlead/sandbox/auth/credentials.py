@@ -10,10 +10,10 @@ import base64
 
 from fairlead.api import resource as names
 from fairlead.api.meta import Key
-from fairlead.sandbox import deletes, writes
 from fairlead.sandbox.auth.tokens import Tokens
-from fairlead.sandbox.core import Core
-from fairlead.sandbox.records import Change, Record
+from fairlead.sandbox.objects import deletes, writes
+from fairlead.sandbox.objects.core import Core
+from fairlead.sandbox.storage.records import Change, Record
 
 
 _SECRETS = names.SECRETS.group_resource

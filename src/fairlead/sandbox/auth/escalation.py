@@ -12,8 +12,8 @@ from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer
 from fairlead.sandbox.auth.bootstrap import RBAC
 from fairlead.sandbox.auth.index import RbacIndex
 from fairlead.sandbox.auth.rules import Attributes, Rule, parse_rules, quoted, uncovered
-from fairlead.sandbox.core import Operation, User
 from fairlead.sandbox.errors import GroupResource
+from fairlead.sandbox.objects.core import Operation, User
 
 
 _EVERYTHING = [Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",))]

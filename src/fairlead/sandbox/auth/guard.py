@@ -5,20 +5,21 @@ from __future__ import annotations
 import base64
 import hmac
 import ssl
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
 from fairlead.sandbox import errors
-from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer, attributes
+from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer, Decision, attributes
 from fairlead.sandbox.auth.impersonation import impersonated
 from fairlead.sandbox.auth.jwt import TokenError
-from fairlead.sandbox.auth.pki import Authority
-from fairlead.sandbox.auth.tls import certificate_user, server_context
+from fairlead.sandbox.auth.pki import Authority, Pair, write_secret
 from fairlead.sandbox.auth.tokens import Tokens
-from fairlead.sandbox.core import User
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.security import Decision
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))
@@ -117,3 +118,25 @@ class Guard:
             return self._tokens.check(token).user
         except TokenError:
             raise errors.unauthorized() from None
+
+
+def server_context(authority: Authority, pair: Pair) -> ssl.SSLContext:
+    """A context that verifies client certificates, where there are any, against the authority."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=authority.pem.decode())
+    context.set_alpn_protocols(["http/1.1"])
+    with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
+        path = Path(folder) / "server.pem"
+        write_secret(path, pair.certificate + pair.key)
+        context.load_cert_chain(path)
+    return context
+
+
+def certificate_user(certificate: Mapping[str, Any]) -> User | None:
+    """Who a verified client certificate names: CN is the user, each O a group."""
+    names = [pair for part in certificate.get("subject", ()) for pair in part]
+    user = next((value for key, value in names if key == "commonName"), "")
+    groups = [value for key, value in names if key == "organizationName"]
+    return User(user, (*groups, "system:authenticated")) if user else None

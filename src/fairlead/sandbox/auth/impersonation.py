@@ -7,12 +7,11 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from fairlead.sandbox.auth.authorizer import Authorizer
+from fairlead.sandbox.auth.authorizer import Authorizer, forbidden
 from fairlead.sandbox.auth.rules import Attributes
-from fairlead.sandbox.core import User
 from fairlead.sandbox.errors import StatusError
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.server import forbidden
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import RequestInfo
 
 
 _EXTRA = "impersonate-extra-"

@@ -8,16 +8,16 @@ from typing import NamedTuple
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth.rules import Rule, parse_rules
-from fairlead.sandbox.core import User
-from fairlead.sandbox.records import Change, Record
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.storage.records import Change, Record
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 _ROLES = {names.ROLES.group_resource, names.CLUSTERROLES.group_resource}
 _BINDINGS = {names.ROLEBINDINGS.group_resource, names.CLUSTERROLEBINDINGS.group_resource}
 
 
-class Grant(NamedTuple):
+class RbacGrant(NamedTuple):
     """A binding that reaches a user: its rules (None: the role is missing) and why."""
 
     rules: tuple[Rule, ...] | None
@@ -26,7 +26,7 @@ class Grant(NamedTuple):
     """How a missing role is named: ``clusterrole.rbac.authorization.k8s.io "x"``."""
 
 
-class _Binding(NamedTuple):
+class _RoleBinding(NamedTuple):
     key: Key
     subjects: dict[str, str]
     role_kind: str
@@ -36,10 +36,10 @@ class _Binding(NamedTuple):
 class RbacIndex:
     """What every subject is granted."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStore) -> None:
         self._roles: dict[Key, tuple[Rule, ...]] = {}
-        self._bindings: dict[Key, _Binding] = {}
-        self._by_subject: dict[tuple[str, str], dict[Key, _Binding]] = {}
+        self._bindings: dict[Key, _RoleBinding] = {}
+        self._by_subject: dict[tuple[str, str], dict[Key, _RoleBinding]] = {}
         self._listeners: list[Callable[[], None]] = []
         for collection in store.collections():
             if collection.name in _ROLES | _BINDINGS:
@@ -55,7 +55,7 @@ class RbacIndex:
         """The rules of a Role, or of the ClusterRole when the key has no namespace."""
         return self._roles.get(key)
 
-    def grants(self, user: User, namespace: str) -> Iterator[Grant]:
+    def grants(self, user: User, namespace: str) -> Iterator[RbacGrant]:
         """The grants of a user in a namespace, those of the whole cluster first."""
         subjects = [f"User:{user.name}", *(f"Group:{group}" for group in user.groups)]
         for scope in dict.fromkeys(("", namespace)):
@@ -63,7 +63,7 @@ class RbacIndex:
                 for binding in self._by_subject.get((scope, subject), {}).values():
                     yield self._grant(binding, subject)
 
-    def _grant(self, binding: _Binding, subject: str) -> Grant:
+    def _grant(self, binding: _RoleBinding, subject: str) -> RbacGrant:
         namespace, name = binding.key
         kind = "RoleBinding" if namespace else "ClusterRoleBinding"
         shown = f"{name}/{namespace}" if namespace else name
@@ -73,7 +73,7 @@ class RbacIndex:
             f"to {binding.subjects[subject]}"
         )
         named = f'{binding.role_kind.lower()}.rbac.authorization.k8s.io "{role}"'
-        return Grant(self._roles.get(binding.role), reason, named)
+        return RbacGrant(self._roles.get(binding.role), reason, named)
 
     def _observe(self, change: Change) -> None:
         if change.collection not in _ROLES and change.collection not in _BINDINGS:
@@ -109,14 +109,14 @@ class RbacIndex:
                 del self._by_subject[key.namespace, subject]
 
 
-def _binding(key: Key, body: JSON) -> _Binding:
+def _binding(key: Key, body: JSON) -> _RoleBinding:
     reference = body.get("roleRef") or {}
     kind, role = reference.get("kind", ""), reference.get("name", "")
     subjects: dict[str, str] = {}
     for subject in body.get("subjects") or ():
         identity, shown = _subject(subject, key.namespace)
         subjects[identity] = shown
-    return _Binding(key, subjects, kind, Key(key.namespace if kind == "Role" else "", role))
+    return _RoleBinding(key, subjects, kind, Key(key.namespace if kind == "Role" else "", role))
 
 
 def _subject(subject: JSON, namespace: str) -> tuple[str, str]:

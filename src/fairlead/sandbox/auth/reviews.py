@@ -11,14 +11,15 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import Authorizer
-from fairlead.sandbox.auth.bodies import read_spec
 from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.auth.tokens import ISSUER, Tokens
-from fairlead.sandbox.core import Answer, Call, User
-from fairlead.sandbox.router import Handler, Router
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.bodies import read_spec
+from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.router import Handler, Router
+from fairlead.sandbox.resources.types import ResourceType, Strategy
 from fairlead.sandbox.schema.errors import FieldError, invalid
-from fairlead.sandbox.types import ResourceType, Strategy
 
 
 _AUTHORIZATION = "authorization.k8s.io"

@@ -9,8 +9,6 @@ from pathlib import Path
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox import writes
-from fairlead.sandbox.auth.aggregation import Aggregator
 from fairlead.sandbox.auth.authorizer import AlwaysAllow, Authorizer, Rbac
 from fairlead.sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
 from fairlead.sandbox.auth.credentials import RootCa, TokenSecrets
@@ -22,9 +20,11 @@ from fairlead.sandbox.auth.pki import Authority, key_pem, load_key, new_key, wri
 from fairlead.sandbox.auth.reviews import Reviews
 from fairlead.sandbox.auth.tokenrequest import TokenRequests
 from fairlead.sandbox.auth.tokens import Tokens
-from fairlead.sandbox.core import Core
-from fairlead.sandbox.reactor import Reactor
-from fairlead.sandbox.router import Router
+from fairlead.sandbox.controllers.clusterroles import Aggregator
+from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.objects import writes
+from fairlead.sandbox.objects.core import Core
+from fairlead.sandbox.requests.router import Router
 
 
 class Secrets:

@@ -10,12 +10,12 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.api.timestamps import format_time
 from fairlead.sandbox import errors
-from fairlead.sandbox.auth.bodies import read_spec
-from fairlead.sandbox.auth.tokens import ISSUER, Binding, Tokens
-from fairlead.sandbox.core import Answer, Call
+from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Tokens
 from fairlead.sandbox.errors import GroupResource
-from fairlead.sandbox.handlers.read import existing
-from fairlead.sandbox.router import Router
+from fairlead.sandbox.requests.bodies import read_spec
+from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.handlers.read import existing
+from fairlead.sandbox.requests.router import Router
 from fairlead.sandbox.schema.errors import FieldError, invalid
 
 
@@ -81,7 +81,7 @@ def _seconds(spec: JSON) -> int:
     return int(seconds)
 
 
-def _bound(call: Call, account: Key, reference: Any) -> Binding | None:
+def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
     if not isinstance(reference, dict):
         return None
     kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
@@ -102,4 +102,4 @@ def _bound(call: Call, account: Key, reference: Any) -> Binding | None:
             "The object might have been deleted and then recreated"
         )
         raise errors.conflict(resource, name, text)
-    return Binding(collection, record.key, record.meta.uid)
+    return BoundObject(collection, record.key, record.meta.uid)

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.auth.jwt import Signer, TokenError
-from fairlead.sandbox.core import User
-from fairlead.sandbox.records import Record
-from fairlead.sandbox.store import Store
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
@@ -24,7 +24,7 @@ _LEGACY = "kubernetes.io/serviceaccount/"
 _CACHE_SIZE = 4096
 
 
-class Binding(NamedTuple):
+class BoundObject(NamedTuple):
     """An object that a token lives as long as: its collection, key and uid ("" for any)."""
 
     collection: str
@@ -38,20 +38,20 @@ class Verified(NamedTuple):
     user: User
     audiences: tuple[str, ...]
     expires: float
-    bindings: tuple[Binding, ...]
+    bindings: tuple[BoundObject, ...]
     secret: Key | None
 
 
 class Tokens:
     """Issues and checks the tokens of one control plane."""
 
-    def __init__(self, store: Store, signer: Signer) -> None:
+    def __init__(self, store: ObjectStore, signer: Signer) -> None:
         self._store = store
         self._signer = signer
         self._cache: dict[str, Verified] = {}
 
     def issue(
-        self, account: Record, audiences: list[str], seconds: int, bound: Binding | None
+        self, account: Record, audiences: list[str], seconds: int, bound: BoundObject | None
     ) -> tuple[str, int]:
         """A token for a ServiceAccount and the second (since 1970) at which it expires."""
         now = int(time.time())
@@ -137,11 +137,11 @@ def _read(claims: JSON) -> Verified:
 def _read_bound(claims: JSON) -> Verified:
     private = claims["kubernetes.io"]
     namespace, account = private["namespace"], private["serviceaccount"]
-    bindings = [Binding("serviceaccounts", Key(namespace, account["name"]), account["uid"])]
+    bindings = [BoundObject("serviceaccounts", Key(namespace, account["name"]), account["uid"])]
     for kind in ("pod", "secret"):
         if kind in private:
             key = Key(namespace, private[kind]["name"])
-            bindings.append(Binding(f"{kind}s", key, private[kind]["uid"]))
+            bindings.append(BoundObject(f"{kind}s", key, private[kind]["uid"]))
     extra: dict[str, tuple[str, ...]] = {
         "authentication.kubernetes.io/credential-id": (f"JTI={claims['jti']}",)
     }
@@ -155,7 +155,7 @@ def _read_bound(claims: JSON) -> Verified:
 def _read_legacy(claims: JSON) -> Verified:
     namespace, name = claims[f"{_LEGACY}namespace"], claims[f"{_LEGACY}service-account.name"]
     uid = claims[f"{_LEGACY}service-account.uid"]
-    bindings = (Binding("serviceaccounts", Key(namespace, name), uid),)
+    bindings = (BoundObject("serviceaccounts", Key(namespace, name), uid),)
     secret = Key(namespace, claims[f"{_LEGACY}secret.name"])
     user = account_user(namespace, name, uid, {})
     return Verified(user, (), float("inf"), bindings, secret)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.table import AGE, elapsed, since
-from fairlead.sandbox.types import Column
+from fairlead.sandbox.resources.columns import AGE, Column, elapsed, since
 
 
 _NONE = "<none>"
@@ -234,6 +233,40 @@ CRONJOB = [
     Column("Suspend", _at("spec", "suspend", default=False), type="boolean"),
     Column("Active", _count("status", "active"), type="integer"),
     Column("Last Schedule", _age_of("status", "lastScheduleTime")),
+    AGE,
+]
+
+
+def _hosts(body: JSON) -> str:
+    rules = _at("spec", "rules", default=[])(body)
+    hosts = [rule["host"] for rule in rules if rule.get("host")]
+    more = f" + {len(hosts) - 3} more..." if len(hosts) > 3 else ""
+    return f"{','.join(hosts[:3])}{more}" or "*"
+
+
+def _addresses(body: JSON) -> str:
+    found = _at("status", "loadBalancer", "ingress", default=[])(body)
+    return ",".join(one.get("ip") or one.get("hostname") or "" for one in found)
+
+
+def _parameters(body: JSON) -> str:
+    reference = _at("spec", "parameters")(body)
+    if not reference:
+        return _NONE
+    group = f".{reference['apiGroup']}" if reference.get("apiGroup") else ""
+    return f"{reference.get('kind')}{group}/{reference.get('name')}"
+
+
+INGRESS = [
+    Column("Class", _at("spec", "ingressClassName", default=_NONE)),
+    Column("Hosts", _hosts),
+    Column("Address", _addresses),
+    Column("Ports", lambda body: "80, 443" if _at("spec", "tls")(body) else "80"),
+    AGE,
+]
+INGRESSCLASS = [
+    Column("Controller", _at("spec", "controller")),
+    Column("Parameters", _parameters),
     AGE,
 ]
 LEASE = [Column("Holder", _at("spec", "holderIdentity")), AGE]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.types import ResourceType, Strategy
+from fairlead.sandbox.resources.types import ResourceType, Strategy
 
 
 _RENAMED = {

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 from fairlead.api import resource as names
 from fairlead.api.resource import Resource
-from fairlead.sandbox.auth.validation import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin import columns, events
+from fairlead.sandbox.builtin.networking import (
+    INGRESSCLASSES,
+    INGRESSES,
+    IngressClassStrategy,
+    IngressStrategy,
+)
+from fairlead.sandbox.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin.services import ServiceStrategy
 from fairlead.sandbox.builtin.strategies import (
     AccountStrategy,
@@ -27,7 +33,8 @@ from fairlead.sandbox.builtin.workloads import (
     ReplicaStrategy,
     StatefulSetStrategy,
 )
-from fairlead.sandbox.types import ALL_VERBS, Column, ResourceType, Scale, Strategy
+from fairlead.sandbox.resources.columns import Column
+from fairlead.sandbox.resources.types import ALL_VERBS, ResourceType, Scale, Strategy
 
 
 _EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
@@ -150,6 +157,8 @@ def builtin_types() -> list[ResourceType]:
         *_core(),
         events.mirror(events_v1),
         *_workloads(),
+        _type(INGRESSES, IngressStrategy(), short=["ing"], columns=columns.INGRESS),
+        _type(INGRESSCLASSES, IngressClassStrategy(), columns=columns.INGRESSCLASS),
         _type(names.LEASES, LeaseStrategy(), columns=columns.LEASE),
         _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),
         _type(

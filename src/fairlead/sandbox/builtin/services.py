@@ -8,9 +8,9 @@ from typing import Any
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SERVICES
-from fairlead.sandbox import metadata
 from fairlead.sandbox.builtin.strategies import Completed
-from fairlead.sandbox.core import Admission, Core, Operation
+from fairlead.sandbox.objects.core import Admission, Core, Operation
+from fairlead.sandbox.resources import metadata
 from fairlead.sandbox.schema.errors import FieldError, invalid, required
 
 

@@ -8,9 +8,10 @@ import re
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox import errors, metadata
+from fairlead.sandbox import errors
+from fairlead.sandbox.resources import metadata
+from fairlead.sandbox.resources.types import Strategy
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
-from fairlead.sandbox.types import Strategy
 
 
 class LeaseStrategy(Strategy):

@@ -1,13 +1,33 @@
 """What Kubernetes' built-in kinds are made of: their fields, types and protobuf numbers.
 
-One table serves everything that has to know: decoding protobuf, checking types, dropping unknown
-fields and describing kinds in OpenAPI.
+One table, ``types.txt``, read by ``model``, serves everything that has to know: ``protobuf``
+decodes bodies with it, ``fit`` checks types and drops unknown fields, server-side apply and
+OpenAPI describe kinds by it.
 """
 
 from __future__ import annotations
 
 from fairlead.sandbox.kinds.fit import misfit, prune, unknown
-from fairlead.sandbox.kinds.model import Field, Message, Model, Type, empty, load
+from fairlead.sandbox.kinds.model import (
+    Field,
+    FieldType,
+    IncompleteModelError,
+    Message,
+    Model,
+    empty,
+    load,
+)
 
 
-__all__ = ["Field", "Message", "Model", "Type", "empty", "load", "misfit", "prune", "unknown"]
+__all__ = [
+    "Field",
+    "FieldType",
+    "IncompleteModelError",
+    "Message",
+    "Model",
+    "empty",
+    "load",
+    "misfit",
+    "prune",
+    "unknown",
+]

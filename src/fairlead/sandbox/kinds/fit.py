@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import parse_time
-from fairlead.sandbox.kinds.model import Field, Message, Type, load
+from fairlead.sandbox.kinds.model import Field, FieldType, Message, load
 
 
 _JSON_NAMES = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
 
     path: tuple[str, ...]
     owner: Message
-    type: Type
+    type: FieldType
 
     def wrong(self, value: Any, go_name: str) -> _Misfit:
         kind = _JSON_NAMES.get(type(value), "object")
@@ -201,7 +201,7 @@ def _is_empty(field: Field, value: Any) -> bool:
     return not value and (field.type.shape != "one" or not isinstance(value, dict))
 
 
-def _pruned_field(type_: Type, value: Any) -> Any:
+def _pruned_field(type_: FieldType, value: Any) -> Any:
     inner = load().messages.get(type_.name)
     if value is None:
         return value

@@ -17,12 +17,37 @@ INLINE = "."
 OPTIONS = ("meta", "DeleteOptions")
 
 
-class Type(NamedTuple):
+SCALARS = frozenset(
+    {
+        "string",
+        "bool",
+        "int32",
+        "int64",
+        "float64",
+        "bytes",
+        "time",
+        "microtime",
+        "quantity",
+        "intstr",
+        "raw",
+        "items",
+        "schemaOrArray",
+        "schemaOrBool",
+        "schemaOrStrings",
+    }
+)
+"""What a field holds when it is no message."""
+
+
+class IncompleteModelError(ValueError):
+    """A kind is served or a type is named of which ``types.txt`` does not say what it is."""
+
+
+class FieldType(NamedTuple):
     """What a field holds: one value, a list, or a map from text, of scalars or messages."""
 
     name: str
-    """``string``, ``int32``, ``int64``, ``float64``, ``bool``, ``bytes``, ``time``, ``microtime``,
-    ``quantity``, ``intstr``, ``raw``, ``items``, ``schemaOr...``, or a message's name."""
+    """One of :data:`SCALARS`, or a message's name."""
     shape: Shape = "one"
 
 
@@ -31,7 +56,7 @@ class Field(NamedTuple):
 
     name: str
     number: int
-    type: Type
+    type: FieldType
     required: bool
     kept: bool
     """Whether the field is there even when its value is empty."""
@@ -60,7 +85,11 @@ class Model(NamedTuple):
 
 @cache
 def load() -> Model:
-    """The table."""
+    """The table.
+
+    Raises:
+        IncompleteModelError: it names a type that it does not have.
+    """
     text = files(__package__).joinpath("types.txt").read_text()
     kinds: dict[tuple[str, str], str] = {}
     own: dict[str, list[Field]] = {}
@@ -76,7 +105,22 @@ def load() -> Model:
         else:
             name = line
             own[name] = []
+    _check(kinds, own)
     return Model(kinds, {name: _message(name, own) for name in own})
+
+
+def _check(kinds: Mapping[tuple[str, str], str], own: Mapping[str, list[Field]]) -> None:
+    """A name that is nowhere explained would fail the first request that meets it."""
+    named = {name: " ".join(kind) for kind, name in kinds.items()}
+    named |= {
+        field.type.name: f"{message}.{field.name}"
+        for message, fields in own.items()
+        for field in fields
+    }
+    missing = sorted(named.keys() - own.keys() - SCALARS)
+    if missing:
+        shown = ", ".join(f"{name} (of {named[name]})" for name in missing)
+        raise IncompleteModelError(f"sandbox/kinds/types.txt does not have {shown}")
 
 
 def empty(message: Message) -> JSON:
@@ -97,10 +141,10 @@ def _field(word: str) -> Field:
     return Field(name, int(number), _type(type_.rstrip("!?")), word[-1] == "!", word[-1] in "!?")
 
 
-def _type(text: str) -> Type:
+def _type(text: str) -> FieldType:
     if text.startswith("[]"):
-        return Type(text[2:], "list")
-    return Type(text[2:], "map") if text.startswith("{}") else Type(text)
+        return FieldType(text[2:], "list")
+    return FieldType(text[2:], "map") if text.startswith("{}") else FieldType(text)
 
 
 def _message(name: str, own: Mapping[str, list[Field]]) -> Message:

@@ -1,4 +1,8 @@
-"""Patches that the API server applies: JSON patch and strategic merge patch."""
+"""What patches make of a document: JSON patch, strategic merge patch, and server-side apply.
+
+A merge patch is :func:`fairlead.api.patch.apply_merge_patch`. ``apply`` knows who owns which
+field, which every write notes in ``metadata.managedFields``. All of it is pure.
+"""
 
 from __future__ import annotations
 

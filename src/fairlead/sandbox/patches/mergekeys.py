@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Field(msgspec.Struct, frozen=True):
+class MergeRule(msgspec.Struct, frozen=True):
     """One field: how its list merges, and what is known of its members.
 
     ``merge`` with a key is a list of objects told apart by it, without one a set of scalars.
@@ -19,21 +19,21 @@ class Field(msgspec.Struct, frozen=True):
 
     merge: bool = False
     key: str = ""
-    fields: Mapping[str, Field] = {}
+    fields: Mapping[str, MergeRule] = {}
 
 
-NO_FIELDS: Mapping[str, Field] = {}
+NO_FIELDS: Mapping[str, MergeRule] = {}
 
 
-def _keyed(key: str, fields: Mapping[str, Field] = NO_FIELDS) -> Field:
-    return Field(merge=True, key=key, fields=fields)
+def _keyed(key: str, fields: Mapping[str, MergeRule] = NO_FIELDS) -> MergeRule:
+    return MergeRule(merge=True, key=key, fields=fields)
 
 
-def _object(**fields: Field) -> Field:
-    return Field(fields=fields)
+def _object(**fields: MergeRule) -> MergeRule:
+    return MergeRule(fields=fields)
 
 
-_SET = Field(merge=True)
+_SET = MergeRule(merge=True)
 _CONDITIONS = _object(conditions=_keyed("type"))
 
 _METADATA = _object(ownerReferences=_keyed("uid"), finalizers=_SET)
@@ -52,7 +52,7 @@ _POD_SPEC = _object(
     containers=_CONTAINER,
     initContainers=_CONTAINER,
     ephemeralContainers=_CONTAINER,
-    volumes=_keyed("name", {"projected": Field()}),
+    volumes=_keyed("name", {"projected": MergeRule()}),
     imagePullSecrets=_keyed("name"),
     hostAliases=_keyed("ip"),
     topologySpreadConstraints=_keyed("topologyKey"),
@@ -63,7 +63,7 @@ _POD_SPEC = _object(
 _TEMPLATE = _object(metadata=_METADATA, spec=_POD_SPEC)
 _WORKLOAD = _object(template=_TEMPLATE)
 
-_KINDS: Mapping[str, Mapping[str, Field]] = {
+_KINDS: Mapping[str, Mapping[str, MergeRule]] = {
     "CronJob": {"spec": _object(jobTemplate=_object(metadata=_METADATA, spec=_WORKLOAD))},
     "DaemonSet": {"spec": _WORKLOAD, "status": _CONDITIONS},
     "Deployment": {"spec": _WORKLOAD, "status": _CONDITIONS},
@@ -87,6 +87,6 @@ _KINDS: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-def fields_of(kind: str) -> Mapping[str, Field]:
+def fields_of(kind: str) -> Mapping[str, MergeRule]:
     """What is known of the fields of a built-in kind; its metadata at least."""
     return {"metadata": _METADATA, **_KINDS.get(kind, NO_FIELDS)}

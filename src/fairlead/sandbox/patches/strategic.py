@@ -21,11 +21,11 @@ from fairlead.sandbox.patches.lists import (
     merge_objects,
     merge_scalars,
 )
-from fairlead.sandbox.patches.mergekeys import NO_FIELDS, Field, fields_of
+from fairlead.sandbox.patches.mergekeys import NO_FIELDS, MergeRule, fields_of
 
 
 _RETAIN = "$retainKeys"
-_DEFAULT = Field()
+_DEFAULT = MergeRule()
 
 
 def strategic_merge_patch(kind: str, current: JSON, patch: Any) -> JSON:
@@ -56,7 +56,7 @@ class _TypeMismatchError(Exception):
     """A list or an object where the other stands."""
 
 
-def _merge(current: JSON, patch: JSON, fields: Mapping[str, Field]) -> JSON:
+def _merge(current: JSON, patch: JSON, fields: Mapping[str, MergeRule]) -> JSON:
     directive = patch.get(PATCH)
     if directive == "replace":
         return {name: deepcopy(value) for name, value in patch.items() if name != PATCH}
@@ -94,7 +94,7 @@ def _retained(current: JSON, patch: JSON) -> JSON:
     return {name: value for name, value in current.items() if name in keep}
 
 
-def _merge_field(name: str, current: Any, patch: JSON, field: Field) -> Any:
+def _merge_field(name: str, current: Any, patch: JSON, field: MergeRule) -> Any:
     value = patch.get(name)
     if isinstance(value, dict):
         if isinstance(current, list) or field.merge:
@@ -110,7 +110,7 @@ def _merge_field(name: str, current: Any, patch: JSON, field: Field) -> Any:
     return _merge_list(name, current, patch, field)
 
 
-def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: Field) -> list[Any]:
+def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: MergeRule) -> list[Any]:
     order = patch.get(f"{SET_ORDER}{name}")
     items = patch.get(name)
     if not field.merge:

@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import (
-    FieldError,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
 
 
 _LIST_TYPE = "x-kubernetes-list-type"

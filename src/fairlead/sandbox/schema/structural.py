@@ -10,13 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import (
-    FieldError,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
 from fairlead.sandbox.schema.junctors import check_junctors
 from fairlead.sandbox.schema.listschemas import check_list_keywords
 from fairlead.sandbox.schema.regex import compile_regex

@@ -11,22 +11,23 @@ from aiohttp.test_utils import make_mocked_request
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import Resource
-from fairlead.sandbox import writes
 from fairlead.sandbox.auth import Secrets, install
 from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.core import Core, User
-from fairlead.sandbox.log import Log
-from fairlead.sandbox.namespaces import NamespaceController
-from fairlead.sandbox.reactor import Reactor
-from fairlead.sandbox.records import Record
-from fairlead.sandbox.registry import Registry
-from fairlead.sandbox.request_info import RequestInfo
-from fairlead.sandbox.router import Router
-from fairlead.sandbox.store import Store
-from fairlead.sandbox.types import ResourceType
+from fairlead.sandbox.controllers.namespaces import NamespaceLifecycleController
+from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.objects import writes
+from fairlead.sandbox.objects.core import Core, User
+from fairlead.sandbox.objects.writes import WriteOptions
+from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.resources.registry import ResourceRegistry
+from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import ObjectStore
 
 
 RBAC = "rbac.authorization.k8s.io"
@@ -49,7 +50,9 @@ class Plane:
     def create(
         self, resource: Resource, body: JSON, namespace: str = "", user: User | None = None
     ) -> Record:
-        return writes.create(self.core, self.type_of(resource), namespace, body, user=user)
+        return writes.create(
+            self.core, self.type_of(resource), namespace, body, WriteOptions(user)
+        )
 
     def update(
         self, resource: Resource, name: str, change: JSON, namespace: str = "", user: Any = None
@@ -57,7 +60,7 @@ class Plane:
         record = self.get(resource, name, namespace)
         assert record is not None
         body = record.to_dict() | change
-        return writes.update(self.core, self.type_of(resource), record, body, user=user)
+        return writes.update(self.core, self.type_of(resource), record, body, WriteOptions(user))
 
     def remove(self, resource: Resource, name: str, namespace: str = "") -> None:
         self.core.store.remove(resource.group_resource, Key(namespace, name))
@@ -119,10 +122,10 @@ def make_plane(keys: Secrets) -> Iterator[Callable[..., Plane]]:
 
     def make(*, rbac: bool = True) -> Plane:
         logs.append(Log(None))
-        core = Core(Store(logs[-1]), Registry([*builtin_types(), *review_types()]))
+        core = Core(ObjectStore(logs[-1]), ResourceRegistry([*builtin_types(), *review_types()]))
         reactor = Reactor()
         core.store.observe(reactor.observe)
-        reactor.add(NamespaceController(core))
+        reactor.add(NamespaceLifecycleController(core))
         router = Router(core)
         guard = install(core, router, reactor, keys, rbac=rbac, host="127.0.0.1")
         return Plane(core, router, guard, keys)

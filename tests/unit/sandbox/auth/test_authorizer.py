@@ -5,8 +5,8 @@ from tests.unit.sandbox.auth.conftest import Plane, rule, settle
 
 from fairlead.api import resource as names
 from fairlead.sandbox.auth.bootstrap import cluster_role_bindings, cluster_roles
-from fairlead.sandbox.core import User
-from fairlead.sandbox.request_info import parse_request
+from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests.info import parse_request
 
 
 BOB = User("bob", ("devs", "system:authenticated"))

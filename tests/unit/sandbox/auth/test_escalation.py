@@ -8,8 +8,8 @@ from tests.unit.sandbox.auth.conftest import RBAC, Plane, binding, rule
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON
-from fairlead.sandbox.core import User
 from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects.core import User
 
 
 BOB = User("bob", ("devs", "system:authenticated"))

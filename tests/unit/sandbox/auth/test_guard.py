@@ -7,8 +7,8 @@ from tests.unit.sandbox.auth.conftest import Plane, rule
 
 from fairlead.api import resource as names
 from fairlead.sandbox.auth.tokens import ISSUER
-from fairlead.sandbox.core import User
 from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects.core import User
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
+from fairlead.sandbox.auth.guard import certificate_user, server_context
 from fairlead.sandbox.auth.pki import Authority, Pair, load_key
-from fairlead.sandbox.auth.tls import certificate_user, server_context
 
 
 @pytest.fixture(scope="module")

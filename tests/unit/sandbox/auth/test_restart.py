@@ -8,7 +8,7 @@ import yaml
 
 from fairlead.api.meta import Key
 from fairlead.sandbox import Sandbox
-from fairlead.sandbox.auth.tokens import ISSUER, Tokens
+from fairlead.sandbox.auth.tokens import ISSUER
 
 
 async def status(sandbox: Sandbox, token: str) -> int:
@@ -31,14 +31,13 @@ async def test_credentials_outlive_a_restart(tmp_path: Path) -> None:
         if account is None:
             kept = sandbox.core.registry.by_collection("serviceaccounts")
             assert kept is not None
-            from fairlead.sandbox import writes
+            from fairlead.sandbox.objects import writes
 
             body = {"metadata": {"name": "default"}}
             account = writes.create(sandbox.core, kept, "default", body)
-        guard = sandbox._security
-        tokens = guard._tokens  # type: ignore[attr-defined]
-        assert isinstance(tokens, Tokens)
-        token, _ = tokens.issue(account, [ISSUER], 600, None)
+        guard = sandbox._guard
+        assert guard is not None
+        token, _ = guard._tokens.issue(account, [ISSUER], 600, None)
         assert await status(sandbox, token) == 201
     async with Sandbox(name="kept", data=tmp_path) as again:
         assert again.ca_pem == ca

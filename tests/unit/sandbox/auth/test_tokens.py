@@ -12,8 +12,8 @@ from fairlead.api import resource as names
 from fairlead.api.meta import Key
 from fairlead.sandbox.auth.jwt import Signer, TokenError
 from fairlead.sandbox.auth.pki import new_key
-from fairlead.sandbox.auth.tokens import ISSUER, Binding, Tokens
-from fairlead.sandbox.records import Record
+from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Tokens
+from fairlead.sandbox.storage.records import Record
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ async def test_a_token_goes_with_what_it_is_bound_to(
     if resource is names.PODS:
         body["spec"] = {"containers": containers}
     held = plane.create(resource, body, "a")
-    bound = Binding(resource.plural, Key("a", "x"), held.meta.uid)
+    bound = BoundObject(resource.plural, Key("a", "x"), held.meta.uid)
     token = issue(tokens, account, bound=bound)
     user = tokens.check(token).user
     if resource is names.PODS:

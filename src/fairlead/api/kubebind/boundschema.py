@@ -1,0 +1,281 @@
+"""BoundSchema: a provider's CRD on its way to a consumer, and the way from one to the other.
+
+What is lost on purpose: names, labels and annotations of the provider's CRD, and conversion
+webhooks that are reached by a Service, which the consumer's cluster does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.fields import Isolation, Scope
+from fairlead.api.kubebind.names import (
+    ANNOTATION_SOURCE_SPEC_HASH,
+    API_VERSION,
+    BOUNDSCHEMAS,
+    crd_name,
+    resource_name,
+    spec_hash,
+)
+from fairlead.api.kubebind.types import Kind
+from fairlead.api.meta import JSON, OwnerReference
+from fairlead.api.resource import Resource
+
+
+_WRAPPER = "openAPIV3Schema"
+
+
+class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """How the kind is called."""
+
+    kind: str
+    plural: str
+    singular: str = ""
+    list_kind: str = ""
+    short_names: list[str] = []
+    categories: list[str] = []
+
+
+class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Where the scale subresource finds its numbers."""
+
+    spec_replicas_path: str
+    status_replicas_path: str
+    label_selector_path: str = ""
+
+
+class SchemaSubresources(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """Which subresources a version has; status is there when it is not None."""
+
+    status: dict[str, Any] | None = None
+    scale: SchemaScale | None = None
+
+
+class SchemaPrinterColumn(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A column of ``kubectl get``."""
+
+    name: str
+    type: str
+    json_path: str
+    description: str = ""
+    format: str = ""
+    priority: int = 0
+
+
+class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """One version; ``schema`` is an OpenAPI schema, bare or under ``openAPIV3Schema``."""
+
+    name: Annotated[str, Meta(pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$")]
+    served: Annotated[bool, Meta(extra_json_schema={"x-default": True})]
+    storage: bool
+    deprecated: bool = False
+    deprecation_warning: str | None = None
+    schema: dict[str, Any]
+    subresources: SchemaSubresources = SchemaSubresources()
+    additional_printer_columns: Annotated[
+        list[SchemaPrinterColumn],
+        Meta(
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            }
+        ),
+    ] = []
+
+
+class WebhookClientConfig(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """How a conversion webhook is reached: by its URL only."""
+
+    url: str = ""
+    ca_bundle: Annotated[str, Meta(extra_json_schema={"format": "byte"})] = ""
+
+
+class SchemaWebhook(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """A conversion webhook."""
+
+    client_config: WebhookClientConfig = WebhookClientConfig()
+    conversion_review_versions: list[str] = []
+
+
+class SchemaConversion(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """How versions are converted into one another."""
+
+    strategy: Literal["None", "Webhook"]
+    webhook: SchemaWebhook | None = None
+
+
+_WEBHOOK_RULE: JSON = {
+    "x-kubernetes-validations": [
+        {
+            "rule": "(self.strategy == 'None' && !has(self.webhook)) || "
+            "(self.strategy == 'Webhook' && has(self.webhook))",
+            "message": "Webhook must be specified if strategy=Webhook",
+        }
+    ]
+}
+
+
+class BoundSchemaSpec(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A CRD's spec, and how the konnector shall watch its objects."""
+
+    informer_scope: Scope
+    group: str
+    names: SchemaNames
+    scope: Scope
+    versions: Annotated[
+        list[SchemaVersion],
+        Meta(
+            min_length=1,
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ]
+    conversion: Annotated[SchemaConversion | None, Meta(extra_json_schema=_WEBHOOK_RULE)] = None
+
+    @property
+    def name(self) -> str:
+        """The name of the BoundSchema itself."""
+        return resource_name(self.names.plural, self.group)
+
+    def sync_version(self) -> SchemaVersion | None:
+        """The version in which objects are synchronised: the first served one, as listed."""
+        return next((version for version in self.versions if version.served), None)
+
+    def resource(self) -> Resource | None:
+        """The resource in the consumer cluster; None when no version is served."""
+        version = self.sync_version()
+        if version is None:
+            return None
+        namespaced = self.scope == "Namespaced"
+        return Resource(self.group, version.name, self.names.plural, self.names.kind, namespaced)
+
+
+class BoundSchemaStatus(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """What the consumer's CRD says of itself."""
+
+    accepted_names: SchemaNames | None = None
+    stored_versions: list[str] = []
+    conditions: list[Condition] = []
+    instantiations: list[dict[str, Any]] = []
+
+
+class BoundSchema(Kind, kw_only=True):
+    """On the provider: the schema of one exported resource, for one consumer."""
+
+    spec: BoundSchemaSpec
+    status: BoundSchemaStatus = BoundSchemaStatus()
+
+
+def bound_schema_spec(
+    crd: JSON, *, informer_scope: Scope, isolation: Isolation
+) -> BoundSchemaSpec:
+    """What a provider's CRD becomes for consumers.
+
+    Under Namespaced isolation a namespaced kind is cluster-scoped for the consumer: its objects
+    all live in the cluster namespace.
+
+    Raises:
+        msgspec.ValidationError: the CRD is not one that a consumer can have.
+    """
+    spec = crd["spec"]
+    flipped = isolation == "Namespaced" and spec["scope"] == "Namespaced"
+    body: JSON = {
+        "informerScope": informer_scope,
+        "group": spec["group"],
+        "names": spec["names"],
+        "scope": "Cluster" if flipped else spec["scope"],
+        "versions": [_without_nulls(version) for version in spec["versions"]],
+    }
+    if conversion := _conversion(spec.get("conversion")):
+        body["conversion"] = conversion
+    return msgspec.convert(body, BoundSchemaSpec)
+
+
+def new_bound_schema(
+    spec: BoundSchemaSpec, *, namespace: str, owner: OwnerReference | None = None
+) -> JSON:
+    """The body of a BoundSchema to create, with the hash of its spec."""
+    metadata: JSON = {
+        "name": spec.name,
+        "namespace": namespace,
+        "annotations": {ANNOTATION_SOURCE_SPEC_HASH: spec_hash(spec)},
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": BOUNDSCHEMAS.kind,
+        "metadata": metadata,
+        "spec": msgspec.to_builtins(spec),
+    }
+
+
+def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None = None) -> JSON:
+    """The consumer's CRD of a BoundSchema."""
+    metadata: JSON = {"name": crd_name(spec.names.plural, spec.group)}
+    if owner is not None:
+        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    body: JSON = {
+        "group": spec.group,
+        "names": msgspec.to_builtins(spec.names),
+        "scope": spec.scope,
+        "versions": [_crd_version(version) for version in spec.versions],
+    }
+    if spec.conversion is not None:
+        body["conversion"] = msgspec.to_builtins(spec.conversion)
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": metadata,
+        "spec": body,
+    }
+
+
+def unwrapped_schema(schema: JSON) -> JSON:
+    """The OpenAPI schema itself, however it was given."""
+    wrapped = schema.get(_WRAPPER)
+    return wrapped if isinstance(wrapped, dict) else schema
+
+
+def _crd_version(version: SchemaVersion) -> JSON:
+    result: JSON = msgspec.to_builtins(version)
+    result["schema"] = {_WRAPPER: unwrapped_schema(version.schema)}
+    return result
+
+
+def _conversion(conversion: JSON | None) -> JSON | None:
+    """The part of a CRD's conversion that works from another cluster."""
+    if not conversion or conversion.get("strategy") != "Webhook":
+        return conversion and {"strategy": "None"}
+    webhook = conversion.get("webhook") or {}
+    client = webhook.get("clientConfig") or {}
+    if not client.get("url"):
+        return None
+    kept = {key: client[key] for key in ("url", "caBundle") if client.get(key)}
+    versions = webhook.get("conversionReviewVersions") or []
+    return {
+        "strategy": "Webhook",
+        "webhook": {"clientConfig": kept, "conversionReviewVersions": versions},
+    }
+
+
+def _without_nulls(version: JSON) -> JSON:
+    return {key: value for key, value in version.items() if value is not None}

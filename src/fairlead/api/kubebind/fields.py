@@ -1,0 +1,172 @@
+"""Parts that several kinds of kube-bind share: resources, claims, selectors, references."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.names import resource_name
+from fairlead.api.meta import JSON
+
+
+Scope = Literal["Cluster", "Namespaced"]
+Isolation = Literal["Prefixed", "Namespaced", "None"]
+SchemaUpdatePolicy = Literal["Never", "Always"]
+Phase = Literal["Pending", "Failed", "Succeeded"]
+
+GROUP_PATTERN = r"^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"
+RESOURCE_PATTERN = r"^[a-z][-a-z0-9]*[a-z0-9]$"
+
+ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
+
+
+def immutable(field: str) -> JSON:
+    """The rule that a field never changes once it is there, as keys of its schema."""
+    rule = {"rule": "self == oldSelf", "message": f"{field} is immutable"}
+    return {"x-kubernetes-validations": [rule]}
+
+
+class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """A resource of any version."""
+
+    # Made by a factory, so that it is written even when it is empty: servers put it there, and
+    # what differs from what they have stored would be written again and again.
+    group: Annotated[
+        str,
+        Meta(
+            pattern=GROUP_PATTERN,
+            description="API group; empty for the core group.",
+            extra_json_schema={"x-default": ""},
+        ),
+    ] = msgspec.field(default_factory=str)
+    resource: Annotated[
+        str, Meta(pattern=RESOURCE_PATTERN, description="Plural name of the resource.")
+    ]
+
+    @property
+    def name(self) -> str:
+        """``resource.group``, the name of its BoundSchema."""
+        return resource_name(self.resource, self.group)
+
+    @property
+    def group_resource(self) -> tuple[str, str]:
+        """Group and resource alone, to compare with those of another type."""
+        return self.group, self.resource
+
+
+class ExportResource(GroupResource, kw_only=True, frozen=True):
+    """A resource to export; all its versions come, whatever is listed."""
+
+    versions: Annotated[list[str], Meta(description="Versions that references are read in.")] = []
+
+
+class LabelSelectorRequirement(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """One expression of a label selector."""
+
+    key: str
+    operator: str
+    values: Annotated[list[str], Meta(extra_json_schema=ATOMIC_LIST)] = []
+
+
+class LabelSelectorTerms(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A ``metav1.LabelSelector``."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: Annotated[
+        list[LabelSelectorRequirement], Meta(extra_json_schema=ATOMIC_LIST)
+    ] = []
+
+
+class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """One object by name; without a namespace it is the name in any."""
+
+    name: str
+    namespace: str = ""
+
+
+class SelectorPaths(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Where a referring object names what it refers to, as gjson paths."""
+
+    name: Annotated[str, Meta(description="gjson path to names, such as spec.refs.#.name.")] = ""
+    namespace: Annotated[str, Meta(description="gjson path to namespaces.")] = ""
+
+
+class SelectorReference(GroupResource, kw_only=True, frozen=True):
+    """Objects that other objects name in their fields."""
+
+    versions: list[str] = []
+    json_path: Annotated[
+        SelectorPaths, Meta(description="Where the referring object names the claimed one.")
+    ] = msgspec.field(name="jsonPath")
+
+
+class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Which objects a claim is about; any of the three ways is enough, none means no object."""
+
+    label_selector: Annotated[
+        LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
+    ] = None
+    named_resources: list[NamedResource] = []
+    references: list[SelectorReference] = []
+
+
+class PermissionClaim(GroupResource, kw_only=True, frozen=True):
+    """Related objects that a binding brings along."""
+
+    selector: Annotated[Selector, Meta(description="Which objects are claimed.")]
+
+
+class NamespaceName(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """A namespace of the consumer, to be made before any object needs it."""
+
+    name: str
+
+
+class ClusterSecretKeyRef(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A key of a Secret anywhere in the cluster."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    namespace: Annotated[str, Meta(min_length=1)]
+    key: str
+
+
+class LocalSecretKeyRef(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A key of a Secret in the namespace of the object."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    key: str
+
+
+class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """A Secret anywhere in the cluster."""
+
+    name: str
+    namespace: str
+
+
+class ConditionsStatus(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A status that is conditions alone."""
+
+    conditions: list[Condition] = []
+
+
+class NamedRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Another object of the provider by name."""
+
+    name: str
+
+
+Parameters = Annotated[dict[str, Any], Meta(description="Anything; never interpreted.")]

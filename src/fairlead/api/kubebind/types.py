@@ -1,0 +1,230 @@
+"""The kinds of ``kube-bind.io/v1alpha2``, as its CRDs and both sides' controllers know them.
+
+The consumer's cluster holds APIServiceBinding and APIServiceBindingBundle; the provider's holds
+the others. A binding, its export and its request are joined by equal names alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.kubebind.fields import (
+    ClusterSecretKeyRef,
+    ConditionsStatus,
+    ExportResource,
+    GroupResource,
+    Isolation,
+    LocalSecretKeyRef,
+    NamespaceName,
+    Parameters,
+    PermissionClaim,
+    Phase,
+    SchemaUpdatePolicy,
+    Scope,
+    SecretRef,
+    immutable,
+)
+from fairlead.api.kubebind.names import CLUSTER_BINDING_NAME
+from fairlead.api.meta import ObjectMeta
+
+
+class Kind(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The base of all kinds."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+Resources = Annotated[
+    list[ExportResource],
+    Meta(
+        min_length=1,
+        description="Resources to export.",
+        extra_json_schema=immutable("resources"),
+    ),
+]
+Claims = Annotated[
+    list[PermissionClaim],
+    Meta(description="Related objects.", extra_json_schema=immutable("permissionClaims")),
+]
+InformerScope = Annotated[
+    Scope,
+    Meta(
+        description="Whether the konnector watches the cluster or single namespaces.",
+        extra_json_schema=immutable("informerScope"),
+    ),
+]
+
+
+class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Where the way to the provider is kept."""
+
+    kubeconfig_secret_ref: Annotated[
+        ClusterSecretKeyRef,
+        Meta(
+            description="Key of a Secret that holds the provider's kubeconfig.",
+            extra_json_schema=immutable("kubeconfigSecretRef"),
+        ),
+    ]
+
+
+class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """What a binding has brought."""
+
+    conditions: list[Condition] = []
+    provider_pretty_name: str = ""
+    bound_schemas: Annotated[
+        list[GroupResource],
+        Meta(description="Resources that were bound.", extra_json_schema={"minItems": 1}),
+    ] = []
+    permission_claims: list[PermissionClaim] = []
+
+
+class APIServiceBinding(Kind, kw_only=True):
+    """On the consumer: binds the provider's export of the same name."""
+
+    spec: BindingSpec
+    status: BindingStatus = BindingStatus()
+
+
+class APIServiceBindingBundle(Kind, kw_only=True):
+    """On the consumer: binds whatever the provider exports to it."""
+
+    spec: BindingSpec
+    status: ConditionsStatus = ConditionsStatus()
+
+
+class ExportSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """What one consumer gets, and how its objects are kept apart from others'."""
+
+    resources: Resources
+    permission_claims: Claims = []
+    informer_scope: InformerScope
+    isolation: Annotated[
+        Isolation,
+        Meta(
+            description="How cluster-scoped objects of consumers are kept apart.",
+            extra_json_schema=immutable("isolation"),
+        ),
+    ]
+    cluster_scoped_isolation: Annotated[
+        Isolation | None,
+        Meta(
+            description="Deprecated, never read.",
+            extra_json_schema=immutable("clusterScopedIsolation"),
+        ),
+    ] = None
+
+
+class APIServiceExport(Kind, kw_only=True):
+    """On the provider: resources that one consumer may bind."""
+
+    spec: ExportSpec
+    status: ConditionsStatus = ConditionsStatus()
+
+
+class ExportRequestSpec(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """What a consumer asks for."""
+
+    parameters: Annotated[Parameters, Meta(extra_json_schema=immutable("parameters"))] = {}
+    resources: Resources
+    permission_claims: Claims = []
+    namespaces: Annotated[
+        list[NamespaceName],
+        Meta(
+            description="Namespaces to prepare beforehand.",
+            extra_json_schema=immutable("namespaces"),
+        ),
+    ] = []
+    schema_update_policy: Annotated[
+        SchemaUpdatePolicy,
+        Meta(
+            description="Whether later changes of the provider's CRD reach the consumer.",
+            extra_json_schema={"x-default": "Never", **immutable("schemaUpdatePolicy")},
+        ),
+    ] = "Never"
+
+
+class ExportRequestStatus(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """How far a request has come; Failed is for ever and ``terminal_message`` says why."""
+
+    conditions: list[Condition] = []
+    phase: Annotated[Phase, Meta(extra_json_schema={"x-default": "Pending"})] = "Pending"
+    terminal_message: str = ""
+
+
+class APIServiceExportRequest(Kind, kw_only=True):
+    """On the provider, made by or for a consumer: a wish that becomes an APIServiceExport."""
+
+    spec: ExportRequestSpec
+    status: Annotated[ExportRequestStatus, Meta(extra_json_schema={"x-default": {}})] = (
+        ExportRequestStatus()
+    )
+
+
+class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
+    """Empty: the name says it all."""
+
+
+class NamespaceStatus(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """The provider namespace, named only once it is there and can be used."""
+
+    conditions: list[Condition] = []
+    namespace: str = ""
+
+
+class APIServiceNamespace(Kind, kw_only=True):
+    """On the provider: the namespace for a consumer's namespace of the same name."""
+
+    spec: NamespaceSpec = NamespaceSpec()
+    status: NamespaceStatus = NamespaceStatus()
+
+
+class ClusterBindingSpec(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """Who the provider is, for the consumer."""
+
+    kubeconfig_secret_ref: Annotated[
+        LocalSecretKeyRef,
+        Meta(
+            description="Key of a Secret that holds the consumer's kubeconfig.",
+            extra_json_schema=immutable("kubeconfigSecretRef"),
+        ),
+    ]
+    provider_pretty_name: Annotated[str, Meta(min_length=1)]
+    service_provider_spec: dict[str, Any] = {}
+
+
+class ClusterBindingStatus(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """What the konnector says of itself; the interval is a duration such as ``5m0s``."""
+
+    conditions: list[Condition] = []
+    last_heartbeat_time: Annotated[str, Meta(extra_json_schema={"format": "date-time"})] = ""
+    heartbeat_interval: str = ""
+    konnector_version: str = ""
+    consumer_secret_ref: SecretRef | None = None
+
+
+class ClusterBinding(Kind, kw_only=True):
+    """On the provider, one in each cluster namespace: the tie to one consumer cluster."""
+
+    spec: ClusterBindingSpec
+    status: ClusterBindingStatus = ClusterBindingStatus()
+
+
+CLUSTER_BINDING_RULE = {
+    "rule": f'self.metadata.name == "{CLUSTER_BINDING_NAME}"',
+    "message": "cluster binding name should be cluster",
+}

@@ -1,0 +1,114 @@
+"""``ServiceBinding`` of ``binding.operators.coreos.com/v1alpha1``, Service Binding Operator's own.
+
+It binds several services, of any namespace, and knows namings, mappings and binding paths that
+the specification does not have.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
+from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName
+
+
+COREOS_SERVICEBINDINGS = Resource(
+    "binding.operators.coreos.com", "v1alpha1", "servicebindings", "ServiceBinding"
+)
+COREOS_FINALIZER = "finalizer.servicebinding.openshift.io"
+
+
+class Mapping(msgspec.Struct, rename="camel", omit_defaults=True):
+    """An extra entry of the binding, whose value is a Go text template."""
+
+    name: str
+    value: str
+
+
+class CoreosService(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A backing service; ``resource`` wins over ``kind``; no namespace is the binding's own."""
+
+    group: str
+    version: str
+    kind: str = ""
+    resource: str = ""
+    name: str = ""
+    namespace: str | None = None
+    id: str | None = None
+
+
+class BindingPath(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Dotted paths of a container list, and of a string that receives the Secret's name."""
+
+    containers_path: str = ""
+    secret_path: str = ""
+
+
+class Application(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The workload, always in the binding's own namespace."""
+
+    group: str
+    version: str
+    kind: str = ""
+    resource: str = ""
+    name: str = ""
+    label_selector: AtomicLabelSelector = None
+    binding_path: BindingPath | None = None
+
+
+class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What is bound to what, and how its entries are named and projected."""
+
+    name: BindingName = ""
+    naming_strategy: str = ""
+    mappings: list[Mapping] = []
+    services: Annotated[list[CoreosService], msgspec.Meta(min_length=1)]
+    application: Application
+    detect_binding_resources: bool = False
+    bind_as_files: Annotated[bool, msgspec.Meta(extra_json_schema={"x-default": True})] = True
+
+
+class CoreosStatus(msgspec.Struct, rename="camel", omit_defaults=True):
+    """Conditions and the projected Secret; ``secret`` is in every status, if only as ""."""
+
+    secret: str
+    conditions: Annotated[
+        list[Condition],
+        msgspec.Meta(
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+            }
+        ),
+    ] = []
+
+
+class CoreosServiceBinding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Binds services to an application."""
+
+    api_version: str = COREOS_SERVICEBINDINGS.api_version
+    kind: str = COREOS_SERVICEBINDINGS.kind
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: CoreosSpec
+    status: CoreosStatus | None = None
+
+
+BINDING_COLUMNS = (
+    PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+    PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+    AGE,
+)
+
+
+def coreos_crd() -> JSON:
+    """The CRD of ServiceBinding in binding.operators.coreos.com."""
+    return build_crd(
+        COREOS_SERVICEBINDINGS,
+        [Version("v1alpha1", CoreosServiceBinding, columns=BINDING_COLUMNS)],
+        short_names=("sbr", "sbrs"),
+    )

@@ -1,0 +1,44 @@
+"""``fairlead accept``: give the konnector the rights of a binding that somebody else made."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from fairlead import process
+from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
+from fairlead.client import Client
+from fairlead.konnector.commands.accept import accept
+
+
+@click.command("accept")
+@cluster_options
+@click.argument("binding")
+@timeout_option("2m", "until it is Ready")
+def command(binding: str, timeout: str, kubeconfig: str | None, context: str | None) -> None:
+    """Let the konnector synchronise the objects of BINDING.
+
+    For bindings that were not made by `fairlead bind`, such as those of an
+    APIServiceBindingBundle: the konnector cannot give itself rights. Says what the provider binds
+    and claims, writes the ClusterRoles with exactly that, and waits until the binding is Ready.
+
+    \b
+    Example:
+        fairlead accept postgres --kubeconfig consumer.kubeconfig
+    """  # noqa: D301
+    seconds = parse_duration(timeout)
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with Client(config, user_agent="fairlead-accept") as client:
+            work = accept(
+                client,
+                binding,
+                timeout=seconds,
+                progress=lambda line: click.echo(line, err=True),
+            )
+            await process.cancel_on(stop, work)
+
+    process.run(main)
+    click.echo(f"apiservicebinding.kube-bind.io/{binding} is Ready")

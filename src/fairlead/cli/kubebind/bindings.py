@@ -1,0 +1,203 @@
+"""``fairlead bindings``: what is bound in a consumer's cluster, and how well it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from fairlead import process
+from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.client import Client, ClientError, ClusterConfig
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import Row, make_row
+
+
+REFRESH = 2.0
+"""Seconds between looks on a terminal."""
+_COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
+    ("BINDING", "left"),
+    ("PROVIDER", "left"),
+    ("RESOURCES", "left"),
+    ("IN SYNC", "right"),
+    ("LAG", "right"),
+    ("HEARTBEAT", "right"),
+    ("PROBLEM", "left"),
+)
+_NARROW = 120
+"""Below so many characters a problem has no room in a column."""
+_WIDE = 10_000
+"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
+_AGENT = "fairlead-bindings"
+_NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f FILE"
+
+
+@click.command("bindings")
+@cluster_options
+@click.option("--once", is_flag=True, help="Print the table once; the default without a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(once: bool, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+    """Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.
+
+    IN SYNC counts objects whose copy has their spec and whose status is the copy's. LAG is the
+    age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign of
+    life at the provider. A question mark stands for what cannot be seen. Nothing is written.
+
+    \b
+    Example:
+        fairlead bindings --kubeconfig consumer.kubeconfig
+        fairlead bindings --once
+        fairlead bindings --json | jq '.bindings[] | select(.problem != "")'
+    """  # noqa: D301
+    config = cluster_config(kubeconfig, context)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_WIDE)
+    if as_json or once or not console.is_terminal or console.is_dumb_terminal:
+        rows, now = process.run(lambda stop: process.cancel_on(stop, _look_once(config)))
+        if as_json:
+            click.echo(to_json(rows))
+        else:
+            console.print(BindingsTable(rows, now))
+        return
+    process.run(lambda stop: _watch(config, console, stop))
+
+
+async def _look_once(config: ClusterConfig) -> tuple[list[Row], datetime]:
+    async with Client(config, user_agent=_AGENT) as client, Overview(client) as overview:
+        return await _look(overview)
+
+
+async def _look(overview: Overview) -> tuple[list[Row], datetime]:
+    found = await overview.look()
+    now = datetime.now(UTC)
+    return [make_row(bound, now) for bound in found], now
+
+
+async def _watch(config: ClusterConfig, console: Console, stop: asyncio.Event) -> None:
+    """Refresh the table until ``stop``; the first look has to succeed, later ones are retried."""
+    async with Client(config, user_agent=_AGENT) as client, Overview(client) as overview:
+        with contextlib.suppress(asyncio.CancelledError):
+            last: RenderableType = BindingsTable(*await process.cancel_on(stop, _look(overview)))
+            with Live(last, console=console, auto_refresh=False) as live:
+                while not stop.is_set():
+                    await _pause(stop)
+                    seen = await process.cancel_on(stop, _try(overview))
+                    failed = isinstance(seen, Text)
+                    last = last if failed else seen
+                    live.update(Group(last, seen) if failed else last, refresh=True)
+
+
+async def _try(overview: Overview) -> RenderableType:
+    """The table, or why there is none this time."""
+    try:
+        return BindingsTable(*await _look(overview))
+    except ClientError as error:
+        return Text(_plain(str(error)), style="red")
+
+
+async def _pause(stop: asyncio.Event) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), REFRESH)
+
+
+def to_json(rows: Sequence[Row]) -> str:
+    """One document with all rows."""
+    return msgspec.json.format(msgspec.json.encode({"bindings": rows}), indent=2).decode()
+
+
+class BindingsTable:
+    """The rows as people read them; on a narrow terminal the problems are below the table."""
+
+    def __init__(self, rows: Sequence[Row], now: datetime) -> None:
+        self._rows = rows
+        self._now = now
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table for the width that there is now."""
+        if not self._rows:
+            yield _NONE
+            return
+        narrow = options.max_width < _NARROW
+        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        for header, justify in _COLUMNS[:-1] if narrow else _COLUMNS:
+            made.add_column(header, justify=justify, overflow="fold", no_wrap=justify == "right")
+        for row in self._rows:
+            cells = _cells(row, self._now)
+            made.add_row(*(cells[:-1] if narrow else cells))
+        yield made
+        problems = [row for row in self._rows if row.problem] if narrow else []
+        if problems:
+            yield ""
+        for row in problems:
+            yield Text.assemble(_name(row), ": ", _problem(row))
+
+
+def _cells(row: Row, now: datetime) -> list[Text]:
+    known = row.in_sync is not None
+    behind = "yellow" if known and row.in_sync != row.objects else ""
+    heartbeat = row.heartbeat_age(now)
+    return [
+        _name(row),
+        Text(_plain(row.provider) or "-"),
+        Text(_plain(short(row.resources))),
+        Text(_count(row.in_sync, row.objects), style=behind),
+        Text(age(row.lag_seconds) if known else "?", style=behind),
+        Text("?" if heartbeat is None else age(heartbeat)),
+        _problem(row),
+    ]
+
+
+def _name(row: Row) -> Text:
+    return Text(_plain(row.binding), style="bold")
+
+
+def _problem(row: Row) -> Text:
+    return Text(_plain(row.problem), style="red") if row.problem else Text("-")
+
+
+def _count(in_sync: int | None, objects: int | None) -> str:
+    if objects is None:
+        return "?"
+    return f"{'?' if in_sync is None else in_sync}/{objects}"
+
+
+def short(resources: Sequence[str]) -> str:
+    """Plural names alone, with the group where two would be the same."""
+    plurals = [name.partition(".")[0] for name in resources]
+    shown: list[Any] = [
+        plural if plurals.count(plural) == 1 else name
+        for plural, name in zip(plurals, resources, strict=True)
+    ]
+    return ", ".join(shown) or "-"
+
+
+def age(seconds: float | None) -> str:
+    """A duration in its largest unit, such as 42s, 7m, 3h or 12d; None is "-"."""
+    if seconds is None:
+        return "-"
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < limit:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds // 86_400)}d"
+
+
+def _plain(text: str) -> str:
+    """One line that cannot steer the terminal: providers choose part of these texts."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

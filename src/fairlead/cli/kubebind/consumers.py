@@ -1,0 +1,102 @@
+"""``fairlead provider consumers``: who uses a provider's cluster, as a table or as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fairlead import process
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.client import Client
+from fairlead.provider.commands.consumers import Row, age
+from fairlead.provider.commands.consumers import consumers as census
+from fairlead.provider.manifests import NAME
+
+
+_COLUMNS = ("CONSUMER", "NAMESPACE", "EXPORTS", "OBJECTS", "KONNECTOR", "HEARTBEAT", "HEALTH")
+_PIPE_WIDTH = 10_000
+"""Columns where no terminal says how wide it is: a line for each consumer, for grep."""
+_NARROW = 100
+"""Columns below which versions are left out."""
+
+
+@click.command("consumers")
+@cluster_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
+def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+    """List the consumers of a provider's cluster, with heartbeat and synced objects.
+
+    \b
+    Example:
+        fairlead provider consumers --kubeconfig provider.kubeconfig
+    """  # noqa: D301
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> list[Row]:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+            return await process.cancel_on(stop, census(client))
+
+    found = process.run(main)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+    elif found:
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=_PIPE_WIDTH)
+        narrow = console.width < _NARROW
+        console.print(table(found, now=datetime.now(UTC), narrow=narrow))
+    else:
+        click.echo(
+            "no consumers yet: fairlead provider invite NAME --template T -o FILE", err=True
+        )
+
+
+def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table:
+    """The table that people see; a narrow one has no versions, so that namespaces stay whole."""
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    shown = [name for name in _COLUMNS if not (narrow and name == "KONNECTOR")]
+    for name in shown:
+        justify: Literal["left", "right"] = "right" if name == "OBJECTS" else "left"
+        result.add_column(name, justify=justify, overflow="fold", no_wrap=name == "NAMESPACE")
+    for row in found:
+        cells: tuple[str | Text, ...] = (
+            Text(printable(row.title)),
+            row.namespace,
+            Text(", ".join(row.exports) or "-"),
+            str(row.objects),
+            Text(printable(row.konnector_version) or "-"),
+            Text(printable(age(row.last_heartbeat_time, now)) or "never"),
+            _health(row),
+        )
+        by_name = dict(zip(_COLUMNS, cells, strict=True))
+        result.add_row(*(by_name[name] for name in shown))
+    return result
+
+
+def printable(text: str) -> str:
+    """The text without what moves a terminal's cursor: consumers write some of it."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _health(row: Row) -> Text:
+    if row.deleting:
+        return Text("being revoked", style="yellow")
+    text, style = _judgement(row.healthy)
+    return Text(printable(text), style=style)
+
+
+def _judgement(condition: Condition) -> tuple[str, str]:
+    if condition.status == "True":
+        return "healthy", "green"
+    if condition.severity == "Info":
+        return condition.reason, "dim"
+    return condition.reason, "yellow" if condition.severity == "Warning" else "red"

@@ -1,0 +1,132 @@
+"""``fairlead konnector``: the consumer cluster's agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from fairlead.api.label_names import subdomain_errors
+from fairlead.cli.options import cluster_options, parse_duration, run_options
+from fairlead.cli.running import RunOptions, run_program
+from fairlead.konnector import app
+from fairlead.konnector.manifests import LEASE, NAME
+from fairlead.konnector.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, Options
+from fairlead.runtime import Cluster, Manager
+
+
+@click.group("konnector")
+def command() -> None:
+    """Keep bound APIs of a consumer cluster in step with their providers.
+
+    \b
+    Example:
+        fairlead konnector run --kubeconfig consumer.kubeconfig
+    """  # noqa: D301
+
+
+@command.command("run")
+@cluster_options
+@run_options
+@click.option(
+    "--namespace",
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="Where the kubeconfig Secrets are.",
+)
+@click.option(
+    "--lease-namespace",
+    default="",
+    envvar="POD_NAMESPACE",
+    metavar="NAME",
+    help="Where the Lease is; default: $POD_NAMESPACE if it is set, else that of --namespace.",
+)
+@click.option(
+    "--server-address",
+    default=None,
+    metavar="HOST:PORT",
+    help="kube-bind's name for --health-probe-bind-address. Without a host it listens on loopback "
+    "alone: say 0.0.0.0:PORT for probes from elsewhere.",
+)
+@click.option(
+    "--provider-polling-interval",
+    default="15s",
+    show_default=True,
+    metavar="DURATION",
+    help="How often an APIServiceBindingBundle looks at the provider's exports, beside watching "
+    "them; 1s is the least.",
+)
+@click.option(
+    "--unbind-timeout",
+    default="10m",
+    show_default=True,
+    metavar="DURATION",
+    help="How long a binding that is deleted waits for a provider that cannot be reached; then "
+    "its copies there are left behind.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=DEFAULT_WORKERS,
+    show_default=True,
+    help="How many objects of one resource are synchronised at the same time; more help where "
+    "providers are far.",
+)
+@click.pass_context
+def run(
+    given: click.Context,
+    /,
+    namespace: str,
+    lease_namespace: str,
+    server_address: str | None,
+    provider_polling_interval: str,
+    unbind_timeout: str,
+    workers: int,
+    **shared: Any,
+) -> None:
+    """Run the konnector.
+
+    \b
+    Example:
+        fairlead konnector run --kubeconfig consumer.kubeconfig
+    """  # noqa: D301
+    lease_namespace = lease_namespace or namespace
+    for option, value in (
+        ("--namespace", namespace),
+        ("--lease-namespace", lease_namespace),
+        ("--lease-name", shared["lease_name"] or LEASE),
+    ):
+        _check_name(option, value)
+    if server_address is not None:
+        shared["health_address"] = _health_address(given, server_address)
+    options = Options(
+        namespace=namespace,
+        install_crds=False,
+        provider_polling_interval=parse_duration(
+            provider_polling_interval, option="--provider-polling-interval", least="1s"
+        ),
+        unbind_timeout=parse_duration(unbind_timeout, option="--unbind-timeout"),
+        workers=workers,
+    )
+
+    async def build(manager: Manager, cluster: Cluster) -> None:
+        await app.build(manager, cluster, options)
+
+    run_program(NAME, lease_namespace, RunOptions(**shared), app.install_crds, build, lease=LEASE)
+
+
+def _check_name(option: str, value: str) -> None:
+    if subdomain_errors(value):
+        raise click.UsageError(
+            f"{option}: {value!r} is no name of Kubernetes: use lower-case letters, digits, '-' "
+            "and '.', at most 253"
+        )
+
+
+def _health_address(given: click.Context, address: str) -> str:
+    if given.get_parameter_source("health_address") is not ParameterSource.DEFAULT:
+        raise click.UsageError(
+            "--server-address is another name of --health-probe-bind-address: give one of them"
+        )
+    return f"127.0.0.1{address}" if address.startswith(":") else address

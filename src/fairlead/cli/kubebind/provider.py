@@ -1,0 +1,207 @@
+"""``fairlead provider``: the provider cluster's side of kube-bind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead import process
+from fairlead.api.label_names import subdomain_errors
+from fairlead.cli.kubebind.consumers import consumers
+from fairlead.cli.kubebind.reaching import (
+    Naming,
+    Reaching,
+    invite_options,
+    naming_options,
+    reaching_options,
+)
+from fairlead.cli.kubebind.revoke import revoke
+from fairlead.cli.kubebind.rotate import rotate
+from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
+from fairlead.cli.running import RunOptions, run_program
+from fairlead.client import Client
+from fairlead.provider import app
+from fairlead.provider.invitation import invite as create_invitation
+from fairlead.provider.manifests import NAME
+from fairlead.provider.options import (
+    DEFAULT_NAMESPACE,
+    ProviderOptions,
+    parse_consumer_scope,
+    parse_isolation,
+    parse_sync_interval,
+)
+from fairlead.runtime import Cluster, Manager
+
+
+@click.group("provider")
+def command() -> None:
+    """Offer services to other clusters.
+
+    \b
+    Example:
+        fairlead provider run --kubeconfig provider.kubeconfig
+        fairlead provider invite shop-team --template postgres -o shop-team.json
+    """  # noqa: D301
+
+
+@command.command("run")
+@cluster_options
+@run_options
+@click.option(
+    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Our own, of the Lease."
+)
+@click.option(
+    "--consumer-scope",
+    type=click.Choice(["namespaced", "cluster"], case_sensitive=False),
+    default="namespaced",
+    show_default=True,
+    help="How far a consumer's rights reach: its own namespaces, or reading everywhere.",
+)
+@click.option(
+    "--isolation",
+    default="prefixed",
+    show_default=True,
+    metavar="prefixed|namespaced|none",
+    help="How objects of several consumers are kept apart; none leaves them their own names.",
+)
+@click.option(
+    "--schema-sync-interval",
+    default="5m",
+    show_default=True,
+    help="How often exports that follow their CRDs look at them, beside watching them; 10s is the "
+    "least.",
+)
+@click.option(
+    "--cluster-wide-claims",
+    is_flag=True,
+    help="With --consumer-scope cluster: let consumers use all claimed objects, everybody's "
+    "Secrets too. For kube-bind's own konnector, which watches them cluster-wide.",
+)
+@naming_options
+@reaching_options
+def run(
+    namespace: str,
+    consumer_scope: str,
+    isolation: str,
+    schema_sync_interval: str,
+    cluster_wide_claims: bool,
+    namespace_prefix: str,
+    pretty_name: str,
+    external_address: str,
+    external_ca_file: Path | None,
+    external_server_name: str,
+    **shared: Any,
+) -> None:
+    """Run the provider's controllers.
+
+    How consumers reach this cluster is for those that are invited by BindableResourcesRequests.
+
+    \b
+    Example:
+        fairlead provider run --kubeconfig provider.kubeconfig
+    """  # noqa: D301
+    try:
+        options = ProviderOptions(
+            consumer_scope=parse_consumer_scope(consumer_scope),
+            isolation=parse_isolation(isolation),
+            schema_sync_interval=parse_sync_interval(schema_sync_interval),
+            cluster_wide_claims=cluster_wide_claims,
+            namespace=namespace,
+            namespace_prefix=namespace_prefix,
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if not isolation:
+        click.echo(
+            "warning: --isolation is empty, which means none: objects of all consumers have the "
+            "names that these gave them; say --isolation none, or prefixed",
+            err=True,
+        )
+
+    reaching = Reaching(
+        external_address=external_address,
+        external_ca_file=external_ca_file,
+        external_server_name=external_server_name,
+    )
+    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
+    invitations = invite_options(reaching, naming)
+
+    async def build(manager: Manager, cluster: Cluster) -> None:
+        await app.build(manager, cluster, options, invitations)
+
+    run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+
+
+@command.command("invite")
+@cluster_options
+@click.argument("name")
+@click.option("--template", required=True, help="The APIServiceExportTemplate to offer.")
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write the invitation; it holds a credential, so mode 0600.",
+)
+@click.option(
+    "--name", "binding", default="", metavar="BINDING", help="Of the binding; default: TEMPLATE."
+)
+@click.option("--identity", default="", help="Of the consumer's cluster; default: NAME.")
+@naming_options
+@reaching_options
+def invite(
+    name: str,
+    template: str,
+    output: Path,
+    binding: str,
+    identity: str,
+    namespace_prefix: str,
+    pretty_name: str,
+    kubeconfig: str | None,
+    context: str | None,
+    **reaching: Any,
+) -> None:
+    """Invite the consumer NAME: write what it needs to bind a template.
+
+    Inviting a consumer again gives the same namespace and credential, for another template too.
+
+    \b
+    Example:
+        fairlead provider invite shop-team --template postgres -o shop-team.json
+    """  # noqa: D301
+    if not name.strip():
+        raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
+    if errors := binding and subdomain_errors(binding):
+        raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
+    if not output.absolute().parent.is_dir():
+        raise click.UsageError(f"there is no folder {output.parent} to write the invitation to")
+    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
+    options = invite_options(Reaching(**reaching), naming)
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> Any:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+            invitation = create_invitation(
+                client,
+                name=name,
+                template=template,
+                identity=identity,
+                binding_name=binding,
+                options=options,
+                progress=partial(click.echo, err=True),
+            )
+            return await process.cancel_on(stop, invitation)
+
+    response = process.run(main)
+    write_private(output, json.dumps(response, indent=2) + "\n")
+    click.echo(f"{output}: an invitation for {name}; keep it secret", err=True)
+    click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
+
+
+for _command in (consumers, revoke, rotate):
+    command.add_command(_command)

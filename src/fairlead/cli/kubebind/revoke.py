@@ -1,0 +1,85 @@
+"""``fairlead provider revoke``: take a consumer away."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from functools import partial
+
+import click
+
+from fairlead import process
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    parse_duration,
+    timeout_option,
+    yes_option,
+)
+from fairlead.client import Client
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.revoke.work import Inventory, inventory
+from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
+from fairlead.provider.manifests import NAME
+
+
+@click.command("revoke")
+@cluster_options
+@click.argument("name")
+@click.option(
+    "--keep-data",
+    is_flag=True,
+    help="Leave the consumer's namespaces and objects on the provider; they become nobody's.",
+)
+@yes_option
+@timeout_option("10m", "for what finalizers hold")
+def revoke(
+    name: str,
+    keep_data: bool,
+    yes: bool,
+    timeout: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Take the consumer NAME away: its access at once, then its data.
+
+    NAME is what `fairlead provider consumers` shows, or the cluster namespace. What was
+    interrupted is finished by saying the same again.
+
+    \b
+    Example:
+        fairlead provider revoke shop-team
+    """  # noqa: D301
+    seconds = parse_duration(timeout)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: say --yes")
+    config = cluster_config(kubeconfig, context)
+
+    async def look(stop: asyncio.Event) -> Inventory:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+
+            async def found() -> Inventory:
+                return await inventory(client, await find_consumer(client, name))
+
+            return await process.cancel_on(stop, found())
+
+    async def work(stop: asyncio.Event) -> None:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+
+            async def done() -> None:
+                await revoke_consumer(
+                    client,
+                    await find_consumer(client, about.namespace),
+                    keep_data=keep_data,
+                    timeout=seconds,
+                    progress=partial(click.echo, err=True),
+                )
+
+            await process.cancel_on(stop, done())
+
+    about = process.run(look)
+    click.echo(about.text(keep_data=keep_data), err=True)
+    if not yes:
+        click.confirm("Revoke it?", abort=True, err=True)
+    process.run(work)
+    click.echo(f"{about.identity} is revoked")

@@ -1,0 +1,67 @@
+"""``fairlead provider rotate``: new credentials for a consumer."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import click
+
+from fairlead import process
+from fairlead.cli.kubebind.reaching import Reaching, invite_options, reaching_options
+from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
+from fairlead.client import Client
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.rotation.work import rotate as rotate_credentials
+from fairlead.provider.manifests import NAME
+
+
+@click.command("rotate")
+@cluster_options
+@click.argument("name")
+@reaching_options
+@timeout_option("10m", "until the consumer uses its new token")
+@click.option(
+    "--finish",
+    is_flag=True,
+    help="Take the old token away now, whether the consumer uses the new one or not.",
+)
+def rotate(
+    name: str,
+    timeout: str,
+    finish: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    **reaching: Any,
+) -> None:
+    """Give the consumer NAME a new token, which its konnector fetches by itself.
+
+    The old token works until the konnector has told that it uses the new one. What was
+    interrupted goes on when the same is said again.
+
+    \b
+    Example:
+        fairlead provider rotate shop-team
+    """  # noqa: D301
+    seconds = parse_duration(timeout)
+    options = invite_options(Reaching(**reaching))
+    config = cluster_config(kubeconfig, context)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with Client(config, user_agent=NAME, field_manager=NAME) as client:
+
+            async def work() -> None:
+                await rotate_credentials(
+                    client,
+                    await find_consumer(client, name),
+                    options=options,
+                    timeout=seconds,
+                    finish=finish,
+                    progress=partial(click.echo, err=True),
+                )
+
+            await process.cancel_on(stop, work())
+
+    process.run(main)
+    click.echo(f"{name} has a new token")

@@ -1,0 +1,95 @@
+"""``fairlead unbind``: give back in the consumer's cluster what was bound."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+import click
+
+from fairlead import process
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    konnector_namespace_option,
+    parse_duration,
+    timeout_option,
+    yes_option,
+)
+from fairlead.client import ApiError, Client, ClusterConfig
+from fairlead.konnector.commands.unbind import Impact, impact, unbind
+
+
+@click.command("unbind")
+@cluster_options
+@click.argument("binding")
+@click.option("--orphan", is_flag=True, help="Leave the copies on the provider.")
+@yes_option
+@timeout_option("2m", "until it is gone")
+@konnector_namespace_option
+def command(
+    binding: str,
+    orphan: bool,
+    yes: bool,
+    timeout: str,
+    namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Take back BINDING: its objects here, their copies on the provider, and its rights.
+
+    Waits until the konnector has taken the binding apart, and tells what it waits for. Doing it
+    again goes on waiting. With --orphan the copies on the provider stay. Without it objects are
+    deleted on both sides: it asks first, and where there is no terminal it wants --yes.
+
+    \b
+    Example:
+        fairlead unbind postgres --kubeconfig consumer.kubeconfig
+        fairlead unbind postgres --orphan --timeout 10m
+    """  # noqa: D301
+    seconds = parse_duration(timeout)
+    config = cluster_config(kubeconfig, context)
+    if not (orphan or yes):
+        if not sys.stdin.isatty():
+            raise click.UsageError("there is no terminal to ask on: say --yes, or --orphan")
+        _confirm(binding, config)
+
+    async def main(stop: asyncio.Event) -> None:
+        async with Client(config, user_agent="fairlead-unbind") as client:
+            work = unbind(
+                client,
+                binding,
+                orphan=orphan,
+                timeout=seconds,
+                progress=lambda line: click.echo(line, err=True),
+                namespace=namespace,
+            )
+            await process.cancel_on(stop, work)
+
+    process.run(main)
+    click.echo(f"apiservicebinding.kube-bind.io/{binding} is unbound")
+
+
+def _confirm(binding: str, config: ClusterConfig) -> None:
+    async def count(client: Client) -> Impact | None:
+        try:
+            return await impact(client, binding)
+        except ApiError:
+            return None
+
+    async def main(stop: asyncio.Event) -> Impact | None:
+        async with Client(config, user_agent="fairlead-unbind") as client:
+            return await process.cancel_on(stop, count(client))
+
+    click.confirm(question(binding, process.run(main)), abort=True, err=True)
+
+
+def question(binding: str, found: Impact | None) -> str:
+    """What is asked; None is for objects that cannot be counted."""
+    if found is None:
+        what = "all its objects here and their copies on the provider"
+    else:
+        one = found.objects == 1
+        what = f"{found.objects} object{'' if one else 's'} here and "
+        what += f"{found.copies} cop{'y' if found.copies == 1 else 'ies'} on the provider"
+    return f"Unbinding {binding} deletes {what}. Go on?"

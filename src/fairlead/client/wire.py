@@ -1,0 +1,244 @@
+"""Requests and answers as they go over the wire.
+
+What is wrong with a request is refused before it is sent. Lists and watch events are decoded so
+that an object costs its metadata and one copy of its bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, Literal
+
+import aiohttp
+import msgspec
+
+from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_object
+from fairlead.api.resource import Resource
+from fairlead.api.status import Status
+from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error, refusal
+
+
+JSON_TYPE = "application/json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PARTIAL_OBJECT = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+
+
+class _Named(msgspec.Struct):
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+def encode_body(body: JSON | Sequence[JSON] | msgspec.Struct | bytes) -> bytes:
+    """The JSON of a body; bytes are taken as they are."""
+    return body if isinstance(body, bytes) else msgspec.json.encode(body)
+
+
+def body_meta(body: bytes) -> ObjectMeta:
+    """The metadata of an encoded body.
+
+    Raises:
+        BadRequest: the body has none that makes sense.
+    """
+    try:
+        return msgspec.json.decode(body, type=_Named).metadata
+    except msgspec.MsgspecError as error:
+        raise refusal("BadRequest", f"the object to send is malformed: {error}") from None
+
+
+def object_path(resource: Resource, name: str, namespace: str, subresource: str = "") -> str:
+    """The path of one object.
+
+    Raises:
+        BadRequest: the name or the namespace is missing or would lead to another path.
+    """
+    if not name:
+        raise refusal("BadRequest", f"a name is needed for {resource.group_resource}")
+    if resource.namespaced and not namespace:
+        raise refusal("BadRequest", f"a namespace is needed for {resource.group_resource} {name}")
+    for segment in (name, namespace, *subresource.split("/")):
+        check_segment(segment)
+    return resource.path(namespace, name, subresource)
+
+
+def collection_path(resource: Resource, namespace: str) -> str:
+    """The path of all objects, or of those of a namespace.
+
+    Raises:
+        BadRequest: the namespace would lead to another path.
+    """
+    check_segment(namespace)
+    return resource.path(namespace)
+
+
+def check_segment(text: str) -> None:
+    """Refuses what Kubernetes refuses in path segments.
+
+    Raises:
+        BadRequest: the text is ``.`` or ``..``, or contains a slash or a percent sign.
+    """
+    if text in {".", ".."} or "/" in text or "%" in text:
+        raise refusal("BadRequest", f"{text!r} is no valid name of a Kubernetes object")
+
+
+def decode_answer(body: bytes, resource: Resource) -> Object:
+    """The object in an answer.
+
+    Raises:
+        UnexpectedAnswer: the answer is no Kubernetes object.
+    """
+    try:
+        found = decode_object(body)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"the answer about {resource} is no object: {error}") from None
+    if not found.kind:
+        raise UnexpectedAnswer(f"the answer about {resource} has no kind")
+    return found
+
+
+def selectors(labels: str, fields: str) -> dict[str, str]:
+    """The query parameters of both selectors."""
+    result = {}
+    if labels:
+        result["labelSelector"] = labels
+    if fields:
+        result["fieldSelector"] = fields
+    return result
+
+
+def watch_params(resource_version: str, timeout_seconds: float | None) -> dict[str, str]:
+    """The query parameters of a watch; without a timeout, some minutes.
+
+    Watches that a restarted server started together would all end together without the jitter.
+    """
+    if timeout_seconds is None:
+        timeout_seconds = random.uniform(300, 600)  # noqa: S311  jitter
+    params = {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "timeoutSeconds": str(max(1, round(timeout_seconds))),
+    }
+    if resource_version:
+        params["resourceVersion"] = resource_version
+    return params
+
+
+def delete_options(uid: str, resource_version: str, propagation: str) -> bytes:
+    """The JSON of ``metav1.DeleteOptions``."""
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    preconditions = {}
+    if uid:
+        preconditions["uid"] = uid
+    if resource_version:
+        preconditions["resourceVersion"] = resource_version
+    if preconditions:
+        options["preconditions"] = preconditions
+    if propagation:
+        options["propagationPolicy"] = propagation
+    return msgspec.json.encode(options)
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """``metav1.ListMeta``."""
+
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remaining_item_count: int | None = None
+
+
+class ObjectList(msgspec.Struct):
+    """All objects of a list, and the resourceVersion to watch from."""
+
+    items: list[Object]
+    resource_version: str = ""
+
+
+class Page(msgspec.Struct):
+    """One answer to a list request; ``continue_`` is "" on the last."""
+
+    items: list[Object]
+    resource_version: str
+    continue_: str
+
+
+class _RawList(msgspec.Struct, rename="camel"):
+    items: list[msgspec.Raw] | None
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+
+
+_list_decoder = msgspec.json.Decoder(_RawList)
+
+
+def decode_page(body: bytes, resource: Resource) -> Page:
+    """The objects in a list; their bytes are copies, for a slice would pin the whole page.
+
+    Raises:
+        UnexpectedAnswer: the body is no list of Kubernetes objects.
+    """
+    api_version, kind = resource.api_version, resource.kind
+    try:
+        content = _list_decoder.decode(body)
+        items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
+    return Page(items, content.metadata.resource_version, content.metadata.continue_)
+
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One event; the object of a BOOKMARK has a resourceVersion and nothing else."""
+
+    type: EventType
+    object: Object
+
+
+class _RawEvent(msgspec.Struct):
+    type: EventType
+    object: msgspec.Raw
+
+
+_event_decoder = msgspec.json.Decoder(_RawEvent)
+
+
+def decode_event(line: bytes, resource: Resource) -> WatchEvent:
+    """The event on a line.
+
+    Raises:
+        ApiError: it is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
+        UnexpectedAnswer: the line is no watch event.
+    """
+    try:
+        event = _event_decoder.decode(line)
+        if event.type == "ERROR":
+            raise api_error(msgspec.json.decode(event.object, type=Status))
+        item = decode_item(event.object, resource.api_version, resource.kind)
+    except msgspec.MsgspecError as error:
+        raise UnexpectedAnswer(f"an event of {resource} cannot be read: {error}") from None
+    return WatchEvent(event.type, item)
+
+
+async def read_lines(content: aiohttp.StreamReader) -> AsyncGenerator[list[bytes], None]:
+    """The complete lines of each chunk that arrives.
+
+    Splitting whole chunks costs a fraction of reading line by line, and an event may be larger
+    than any limit that a line reader has.
+
+    Raises:
+        ConnectionFailed: the stream ended in the middle of a line.
+    """
+    pending: list[bytes] = []
+    while chunk := await content.readany():
+        head, newline, rest = chunk.rpartition(b"\n")
+        if not newline:
+            pending.append(chunk)
+            continue
+        pending.append(head)
+        lines = b"".join(pending).split(b"\n")
+        pending = [rest] if rest else []
+        yield lines
+    if pending:
+        raise ConnectionFailed("a watch ended in the middle of an event")

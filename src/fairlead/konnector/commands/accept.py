@@ -1,0 +1,98 @@
+"""Accepting a binding that a bundle, or a person with kubectl, has made.
+
+The konnector makes its CRDs by itself, but it can give itself no rights on their objects: an
+administrator does, who sees what is bound and claimed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APIServiceBinding,
+    APIServiceExport,
+    ExportRequestResponse,
+    ExportRequestSpec,
+    NameOnly,
+)
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import Client, ConfigError
+from fairlead.client.lookups import find, list_all
+from fairlead.konnector.commands.bind import await_ready
+from fairlead.konnector.commands.consumer_objects import check_rights, ensure_roles
+from fairlead.konnector.commands.request import BindError, Progress
+from fairlead.konnector.secrets import content, provider_config
+
+
+async def accept(
+    client: Client,
+    name: str,
+    *,
+    timeout: float,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress = lambda _line: None,
+) -> None:
+    """Give the konnector the rights that a binding needs, and wait until it is Ready.
+
+    Doing it again changes nothing, unless the provider's export was made anew with other claims.
+
+    Args:
+        client: of the consumer's cluster, with an administrator's rights.
+        name: of the binding.
+        timeout: in seconds, for the waiting.
+        progress: told of each step, and first of what is bound and claimed.
+
+    Raises:
+        BindError: there is no such binding or export, or it asks for what nobody may offer.
+        ClientError: a server refused or cannot be reached.
+    """
+    binding = await find(client, APISERVICEBINDINGS, name)
+    if binding is None:
+        known = sorted(one.meta.name for one in await list_all(client, APISERVICEBINDINGS))
+        there = f"there are: {', '.join(known)}" if known else "there are none"
+        raise BindError(f"APIServiceBinding {name} does not exist; {there}")
+    request = await _request(client, binding)
+    check_rights(request, blame="delete the binding, or do not trust this provider")
+    for item in request.spec.resources:
+        progress(f"binds {item.name}")
+    for claim in request.spec.permission_claims:
+        progress(f"claims {claim.name}")
+    await ensure_roles(client, request, progress)
+    deadline = asyncio.get_running_loop().time() + timeout
+    await await_ready(
+        client, request, lambda: max(deadline - asyncio.get_running_loop().time(), 0.1), progress
+    )
+
+
+async def _request(client: Client, binding: Object) -> ExportRequestResponse:
+    """What is bound: by the export, and what was agreed to where it was bound before."""
+    parsed = binding.decode(APIServiceBinding)
+    ref = parsed.spec.kubeconfig_secret_ref
+    place = Key(ref.namespace, ref.name)
+    secret = await find(client, SECRETS, ref.name, ref.namespace)
+    try:
+        config = provider_config(content(secret, ref.key))
+    except ConfigError as error:
+        raise BindError(
+            f"APIServiceBinding {binding.meta.name}: Secret {place}, key {ref.key!r}, holds no "
+            f"kubeconfig that can be used: {error}"
+        ) from None
+    async with Client(config, user_agent="fairlead-accept") as provider:
+        export = await find(provider, APISERVICEEXPORTS, binding.meta.name, config.namespace)
+    if export is None:
+        raise BindError(
+            f"the provider has no APIServiceExport {binding.meta.name}: there is nothing to accept"
+        )
+    spec = export.decode(APIServiceExport).spec
+    agreed = bool(parsed.status.bound_schemas)
+    claims = parsed.status.permission_claims if agreed else spec.permission_claims
+    return ExportRequestResponse(
+        api_version=API_VERSION,
+        kind=APISERVICEEXPORTREQUESTS.kind,
+        metadata=NameOnly(name=binding.meta.name),
+        spec=ExportRequestSpec(resources=spec.resources, permission_claims=claims),
+    )

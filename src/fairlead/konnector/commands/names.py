@@ -1,0 +1,206 @@
+"""The name that something is bound by: request, export and APIServiceBinding share it.
+
+A name that stands for something else already gets a number. Binding the same again finds the
+name of the first time, because what is there under it is equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceExportRequest,
+    BindingResponse,
+    ClusterSecretKeyRef,
+    ExportRequestResponse,
+    NameOnly,
+)
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.meta import Object
+from fairlead.client import Client, Unauthorized
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.request import BindError, Progress, difference, in_vain
+
+
+ATTEMPTS = 20
+"""So many numbers are tried before it is a person's turn."""
+_MAX_NAME = 253
+
+
+def with_name(response: BindingResponse, name: str) -> BindingResponse:
+    """The response with its one request under another name; "" keeps the provider's.
+
+    Raises:
+        ValueError: there are several requests, or the name is none that objects can have.
+    """
+    if name and len(response.requests) > 1:
+        names = ", ".join(request.metadata.name for request in response.requests)
+        raise ValueError(
+            f"--name is for an invitation with one request; this one has several: {names}"
+        )
+    if name and (errors := subdomain_errors(name)):
+        raise ValueError(f"{name!r} cannot be the name of an object: {errors[0]}")
+    wanted = name or response.binding_name
+    if not wanted or len(response.requests) != 1:
+        return response
+    requests = [named(response.requests[0], wanted)]
+    return msgspec.structs.replace(response, requests=requests, binding_name=wanted)
+
+
+def named(request: ExportRequestResponse, name: str) -> ExportRequestResponse:
+    """The request under a name."""
+    return msgspec.structs.replace(request, metadata=NameOnly(name=name))
+
+
+def candidates(base: str, known: Collection[str]) -> Iterator[str]:
+    """Names to try in order: those of ``known`` that are the base with a number, then all."""
+    every = [_numbered(base, number) for number in range(1, ATTEMPTS + 1)]
+    yield from (name for name in every if name in known)
+    yield from (name for name in every if name not in known)
+
+
+def _numbered(base: str, number: int) -> str:
+    if number == 1:
+        return base
+    suffix = f"-{number}"
+    return base[: _MAX_NAME - len(suffix)].rstrip("-.") + suffix
+
+
+async def bindings_by_name(client: Client) -> dict[str, Object]:
+    """The consumer's APIServiceBindings."""
+    listed = await client.list(APISERVICEBINDINGS)
+    return {found.meta.name: found for found in listed.items}
+
+
+async def choose_name(
+    bindings: Mapping[str, Object],
+    provider: Client,
+    request: ExportRequestResponse,
+    secret: ClusterSecretKeyRef,
+    *,
+    namespace: str,
+    progress: Progress,
+) -> str:
+    """The first name that is free on both sides, or that stands for the very same already.
+
+    Args:
+        bindings: the consumer's, by name.
+        provider: a client with the invitation's credentials.
+        request: what is wanted, under the name that is wanted.
+        secret: where the consumer keeps the way to this provider.
+        namespace: the cluster namespace.
+        progress: told when the name is not the wanted one.
+
+    Raises:
+        BindError: what has the name is being deleted, all names are taken, or the provider does
+            not accept the credentials.
+        ClientError: the provider cannot be reached, or does not allow it.
+    """
+    base = request.metadata.name
+    mine = {name for name, found in bindings.items() if _secret_of(found) == secret}
+    reasons: dict[str, str] = {}
+    for name in candidates(base, mine):
+        taken = ""
+        if name in bindings and name not in mine:
+            taken = f"APIServiceBinding {name} uses another kubeconfig Secret"
+        taken = taken or await _taken_there(provider, named(request, name), namespace)
+        if not taken:
+            _check_deletion(bindings.get(name))
+            if name != base:
+                progress(_told(base, name, reasons.get(base, "")))
+            return name
+        reasons[name] = taken
+    raise BindError(
+        f"all names from {base} to {_numbered(base, ATTEMPTS)} are taken; {reasons[base]}: "
+        "choose another with --name"
+    )
+
+
+def _told(base: str, name: str, reason: str) -> str:
+    if reason:
+        return f"the name {base} is taken ({reason}): using {name}"
+    return f"it is bound as {name} already: using that name"
+
+
+def _check_deletion(binding: Object | None) -> None:
+    if binding is not None and binding.meta.deleting:
+        raise BindError(
+            f"APIServiceBinding {binding.meta.name} is being deleted: wait until it is gone"
+        )
+
+
+def _secret_of(binding: Object) -> ClusterSecretKeyRef:
+    return binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+
+
+async def _taken_there(provider: Client, request: ExportRequestResponse, namespace: str) -> str:
+    """What else the provider has under the request's name; "" when nothing is in the way."""
+    name = request.metadata.name
+    try:
+        export = await find(provider, APISERVICEEXPORTS, name, namespace)
+        if export is not None:
+            if export.meta.deleting:
+                raise BindError(
+                    f"the provider's APIServiceExport {name} is being deleted: wait until it is "
+                    "gone"
+                )
+            spec = export.decode(APIServiceExport).spec
+            return difference(request, export, spec.resources, spec.permission_claims)
+        found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
+        if found is None or await in_vain(provider, found):
+            return ""
+    except Unauthorized:
+        raise BindError(
+            f"the provider {provider.config.server} does not accept the credentials of the "
+            "invitation: ask for a new one"
+        ) from None
+    asked = found.decode(APIServiceExportRequest).spec
+    return difference(request, found, asked.resources, asked.permission_claims)
+
+
+async def check_unbound(
+    bindings: Collection[str],
+    provider: Client,
+    request: ExportRequestResponse,
+    *,
+    namespace: str,
+) -> None:
+    """Nothing of the request is exported to this cluster under another name already.
+
+    A provider's BoundSchemas have the names of their resources, so that a second export of one
+    would never become ready.
+
+    Args:
+        bindings: the names of the consumer's.
+        provider: a client with the invitation's credentials.
+        request: what is wanted, under the name that it is to have.
+        namespace: the cluster namespace.
+
+    Raises:
+        BindError: something is; says what to do.
+        ClientError: the provider cannot be reached, or does not allow it.
+    """
+    wanted = {item.name for item in request.spec.resources}
+    for export in (await provider.list(APISERVICEEXPORTS, namespace)).items:
+        other = export.meta.name
+        spec = export.decode(APIServiceExport).spec
+        both = sorted(wanted & {item.name for item in spec.resources})
+        if not both or other == request.metadata.name:
+            continue
+        again = named(request, other)
+        remedy = ""
+        if other in bindings:
+            remedy = f"`fairlead unbind {other}` and "
+        elif not difference(again, export, spec.resources, spec.permission_claims):
+            remedy = f"bind it with --name {other}, or "
+        raise BindError(
+            f"the provider exports {', '.join(both)} to this cluster already, as APIServiceExport "
+            f"{other}: {remedy}have the provider delete that, in its namespace {namespace}"
+        )

@@ -1,0 +1,197 @@
+"""Fetching what the overview is made from: a few lists on both sides, and nothing is written.
+
+A provider is asked with the credentials that the consumer keeps for it, and only about what is
+this consumer's. What cannot be fetched for one binding is told in its line; the others do not
+suffer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Self
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceNamespace,
+    ClusterBinding,
+    crd_name,
+)
+from fairlead.api.meta import Key, Object, OwnerReference
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
+from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
+from fairlead.client.lookups import find, list_all
+from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind
+from fairlead.konnector.crds import has_status, served_resource
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.isolation import Strategy, choose
+from fairlead.konnector.secrets import content, provider_config
+
+
+AT_ONCE = 4
+"""So many requests are under way at a time, to all clusters together."""
+PATIENCE = 30.0
+"""Seconds for everything that is asked of a provider about one binding."""
+_TIMEOUTS = Timeouts(connect=5.0, read=15.0)
+_AGENT = "fairlead-bindings"
+_REFUSED = (
+    "the provider accepts the credentials no more: ask for another invitation and give it to "
+    "`fairlead bind`"
+)
+
+
+class _Consumed(msgspec.Struct, frozen=True):
+    """One bound kind as the consumer has it."""
+
+    resource: Resource
+    objects: Sequence[Object]
+    status: bool
+
+
+class Overview:
+    """Looks at a consumer's bindings, again and again; keeps its connections meanwhile.
+
+    Args:
+        consumer: a client of the consumer's cluster, with a person's rights.
+    """
+
+    def __init__(self, consumer: Client) -> None:
+        self._consumer = consumer
+        self._providers: dict[bytes, Client] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        for client in self._providers.values():
+            await client.close()
+
+    async def look(self) -> list[Bound]:
+        """All bindings, by name.
+
+        Raises:
+            ClientError: the consumer's bindings cannot be listed.
+        """
+        bindings = await list_all(self._consumer, APISERVICEBINDINGS)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
+        return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
+
+    async def _look_at(self, binding: Object) -> Bound:
+        try:
+            consumed = await self._consumed(binding)
+        except (ClientError, msgspec.MsgspecError) as error:
+            return Bound(binding, problem=str(error))
+        here = [Kind(kind.objects) for kind in consumed]
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._provided(binding, consumed)
+        except TimeoutError:
+            problem = f"the provider did not answer within {PATIENCE:g} s"
+            return Bound(binding, here, problem=problem)
+        except Unauthorized:
+            return Bound(binding, here, problem=_REFUSED)
+        except (ClientError, msgspec.MsgspecError, ValueError) as error:
+            return Bound(binding, here, problem=str(error))
+
+    async def _consumed(self, binding: Object) -> list[_Consumed]:
+        found = []
+        for item in binding.decode(APIServiceBinding).status.bound_schemas:
+            name = crd_name(item.resource, item.group)
+            async with self._slots:
+                crd = await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, name)
+            resource = served_resource(crd) if crd is not None else None
+            if crd is None or resource is None:
+                continue
+            objects = await self._list(self._consumer, resource)
+            found.append(_Consumed(resource, objects, has_status(crd)))
+        return found
+
+    async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> Bound:
+        client = await self._provider(binding)
+        namespace = client.config.namespace
+        async with self._slots:
+            cluster = await find(client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        known = cluster.decode(ClusterBinding) if cluster is not None else None
+        async with self._slots:
+            export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
+        if export is None:
+            here = [Kind(kind.objects) for kind in consumed]
+            problem = f"the provider has no APIServiceExport {binding.meta.name}"
+            return Bound(binding, here, known, problem=problem)
+        isolation = export.decode(APIServiceExport).spec.isolation
+        assigned = await self._assigned(client)
+        kinds = []
+        for kind in consumed:
+            strategy = _strategy(kind.resource, isolation, namespace, assigned)
+            copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
+            kinds.append(Kind(kind.objects, copies))
+        return Bound(binding, kinds, known, reached=True)
+
+    async def _provider(self, binding: Object) -> Client:
+        """A client with the consumer's credentials; one for all bindings that share them.
+
+        Raises:
+            ConfigError: the credentials are not there or cannot be used.
+        """
+        ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        async with self._slots:
+            secret = await find(self._consumer, SECRETS, ref.name, ref.namespace)
+        where = f"Secret {ref.namespace}/{ref.name}"
+        if secret is None:
+            raise ConfigError(f"{where} with the provider's kubeconfig does not exist")
+        kubeconfig = content(secret, ref.key)
+        if kubeconfig not in self._providers:
+            try:
+                config = provider_config(kubeconfig)
+            except ConfigError as error:
+                raise ConfigError(f"{where}, key {ref.key}: {error}") from None
+            client = Client(config, user_agent=_AGENT, timeouts=_TIMEOUTS)
+            self._providers[kubeconfig] = client
+        return self._providers[kubeconfig]
+
+    async def _assigned(self, client: Client) -> dict[str, str]:
+        """Provider namespaces by consumer namespaces."""
+        items = await self._list(client, APISERVICENAMESPACES, client.config.namespace)
+        statuses = {item.meta.name: item.decode(APIServiceNamespace).status for item in items}
+        return {name: status.namespace for name, status in statuses.items() if status.namespace}
+
+    async def _copies(
+        self, client: Client, kind: _Consumed, strategy: Strategy, *, flipped: bool
+    ) -> Copies:
+        """What is where copies of the consumer's objects would be."""
+        targets = {strategy.to_provider(obj.key) for obj in kind.objects}
+        namespaces = sorted({target.namespace for target in targets if target is not None})
+        namespaced = kind.resource.namespaced or flipped
+        resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
+        found: dict[Key, Object] = {}
+        for one in namespaces:
+            found |= {item.key: item for item in await self._list(client, resource, one)}
+        namespace = client.config.namespace
+        policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
+        return Copies(policy, strategy, found)
+
+    async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
+        async with self._slots:
+            return (await client.list(resource, namespace)).items
+
+
+def _strategy(
+    resource: Resource, isolation: str, namespace: str, assigned: dict[str, str]
+) -> Strategy:
+    return choose(
+        scope="Namespaced" if resource.namespaced else "Cluster",
+        isolation=isolation,
+        cluster_namespace=OwnerReference("v1", "Namespace", namespace, ""),
+        provider_namespace=lambda name: assigned.get(name, ""),
+        consumer_namespace=lambda _name: "",
+    )

@@ -1,0 +1,141 @@
+"""What there is to say of each binding, made from what was fetched of both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
+from fairlead.api.kubebind.conditions import CONFLICTS, READY, Condition, get_condition
+from fairlead.api.meta import Key, Object
+from fairlead.api.timestamps import parse_time
+from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.isolation import Strategy
+from fairlead.konnector.policies.steps import Pair
+
+
+class Copies(msgspec.Struct, frozen=True):
+    """What the provider has of one kind, where it has it, and when copies are in sync."""
+
+    policy: BoundPolicy
+    strategy: Strategy
+    objects: Mapping[Key, Object]
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """The objects of one bound kind; ``copies`` is None when the provider was not seen."""
+
+    objects: Sequence[Object]
+    copies: Copies | None = None
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A binding and what was fetched for it.
+
+    ``problem`` says what could not be fetched; ``reached`` whether the provider told all.
+    """
+
+    binding: Object
+    kinds: Sequence[Kind] | None = None
+    """None when not even the consumer's own objects were seen."""
+    cluster_binding: ClusterBinding | None = None
+    problem: str = ""
+    reached: bool = False
+
+
+class Row(msgspec.Struct, frozen=True, rename="camel"):
+    """One line about one binding; numbers that nobody knows are None."""
+
+    binding: str
+    provider: str
+    resources: list[str]
+    in_sync: int | None
+    objects: int | None
+    lag_seconds: float | None
+    """Age of the oldest change that has not crossed; None also when there is no such change."""
+    last_heartbeat_time: str | None
+    problem: str
+
+    def heartbeat_age(self, now: datetime) -> float | None:
+        """Seconds since the last heartbeat; None when none is known."""
+        try:
+            return _seconds(now, parse_time(self.last_heartbeat_time or ""))
+        except ValueError:
+            return None
+
+
+def make_row(bound: Bound, now: datetime) -> Row:
+    """The line about one binding at a moment."""
+    try:
+        status = bound.binding.decode(APIServiceBinding).status
+        problem = bound.problem or _problem(bound, status.conditions)
+    except msgspec.ValidationError as error:
+        status, problem = BindingStatus(), f"it cannot be read: {error}"
+    cluster = bound.cluster_binding
+    waiting = [side for kind in bound.kinds or () for side in _waiting(kind)]
+    objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
+    since = [moment for side in waiting if (moment := changed_at(side)) is not None]
+    pretty = cluster.spec.provider_pretty_name if cluster is not None else ""
+    return Row(
+        binding=bound.binding.meta.name,
+        provider=status.provider_pretty_name or pretty,
+        resources=[crd_name(item.resource, item.group) for item in status.bound_schemas],
+        in_sync=objects - len(waiting) if bound.reached and objects is not None else None,
+        objects=objects,
+        lag_seconds=_seconds(now, min(since)) if since else None,
+        last_heartbeat_time=(cluster.status.last_heartbeat_time or None) if cluster else None,
+        problem=problem,
+    )
+
+
+def _waiting(kind: Kind) -> Iterable[Object]:
+    """For each object that is not in sync, the side whose change has not crossed."""
+    if kind.copies is None:
+        return
+    for obj in kind.objects:
+        target = kind.copies.strategy.to_provider(obj.key)
+        copy = kind.copies.objects.get(target) if target is not None else None
+        pair = Pair(key=obj.key, consumer=obj, provider=copy, target=target)
+        side = waiting_side(kind.copies.policy, pair)
+        if side is not None:
+            yield side
+
+
+def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
+    ready = get_condition(conditions, READY)
+    if ready is None:
+        return "no konnector has looked at it yet: is one running?"
+    conflicts = get_condition(conditions, CONFLICTS)
+    if ready.status == "True" and conflicts is not None and conflicts.status == "True":
+        return _told(conflicts)
+    unwell = next((one for one in conditions if _unwell(one)), None)
+    if unwell is not None:
+        return _told(unwell)
+    if bound.binding.meta.deleting:
+        return "it is being deleted"
+    return _providers_problem(bound.cluster_binding)
+
+
+def _unwell(condition: Condition) -> bool:
+    return condition.status != "True" and condition.type != CONFLICTS
+
+
+def _providers_problem(found: ClusterBinding | None) -> str:
+    """What the provider says of the connection, of which the binding knows nothing."""
+    ready = get_condition(found.status.conditions, READY) if found is not None else None
+    if ready is None or ready.status == "True":
+        return ""
+    return f"on the provider: {_told(ready)}"
+
+
+def _told(condition: Condition) -> str:
+    told = ": ".join(text for text in (condition.reason, condition.message) if text)
+    return told or f"{condition.type} is {condition.status}"
+
+
+def _seconds(now: datetime, then: datetime) -> float:
+    """Never below zero, whatever the clocks say."""
+    return max((now - then).total_seconds(), 0.0)

@@ -1,0 +1,177 @@
+"""Asking the provider for an export, and waiting for its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APIServiceExport,
+    APIServiceExportRequest,
+    ExportRequestResponse,
+    ExportResource,
+    PermissionClaim,
+)
+from fairlead.api.meta import Object
+from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
+from fairlead.client.lookups import WaitTimeout, find, wait_for
+
+
+Progress = Callable[[str], None]
+"""Told what has been done or is waited for, one line at a time."""
+
+_NO_ANSWER = "the provider has not answered yet: do its controllers run?"
+
+
+class BindError(ClientError):
+    """Binding did not succeed; the text is for the person who wanted it."""
+
+
+async def request_export(
+    provider: Client,
+    request: ExportRequestResponse,
+    *,
+    namespace: str,
+    timeout: float,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress,
+) -> None:
+    """Create the request and wait until there is an export; one that is there is as good.
+
+    A request that was refused, or whose export was deleted, leads to nothing any more: it is made
+    anew.
+
+    Raises:
+        BindError: the provider refused, exports something else than it was asked for, or took
+            too long.
+        ClientError: the provider cannot be reached, or does not allow it.
+    """
+    name = request.metadata.name
+    if await _exported(provider, request, namespace):
+        return
+    if await _create(provider, request, namespace):
+        progress(f"requested {name} from the provider")
+    progress(f"waiting for the provider to export {name}")
+    said = ""
+
+    def undecided(found: Object | None) -> str:
+        nonlocal said
+        obstacle = _undecided(found)
+        if obstacle not in {"", said, _NO_ANSWER}:
+            progress(f"the provider waits: {obstacle}")
+            said = obstacle
+        return obstacle
+
+    try:
+        await wait_for(
+            provider,
+            APISERVICEEXPORTREQUESTS,
+            name,
+            namespace,
+            until=undecided,
+            timeout=timeout,
+        )
+    except WaitTimeout as error:
+        raise BindError(
+            f"on the provider: {error}; the request stays there, and binding again goes on waiting"
+        ) from None
+    if not await _exported(provider, request, namespace):
+        raise BindError(f"the provider's APIServiceExport {name} was deleted: bind again")
+
+
+async def _create(provider: Client, request: ExportRequestResponse, namespace: str) -> bool:
+    """Whether the request was made now; False when the same is there and leads to an export."""
+    name = request.metadata.name
+    body = msgspec.to_builtins(request)
+    body["metadata"] = {"name": name, "namespace": namespace}
+    while True:
+        try:
+            await provider.create(APISERVICEEXPORTREQUESTS, body, namespace)
+        except AlreadyExists:
+            pass
+        else:
+            return True
+        try:
+            found = await provider.get(APISERVICEEXPORTREQUESTS, name, namespace)
+            if found.meta.deleting:
+                raise BindError(
+                    f"the provider's APIServiceExportRequest {name} is being deleted: wait until "
+                    "it is gone"
+                )
+            if not await in_vain(provider, found):
+                spec = found.decode(APIServiceExportRequest).spec
+                _check(request, found, spec.resources, spec.permission_claims)
+                return False
+            await provider.delete(APISERVICEEXPORTREQUESTS, name, namespace, uid=found.meta.uid)
+        except (NotFound, Conflict):
+            # Somebody else has just deleted it, or made it anew.
+            continue
+
+
+async def in_vain(provider: Client, request: Object) -> bool:
+    """Whether a request can lead to no export: it was refused, or its export was deleted.
+
+    The export is there before the request says that it has succeeded.
+
+    Raises:
+        ClientError: the provider cannot be reached, or does not allow the look.
+    """
+    phase = request.decode(APIServiceExportRequest).status.phase
+    if phase != "Succeeded":
+        return phase == "Failed"
+    meta = request.meta
+    return await find(provider, APISERVICEEXPORTS, meta.name, meta.namespace) is None
+
+
+async def _exported(provider: Client, request: ExportRequestResponse, namespace: str) -> bool:
+    found = await find(provider, APISERVICEEXPORTS, request.metadata.name, namespace)
+    if found is None:
+        return False
+    spec = found.decode(APIServiceExport).spec
+    _check(request, found, spec.resources, spec.permission_claims)
+    return True
+
+
+def _check(
+    request: ExportRequestResponse,
+    found: Object,
+    resources: Sequence[ExportResource],
+    claims: Sequence[PermissionClaim],
+) -> None:
+    """The konnector gets its rights by the request: what the provider does must be no other."""
+    if differs := difference(request, found, resources, claims):
+        raise BindError(f"{differs}: ask for a new invitation and read what it claims")
+
+
+def difference(
+    request: ExportRequestResponse,
+    found: Object,
+    resources: Sequence[ExportResource],
+    claims: Sequence[PermissionClaim],
+) -> str:
+    """How what the provider has differs from what is asked for; "" when it does not."""
+    what = f"the provider's {found.kind} {found.meta.name}"
+    names = {item.name for item in resources}
+    if names != {item.name for item in request.spec.resources}:
+        return f"{what} is of {', '.join(sorted(names))}"
+    if list(claims) != request.spec.permission_claims:
+        return f"{what} claims other objects than the invitation says"
+    return ""
+
+
+def _undecided(found: Object | None) -> str:
+    if found is None:
+        return "the request was deleted"
+    status = found.decode(APIServiceExportRequest).status
+    if status.phase == "Failed":
+        raise BindError(
+            f"the provider refused APIServiceExportRequest {found.meta.name}: "
+            f"{status.terminal_message or 'it gave no reason'}"
+        )
+    if status.phase == "Succeeded":
+        return ""
+    # Ready says again what another condition says.
+    told = dict.fromkeys(item.message for item in status.conditions if item.status == "False")
+    return "; ".join(told) or _NO_ANSWER

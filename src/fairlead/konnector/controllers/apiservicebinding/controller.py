@@ -1,0 +1,234 @@
+"""Brings the provider's exported schemas to the consumer as CRDs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    CLUSTER_BINDING_NAME,
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceExportRequest,
+    APIServiceNamespace,
+    BindingStatus,
+    BoundSchema,
+    BoundSchemaSpec,
+    ClusterBinding,
+    crd_name,
+)
+from fairlead.api.kubebind.conditions import (
+    NAMESPACE_READY,
+    OBJECTS_REMAIN,
+    OBJECTS_UNKNOWN,
+    Condition,
+    get_condition,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.timestamps import now
+from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
+from fairlead.client.lookups import find
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.apiservicebinding.reconcile import (
+    CRDWrite,
+    State,
+    changed_claims,
+    failure,
+    reconcile,
+    status,
+)
+from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND
+from fairlead.konnector.crds import owned
+from fairlead.konnector.policies.steps import Outcome, outcome
+from fairlead.konnector.rights import remedy
+from fairlead.runtime import Delta, Request
+
+
+class APIServiceBindingController:
+    """Watches bindings and CRDs of the consumer, exports and BoundSchemas of the provider."""
+
+    name = "apiservicebinding"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._outcomes: dict[str, Outcome] = {}
+        self._controller = self._provider.controller(
+            "konnector-apiservicebinding", self._reconcile
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        controller, provider = self._controller, self._provider
+        async with AsyncExitStack() as stack:
+            bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            controller.watch(bindings)
+            crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
+            stack.push_async_callback(crds.close)
+            controller.watch(crds, self._bindings_of_crd)
+            for informer in (provider.exports, provider.requests):
+                controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
+            for informer in (provider.schemas, provider.cluster_bindings):
+                controller.watch(informer, self._all, predicate=_spec_changed)
+            controller.watch(
+                provider.service_namespaces.informer, self._all, predicate=_held_changed
+            )
+            provider.on_join(self._enqueue_all)
+            await controller.run()
+
+    def _enqueue_all(self) -> None:
+        for name in self._provider.bindings:
+            self._controller.enqueue(_named(name))
+
+    def _all(self, _delta: Delta) -> Iterable[Request]:
+        return [_named(name) for name in self._provider.bindings]
+
+    def _bindings_of_crd(self, delta: Delta) -> Iterable[Request]:
+        """The binding that owns it, and whoever waits for its name to become free."""
+        owners = {
+            owner.name
+            for owner in delta.object.meta.owner_references
+            if owner.kind == APISERVICEBINDINGS.kind
+        }
+        if delta.type == "DELETED":
+            owners |= self._provider.bindings
+        return [_named(name) for name in owners & self._provider.bindings]
+
+    async def _reconcile(self, request: Request) -> None:
+        found = self._consumer.bindings.get("", request.name)
+        if found is None:
+            return
+        state = self._state(found)
+        plan = reconcile(state)
+        if plan.connected is None:
+            return
+        if plan.writes and FINALIZER_UNBIND not in found.meta.finalizers:
+            await self._add_finalizer(found)
+        failures: list[Condition] = []
+        retry: ApiError | None = None
+        for write in plan.writes:
+            try:
+                await self._write(write, state.owner)
+            except Conflict as error:
+                retry = error
+            except ApiError as error:
+                failures.append(
+                    failure(
+                        created=write.old is None,
+                        name=write.name,
+                        message=_advice(error, request.name),
+                    )
+                )
+                retry = retry if isinstance(error, Invalid) else error
+
+        def change(binding: APIServiceBinding) -> BindingStatus:
+            fresh = msgspec.structs.replace(state, binding=binding)
+            return status(fresh, plan, failures, now=now())
+
+        await self._consumer.statuses.update(request.name, change)
+        self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
+        if retry is not None:
+            raise retry
+
+    def _state(self, found: Object) -> State:
+        name, namespace = found.meta.name, self._provider.namespace
+        export = self._provider.exports.get(namespace, name)
+        request = self._provider.requests.get(namespace, name)
+        parsed = export.decode(APIServiceExport) if export else None
+        resources = parsed.spec.resources if parsed else []
+        crds = {crd_name(item.resource, item.group) for item in resources}
+        return State(
+            binding=found.decode(APIServiceBinding),
+            owner=found.owner_reference(),
+            export=parsed,
+            request=request.decode(APIServiceExportRequest) if request else None,
+            schemas=self._schemas([item.name for item in resources]),
+            crds={crd: one for crd in crds if (one := self._consumer.crds.get("", crd))},
+            provider_name=self._pretty_name(),
+            converged=self._converged,
+            held=[] if export else self._held(),
+            ours=name in self._provider.bindings and not found.meta.deleting,
+        )
+
+    def _held(self) -> list[str]:
+        listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
+        return [name for one in listed if (name := _held(one))]
+
+    def _schemas(self, names: Iterable[str]) -> dict[str, BoundSchemaSpec]:
+        return {
+            name: found.decode(BoundSchema).spec
+            for name in names
+            if (found := self._provider.schemas.get(self._provider.namespace, name))
+        }
+
+    def _pretty_name(self) -> str:
+        found = self._provider.cluster_bindings.get(self._provider.namespace, CLUSTER_BINDING_NAME)
+        return found.decode(ClusterBinding).spec.provider_pretty_name if found else ""
+
+    def _converged(self, wanted: JSON, found: Object) -> bool:
+        now = outcome(wanted["spec"], found.to_dict().get("spec"))
+        return now is None or self._outcomes.get(found.meta.name) == now
+
+    async def _write(self, write: CRDWrite, owner: OwnerReference) -> None:
+        client = self._consumer.client
+        if write.old is None:
+            try:
+                written = await client.create(CUSTOMRESOURCEDEFINITIONS, write.body)
+            except AlreadyExists:
+                found = await find(client, CUSTOMRESOURCEDEFINITIONS, write.name)
+                if found is None or not owned(found, owner):
+                    raise
+                # It is what we made a moment ago: the cache has still to tell of it.
+                return
+        else:
+            written = await client.update(CUSTOMRESOURCEDEFINITIONS, write.body)
+        result = outcome(write.body["spec"], written.to_dict().get("spec"))
+        if result is None:
+            self._outcomes.pop(write.name, None)
+        else:
+            self._outcomes[write.name] = result
+
+    async def _add_finalizer(self, found: Object) -> None:
+        """Before the first CRD, so that no CRD is ever left without a way to the provider."""
+        metadata = {
+            "uid": found.meta.uid,
+            "resourceVersion": found.meta.resource_version,
+            "finalizers": [*found.meta.finalizers, FINALIZER_UNBIND],
+        }
+        await self._consumer.client.merge_patch(
+            APISERVICEBINDINGS, found.meta.name, "", {"metadata": metadata}
+        )
+
+
+def _named(name: str) -> Request:
+    return Request("", "", name)
+
+
+def _spec_changed(delta: Delta) -> bool:
+    """Our own status writes on BoundSchemas must not bring us back."""
+    if delta.old is None or delta.new is None:
+        return True
+    return delta.old.meta.generation != delta.new.meta.generation
+
+
+def _held_changed(delta: Delta) -> bool:
+    return _held(delta.old) != _held(delta.new)
+
+
+def _held(obj: Object | None) -> str:
+    """The provider namespace that is kept for its objects alone, "" when it is in use or gone."""
+    if obj is None or not obj.meta.deleting:
+        return ""
+    status = obj.decode(APIServiceNamespace).status
+    ready = get_condition(status.conditions, NAMESPACE_READY)
+    kept = ready is not None and ready.reason in {OBJECTS_REMAIN, OBJECTS_UNKNOWN}
+    return status.namespace if kept else ""
+
+
+def _advice(error: ApiError, binding: str) -> str:
+    return f"{error.message}. {remedy(binding)}" if isinstance(error, Forbidden) else error.message

@@ -1,0 +1,227 @@
+"""From the provider's export to the consumer's CRDs (kube-bind's APIServiceBindings document)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    APIServiceExportRequest,
+    BindingStatus,
+    BoundSchemaSpec,
+    ExportResource,
+    GroupResource,
+    PermissionClaim,
+    bindable,
+    crd_from_bound_schema,
+    crd_name,
+)
+from fairlead.api.kubebind.conditions import (
+    CONNECTED,
+    SCHEMA_IN_SYNC,
+    Condition,
+    false,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.konnector.crds import describes, established, owned
+
+
+EXPORT_FAILED = "APIServiceExportFailed"
+EXPORT_NOT_FOUND = "APIServiceExportNotFound"
+SCHEMA_FETCH_FAILED = "BoundSchemaFetchFailed"
+CRD_CREATE_FAILED = "CustomResourceDefinitionCreateFailed"
+CRD_UPDATE_FAILED = "CustomResourceDefinitionUpdateFailed"
+FOREIGN_CRD = "ForeignCustomResourceDefinition"
+EXPORT_CHANGED = "APIServiceExportChanged"
+NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read on both sides.
+
+    ``schemas`` are the BoundSchemas that were found, by their names; ``crds`` the consumer's
+    CRDs by theirs; ``converged`` tells whether a CRD is what came of writing a spec; ``ours``
+    whether the binding uses this provider, and shall stay; ``held`` are the provider namespaces
+    that should go and are kept for the objects in them.
+    """
+
+    binding: APIServiceBinding
+    owner: OwnerReference
+    export: APIServiceExport | None
+    request: APIServiceExportRequest | None
+    schemas: Mapping[str, BoundSchemaSpec]
+    crds: Mapping[str, Object]
+    provider_name: str
+    converged: Callable[[JSON, Object], bool]
+    ours: bool = True
+    held: Sequence[str] = ()
+
+
+class CRDWrite(msgspec.Struct, frozen=True):
+    """A CRD to create (``old`` is None) or to replace."""
+
+    name: str
+    old: Object | None
+    body: JSON
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """CRDs to write, and what is known without them; ``connected`` False ends it there.
+
+    ``connected`` is None for a binding that is not ours: nothing is done, nothing said.
+    """
+
+    connected: Condition | None
+    writes: list[CRDWrite] = []
+    unestablished: list[str] = []
+    bound: list[GroupResource] = []
+
+
+def reconcile(state: State) -> Plan:
+    """What the consumer's cluster needs of the export."""
+    if not state.ours:
+        return Plan(None)
+    if state.export is None:
+        return Plan(_without_export(state))
+    resources = state.export.spec.resources
+    missing = [item.name for item in resources if item.name not in state.schemas]
+    if missing:
+        message = f"the provider has no BoundSchema {', '.join(missing)} (yet)"
+        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+    wrong = [item.name for item in resources if not describes(state.schemas[item.name], item)]
+    if wrong:
+        message = f"BoundSchema {', '.join(wrong)} describes another resource than its name says"
+        return Plan(false(CONNECTED, SCHEMA_FETCH_FAILED, message))
+    return _with_schemas(state, resources)
+
+
+def accepted_claims(state: State) -> list[PermissionClaim]:
+    """The claims of the export as it was when it was first bound.
+
+    Whoever bound it agreed to these; a provider that makes its export anew with wider ones gets
+    no more by that.
+    """
+    old = state.binding.status
+    if state.export is None or old.bound_schemas:
+        return old.permission_claims
+    return state.export.spec.permission_claims
+
+
+def changed_claims(state: State) -> str:
+    """What to say about claims that differ from the accepted ones, "" when they do not."""
+    if state.export is None or state.export.spec.permission_claims == accepted_claims(state):
+        return ""
+    return (
+        f"the provider has changed what APIServiceExport {state.owner.name} claims; what was "
+        "agreed to when it was bound stays: delete the binding and bind again to agree"
+    )
+
+
+def failure(*, created: bool, name: str, message: str) -> Condition:
+    """Connected, after writing a CRD was refused."""
+    reason, verb = (CRD_CREATE_FAILED, "created") if created else (CRD_UPDATE_FAILED, "updated")
+    return false(CONNECTED, reason, f"CustomResourceDefinition {name} cannot be {verb}: {message}")
+
+
+def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> BindingStatus:
+    """The binding's status after the plan was carried out; one pass sets a condition once."""
+    old = state.binding.status
+    connected = failures[0] if failures else plan.connected
+    if connected is None:
+        return old
+    found = [connected]
+    if connected.status == "True":
+        found.append(_schema_in_sync(plan))
+    bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
+    return msgspec.structs.replace(
+        old,
+        conditions=set_conditions(old.conditions, *found, now=now, summary=True),
+        bound_schemas=bound,
+        permission_claims=accepted_claims(state),
+        provider_pretty_name=state.provider_name or old.provider_pretty_name,
+    )
+
+
+def _without_export(state: State) -> Condition:
+    name = state.owner.name
+    if state.request is not None and state.request.status.phase == "Failed":
+        told = state.request.status.terminal_message or "the provider gave no reason"
+        message = f"the provider refused APIServiceExportRequest {name}: {told}"
+        return false(CONNECTED, EXPORT_FAILED, message)
+    message = f"the provider has no APIServiceExport {name}: request it with `fairlead bind`"
+    if state.held:
+        message += (
+            f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "
+            "synced objects: see condition NamespaceReady of the APIServiceNamespace"
+        )
+    return false(CONNECTED, EXPORT_NOT_FOUND, message)
+
+
+def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
+    writes: list[CRDWrite] = []
+    unestablished: list[str] = []
+    connected = true(CONNECTED)
+    bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
+    for resource, item in zip(resources, bound, strict=True):
+        name = crd_name(resource.resource, resource.group)
+        if refused := _not_agreed(state, item):
+            connected = refused
+            continue
+        body = crd_from_bound_schema(state.schemas[resource.name], owner=state.owner)
+        found = state.crds.get(name)
+        if found is not None and not owned(found, state.owner):
+            connected = _foreign(name)
+        elif found is None or not (found.meta.deleting or state.converged(body, found)):
+            writes.append(CRDWrite(name, found, _body(body, found)))
+        if found is None or not established(found):
+            unestablished.append(name)
+    agreed = [item for item in bound if _not_agreed(state, item) is None]
+    return Plan(connected, writes, unestablished, agreed)
+
+
+def _not_agreed(state: State, item: GroupResource) -> Condition | None:
+    """Why a resource of the export gets no CRD.
+
+    Whoever bound agreed to what was exported then, and some kinds are nobody's to bring, whether
+    they are installed here or not.
+    """
+    old = state.binding.status.bound_schemas
+    if not bindable(item.group):
+        message = f"{item.name} is a kind of Kubernetes or kube-bind, which no provider can bring"
+        return false(CONNECTED, FOREIGN_CRD, message)
+    if old and item not in old:
+        message = (
+            f"the provider exports {item.name} too, which it did not when it was bound: delete "
+            "the binding and bind again to agree"
+        )
+        return false(CONNECTED, EXPORT_CHANGED, message)
+    return None
+
+
+def _body(body: JSON, found: Object | None) -> JSON:
+    """A CRD to replace keeps its metadata, which others may have added to."""
+    if found is None:
+        return body
+    old: dict[str, Any] = found.to_dict()
+    return {**old, "spec": body["spec"]}
+
+
+def _foreign(name: str) -> Condition:
+    message = (
+        f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
+        "binding that owns it, if nobody needs its objects"
+    )
+    return false(CONNECTED, FOREIGN_CRD, message)
+
+
+def _schema_in_sync(plan: Plan) -> Condition:
+    if plan.unestablished:
+        message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
+        return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")
+    return true(SCHEMA_IN_SYNC)

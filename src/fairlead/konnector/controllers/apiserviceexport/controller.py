@@ -1,0 +1,199 @@
+"""Starts and stops the syncers of exports, and reports to the provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
+    APIServiceBinding,
+    APIServiceExport,
+    BoundSchema,
+    GroupResource,
+    crd_name,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.timestamps import now
+from fairlead.client import NotFound
+from fairlead.client.lookups import find
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.apiserviceexport.reconcile import (
+    Plan,
+    State,
+    reconcile,
+)
+from fairlead.konnector.policies.work import BoundSpec, ReleaseSpec, WorkKey, WorkSpec
+from fairlead.konnector.statuses import with_status
+from fairlead.konnector.supervisor import Runnable
+from fairlead.konnector.sync.claims import ClaimedObjects
+from fairlead.konnector.sync.objects import BoundObjects
+from fairlead.konnector.sync.release import Releaser
+from fairlead.runtime import Delta, Request, commit
+
+
+class _Wanted(NamedTuple):
+    """Work, and for which objects it was set up: when any of it changes it is set up anew."""
+
+    spec: WorkSpec
+    export: OwnerReference | None
+    binding: OwnerReference
+
+
+class APIServiceExportController:
+    """Watches exports and BoundSchemas of the provider, bindings and CRDs of the consumer."""
+
+    name = "apiserviceexport"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._running: dict[WorkKey, _Wanted] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        provider = self._provider
+        controller = self._provider.controller("konnector-apiserviceexport", self._reconcile)
+
+        def named(name: str) -> Request:
+            return Request("", provider.namespace, name)
+
+        def everything(_delta: Delta | None = None) -> Iterable[Request]:
+            return [named(export.meta.name) for export in provider.exports.list()]
+
+        def of_crd(delta: Delta) -> Iterable[Request]:
+            return [named(owner.name) for owner in delta.object.meta.owner_references]
+
+        def joined() -> None:
+            for request in everything():
+                controller.enqueue(request)
+
+        async with AsyncExitStack() as stack:
+            bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
+            stack.push_async_callback(crds.close)
+            controller.watch(provider.exports)
+            controller.watch(provider.schemas, everything)
+            controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
+            controller.watch(crds, of_crd)
+            provider.on_join(joined)
+            await controller.run()
+
+    async def _reconcile(self, request: Request) -> None:
+        name = request.name
+        binding = self._binding(name)
+        export = await self._export(name, binding)
+        schemas, crds = await self._schemas(name, export), self._crds(export, binding)
+        state = State(
+            name=name,
+            export=export.decode(APIServiceExport) if export else None,
+            binding=binding.decode(APIServiceBinding) if binding else None,
+            schemas={key: found.decode(BoundSchema) for key, found in schemas.items()},
+            crds=crds,
+        )
+        plan = reconcile(state, now=now())
+        await self._run_syncers(name, plan, export, binding)
+        if export is not None:
+            await self._report(plan, export, schemas)
+
+    def _binding(self, name: str) -> Object | None:
+        if name not in self._provider.bindings:
+            return None
+        return self._consumer.bindings.get("", name)
+
+    async def _export(self, name: str, binding: Object | None) -> Object | None:
+        """The export; that it is gone lets objects go for good, so the provider is asked."""
+        found = self._provider.exports.get(self._provider.namespace, name)
+        if found is None and (binding is not None or self._works_for(name)):
+            return await self._still(APISERVICEEXPORTS, name)
+        return found
+
+    async def _schemas(self, name: str, export: Object | None) -> dict[str, Object]:
+        """Those that are there; one that a syncer needs is believed gone when it is confirmed."""
+        result: dict[str, Object] = {}
+        for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
+            found = self._provider.schemas.get(self._provider.namespace, item.name)
+            if found is None and WorkKey(name, "objects", item.name) in self._running:
+                found = await self._still(BOUNDSCHEMAS, item.name)
+            if found is not None:
+                result[item.name] = found
+        return result
+
+    def _works_for(self, binding: str) -> bool:
+        return any(key.binding == binding for key in self._running)
+
+    async def _still(self, resource: Resource, name: str) -> Object | None:
+        """An object that the cache does not have (any more), as the provider answers.
+
+        Raises:
+            ClientError: nothing is known; what runs goes on until something is.
+        """
+        return await find(self._provider.client, resource, name, self._provider.namespace)
+
+    def _crds(self, export: Object | None, binding: Object | None) -> dict[str, Object]:
+        """Those of the export, or of what was bound when there is no export any more."""
+        resources: Sequence[GroupResource] = ()
+        if export is not None:
+            resources = export.decode(APIServiceExport).spec.resources
+        elif binding is not None:
+            resources = binding.decode(APIServiceBinding).status.bound_schemas
+        names = [crd_name(item.resource, item.group) for item in resources]
+        return {name: found for name in names if (found := self._consumer.crds.get("", name))}
+
+    async def _run_syncers(
+        self, name: str, plan: Plan, export: Object | None, binding: Object | None
+    ) -> None:
+        """Only what has changed is stopped or started."""
+        wanted: dict[WorkKey, _Wanted] = {}
+        if binding is not None:
+            owner = export.owner_reference() if export is not None else None
+            owners = (owner, binding.owner_reference(controller=False))
+            wanted = {key: _Wanted(spec, *owners) for key, spec in plan.work(name).items()}
+        for key in [key for key in self._running if key.binding == name]:
+            if self._running[key] != wanted.get(key):
+                del self._running[key]
+                await self._provider.syncers.stop(key)
+        for key, one in wanted.items():
+            if key not in self._running:
+                report = partial(self._consumer.reports.problems.report, name, str(key))
+                self._provider.syncers.start(key, self._make(name, one), failed=report)
+                self._running[key] = one
+
+    def _make(self, name: str, wanted: _Wanted) -> Runnable:
+        spec, export = wanted.spec, wanted.export
+        if isinstance(spec, ReleaseSpec):
+            return Releaser(self._consumer, spec.resource)
+        if export is None:
+            raise ValueError(f"{name}: nothing is synchronised without an export")
+        if isinstance(spec, BoundSpec):
+            return BoundObjects(self._provider, name, export, spec)
+        return ClaimedObjects(self._provider, wanted.binding, export, spec)
+
+    async def _report(self, plan: Plan, export: Object, schemas: dict[str, Object]) -> None:
+        for key, status in plan.schema_status.items():
+            await self._commit(BOUNDSCHEMAS, schemas[key], status)
+        if plan.status is not None:
+            await self._commit(APISERVICEEXPORTS, export, plan.status)
+
+    async def _commit(self, resource: Resource, old: Object, status: msgspec.Struct) -> None:
+        body = _emptied(with_status(old, status), status)
+        try:
+            await commit(self._provider.client, resource, old, body, subresource="status")
+        except NotFound:
+            return
+
+
+def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
+    """The body without what the status has no more: empty fields are left out of it."""
+    told = msgspec.to_builtins(status)
+    known = {field.encode_name for field in msgspec.structs.fields(status)}
+    left = {name: value for name, value in body["status"].items() if name not in known - set(told)}
+    return {**body, "status": left}

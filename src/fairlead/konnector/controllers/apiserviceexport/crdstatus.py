@@ -1,0 +1,132 @@
+"""What the consumer's CRDs say of themselves, for the provider to read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from fairlead.api.conditions import Condition as CRDCondition
+from fairlead.api.kubebind import BoundSchema, BoundSchemaStatus, SchemaNames
+from fairlead.api.kubebind.conditions import (
+    CONNECTED,
+    CONSUMER_IN_SYNC,
+    PERMISSION_CLAIM,
+    PROVIDER_IN_SYNC,
+    READY,
+    Condition,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import Object
+
+
+_CRD_TYPES = frozenset(
+    {
+        "Established",
+        "KubernetesAPIApprovalPolicyConformant",
+        "NamesAccepted",
+        "NonStructuralSchema",
+        "StorageMigrating",
+        "Terminating",
+    }
+)
+"""The conditions that API servers set on CRDs (apiextensions.k8s.io/v1)."""
+_EXPORTS_OWN = frozenset({CONNECTED, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC, READY})
+"""What an export says of itself, whatever a CRD may say under the same name."""
+_BADNESS = {"False": 0, "Unknown": 1, "True": 2}
+
+
+class _Status(msgspec.Struct, rename="camel", frozen=True):
+    """A fresh CRD has nulls, and accepted names that are empty."""
+
+    accepted_names: dict[str, Any] | None = None
+    stored_versions: list[str] | None = None
+    conditions: list[CRDCondition] | None = None
+
+
+class _CRD(msgspec.Struct):
+    """A CRD as far as it is read here."""
+
+    status: _Status | None = None
+
+
+def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> BoundSchemaStatus:
+    """The status of a BoundSchema: that of the consumer's CRD, nothing without one.
+
+    Nobody else sets conditions there, so that those which the CRD has no more go.
+    """
+    found = _status(crd)
+    names = found.accepted_names or {}
+    copied = _copied(crd)
+    types = {condition.type for condition in copied}
+    kept = [condition for condition in schema.status.conditions if condition.type in types]
+    return msgspec.structs.replace(
+        schema.status,
+        accepted_names=msgspec.convert(names, SchemaNames) if names.get("plural") else None,
+        stored_versions=found.stored_versions or [],
+        conditions=set_conditions(_with_ready(schema, kept), *copied, now=now, summary=True),
+    )
+
+
+def worst_conditions(crds: Mapping[str, Object | None]) -> list[Condition]:
+    """The worst condition of each type: False, then Unknown, then True, first by name.
+
+    Args:
+        crds: by the names of their BoundSchemas, which the messages repeat.
+    """
+    worst: dict[str, tuple[int, str, Condition]] = {}
+    for name, crd in sorted(crds.items()):
+        for found in _copied(crd):
+            mine = (_BADNESS[found.status], name, found)
+            if found.type not in worst or mine[:2] < worst[found.type][:2]:
+                worst[found.type] = mine
+    return [
+        _of_resource(name, condition)
+        for type_, (_, name, condition) in sorted(worst.items())
+        if type_ not in _EXPORTS_OWN
+    ]
+
+
+def stale_types(schemas: Iterable[BoundSchema], crds: Iterable[Object | None]) -> set[str]:
+    """The types that were copied to an export earlier, perhaps, and that no CRD has any more.
+
+    Besides those of API servers, what a BoundSchema still carries has come from a CRD; all other
+    conditions of an export are the provider's own.
+    """
+    copied = {one.type for schema in schemas for one in schema.status.conditions} | _CRD_TYPES
+    present = {one.type for crd in crds for one in _copied(crd)}
+    return copied - present - _EXPORTS_OWN
+
+
+def _with_ready(schema: BoundSchema, kept: list[Condition]) -> list[Condition]:
+    """Ready goes with the last condition, and keeps its transition time until then."""
+    ready = [condition for condition in schema.status.conditions if condition.type == READY]
+    return [*kept, *ready]
+
+
+def _of_resource(name: str, condition: Condition) -> Condition:
+    if condition.status == "True":
+        return true(condition.type)
+    message = f"{name}: {condition.message or condition.reason}"
+    return msgspec.structs.replace(condition, message=message)
+
+
+def _status(crd: Object | None) -> _Status:
+    return (crd.decode(_CRD).status if crd is not None else None) or _Status()
+
+
+def _copied(crd: Object | None) -> list[Condition]:
+    return [_copy(found) for found in _status(crd).conditions or () if found.type != READY]
+
+
+def _copy(condition: CRDCondition) -> Condition:
+    severity: Literal["", "Error"] = "Error" if condition.status == "False" else ""
+    return Condition(
+        condition.type,
+        condition.status,
+        severity=severity,
+        reason=condition.reason,
+        message=condition.message,
+    )

@@ -1,0 +1,223 @@
+"""Which syncers run for an export, and what the provider is told.
+
+Source: kube-bind's document on APIServiceExports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APIServiceBinding,
+    APIServiceExport,
+    BoundSchema,
+    BoundSchemaStatus,
+    ConditionsStatus,
+    crd_name,
+)
+from fairlead.api.kubebind.conditions import (
+    CONNECTED,
+    CONSUMER_IN_SYNC,
+    SCHEMA_IN_SYNC,
+    Condition,
+    false,
+    get_condition,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import Object
+from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
+    schema_status,
+    stale_types,
+    worst_conditions,
+)
+from fairlead.konnector.crds import describes, established, served_resource
+from fairlead.konnector.policies.work import (
+    BoundSpec,
+    ClaimSpec,
+    ReleaseSpec,
+    WorkKey,
+    WorkSpec,
+)
+
+
+BINDING_NOT_FOUND = "APIServiceBindingNotFound"
+SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found."""
+
+    name: str
+    export: APIServiceExport | None
+    binding: APIServiceBinding | None
+    schemas: Mapping[str, BoundSchema]
+    crds: Mapping[str, Object]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What shall run, by name; statuses to write, None for no export."""
+
+    syncers: dict[str, BoundSpec] = {}
+    claims: dict[str, ClaimSpec] = {}
+    releases: dict[str, ReleaseSpec] = {}
+    status: ConditionsStatus | None = None
+    schema_status: dict[str, BoundSchemaStatus] = {}
+
+    def work(self, binding: str) -> dict[WorkKey, WorkSpec]:
+        """All that shall run."""
+        specs: dict[WorkKey, WorkSpec] = {}
+        specs |= {WorkKey(binding, "objects", name): one for name, one in self.syncers.items()}
+        specs |= {WorkKey(binding, "claim", name): one for name, one in self.claims.items()}
+        specs |= {WorkKey(binding, "release", name): one for name, one in self.releases.items()}
+        return specs
+
+
+def reconcile(state: State, *, now: str) -> Plan:
+    """What shall run for the export, and the statuses of it and its BoundSchemas."""
+    if state.export is None:
+        return Plan(releases=_releases(state))
+    export = state.export
+    crds = _crds_by_schema(state, export)
+    return Plan(
+        syncers=_syncers(state, export),
+        claims=_claims(state, export),
+        status=_export_status(state, export, crds, now=now),
+        schema_status={
+            name: schema_status(state.schemas[name], crd, now=now) for name, crd in crds.items()
+        },
+    )
+
+
+def _releases(state: State) -> dict[str, ReleaseSpec]:
+    """With an export go the consumer's rights on copies: deleted objects cannot wait for them."""
+    result: dict[str, ReleaseSpec] = {}
+    for name, crd in state.crds.items():
+        resource = served_resource(crd)
+        if resource is not None and _bound(state, crd):
+            result[name] = ReleaseSpec(resource)
+    return result
+
+
+def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
+    result: dict[str, BoundSpec] = {}
+    for item in export.spec.resources:
+        schema = state.schemas.get(item.name)
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if schema is None or crd is None or not _bound(state, crd):
+            continue
+        if not describes(schema.spec, item):
+            continue
+        version = schema.spec.sync_version()
+        resource = schema.spec.resource()
+        if version is None or resource is None:
+            continue
+        result[item.name] = BoundSpec(
+            resource=resource,
+            scope=schema.spec.scope,
+            informer_scope=schema.spec.informer_scope,
+            isolation=export.spec.isolation,
+            status_subresource=version.subresources.status is not None,
+        )
+    return result
+
+
+def _bound(state: State, crd: Object) -> bool:
+    """Only objects of a CRD that this very binding made are sent to the provider.
+
+    A CRD that is being deleted is served until its last object is gone, and is no longer
+    established in the end; its objects still need their finalizers taken off.
+    """
+    return _owned(state, crd) and (crd.meta.deleting or established(crd))
+
+
+def _owned(state: State, crd: Object) -> bool:
+    return state.binding is not None and crd.meta.owned_by(state.binding.metadata.uid)
+
+
+def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
+    """Claims that the consumer's binding has taken over from the export.
+
+    They start when the schemas are in place, since references are followed to the bound kinds;
+    they end when the last bound object is gone, since the provider may need them until then.
+    """
+    binding = state.binding
+    if binding is None:
+        return {}
+    leaving = binding.metadata.deleting
+    if not leaving and not _in_place(state, export):
+        return {}
+    gone = not any(crd.meta.owned_by(binding.metadata.uid) for crd in state.crds.values())
+    accepted = binding.status.permission_claims
+    return {
+        claim.name: ClaimSpec(
+            claim=claim,
+            resources=export.spec.resources,
+            isolation=export.spec.isolation,
+            unbinding=leaving and gone,
+        )
+        for claim in accepted
+    }
+
+
+def _in_place(state: State, export: APIServiceExport) -> bool:
+    """Whether every resource is bound; a BoundSchema that went later stops its own syncer only."""
+    syncers = _syncers(state, export)
+    for item in export.spec.resources:
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if crd is None or not _bound(state, crd):
+            return False
+        if item.name in state.schemas and item.name not in syncers:
+            return False
+    return True
+
+
+def _crds_by_schema(state: State, export: APIServiceExport) -> dict[str, Object | None]:
+    """The CRD that the binding has made of each BoundSchema, None where there is none.
+
+    One that belongs to somebody else says nothing about this export.
+    """
+    result: dict[str, Object | None] = {}
+    for item in export.spec.resources:
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if crd is not None and not _owned(state, crd):
+            crd = None
+        if item.name in state.schemas:
+            result[item.name] = crd
+    return result
+
+
+def _export_status(
+    state: State, export: APIServiceExport, crds: Mapping[str, Object | None], *, now: str
+) -> ConditionsStatus:
+    """The worst of each condition that the CRDs have, and what we know of the binding."""
+    stale = stale_types(state.schemas.values(), crds.values())
+    kept = [one for one in export.status.conditions if one.type not in stale]
+    found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
+    conditions = set_conditions(kept, *found, now=now, summary=True)
+    return msgspec.structs.replace(export.status, conditions=conditions)
+
+
+def _connected(state: State, export: APIServiceExport) -> Condition:
+    if state.binding is None:
+        message = f"the consumer has no APIServiceBinding {state.name}"
+        return false(CONNECTED, BINDING_NOT_FOUND, message, severity="Info")
+    missing = [item.name for item in export.spec.resources if item.name not in state.schemas]
+    if missing:
+        message = f"BoundSchema {', '.join(missing)} not found"
+        return false(CONNECTED, SCHEMAS_NOT_VALID, message, severity="Warning")
+    return true(CONNECTED)
+
+
+def _consumer_in_sync(state: State) -> Condition:
+    """A copy of the binding's SchemaInSync."""
+    if state.binding is None:
+        message = f"the consumer has no APIServiceBinding {state.name}"
+        return false(CONSUMER_IN_SYNC, "NA", message, severity="Info")
+    found = get_condition(state.binding.status.conditions, SCHEMA_IN_SYNC)
+    if found is None:
+        message = "the consumer's binding does not say SchemaInSync yet"
+        return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
+    return msgspec.structs.replace(found, type=CONSUMER_IN_SYNC, last_transition_time="")

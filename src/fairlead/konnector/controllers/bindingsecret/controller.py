@@ -1,0 +1,77 @@
+"""Tells on each binding whether its Secret holds a usable kubeconfig."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+from fairlead.api.kubebind import APIServiceBinding, ClusterSecretKeyRef
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.meta import Key
+from fairlead.client import ConfigError
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile
+from fairlead.konnector.secrets import content, provider_config
+from fairlead.runtime import Request
+
+
+class BindingSecretController:
+    """Watches bindings and the Secrets that they refer to."""
+
+    name = "bindingsecret"
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        consumer = self._consumer
+        controller = consumer.controller("konnector-bindingsecret", self._reconcile)
+
+        def secret_changed(key: Key) -> None:
+            for binding in consumer.bindings.list():
+                ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+                if Key(ref.namespace, ref.name) == key:
+                    controller.enqueue(Request("", "", binding.meta.name))
+
+        async with AsyncExitStack() as stack:
+            bindings = consumer.cluster.informer(consumer.bindings.resource)
+            stack.push_async_callback(bindings.close)
+            controller.watch(bindings)
+            consumer.secrets.listen(secret_changed)
+            stack.callback(consumer.secrets.unlisten, secret_changed)
+            await consumer.secrets.synced()
+            await controller.run()
+
+    async def _reconcile(self, request: Request) -> None:
+        found = self._consumer.bindings.get("", request.name)
+        if found is None:
+            return
+        ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        key = Key(ref.namespace, ref.name)
+        secrets = self._consumer.secrets
+        if not secrets.known(key) and not secrets.error(key):
+            return
+        await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))
+
+
+def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> Condition:
+    """The condition SecretValid of whoever refers to a Secret of the consumer."""
+    key = Key(ref.namespace, ref.name)
+    secret = consumer.secrets.get(key)
+    kubeconfig = content(secret, ref.key)
+    return reconcile(
+        ref,
+        found=secret is not None,
+        content=kubeconfig,
+        unreadable="" if consumer.secrets.known(key) else consumer.secrets.error(key),
+        fault=fault(kubeconfig) if kubeconfig else "",
+    )
+
+
+def fault(kubeconfig: bytes) -> str:
+    """What is wrong with a provider's kubeconfig, "" if nothing is; never a part of it."""
+    try:
+        provider_config(kubeconfig)
+    except ConfigError as error:
+        return str(error)
+    return ""

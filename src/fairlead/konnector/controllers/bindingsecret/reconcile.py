@@ -1,0 +1,43 @@
+"""Whether a binding's Secret holds a kubeconfig that can be used."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import ClusterSecretKeyRef
+from fairlead.api.kubebind.conditions import SECRET_VALID, Condition, false, true
+
+
+NOT_FOUND = "KubeconfigSecretNotFound"
+INVALID = "KubeconfigSecretInvalid"
+
+
+def reconcile(
+    ref: ClusterSecretKeyRef, *, found: bool, content: bytes, unreadable: str, fault: str
+) -> Condition:
+    """The condition SecretValid.
+
+    Args:
+        ref: where the binding says that its kubeconfig is.
+        found: whether the Secret is there.
+        content: what its key holds; b"" when the key is missing.
+        unreadable: why the Secret could not be read at all, such as a missing right; "" if it was.
+        fault: what is wrong with the content; never a part of it.
+    """
+    where = f"Secret {ref.namespace}/{ref.name}"
+    if not found and unreadable:
+        return false(SECRET_VALID, NOT_FOUND, f"{where} cannot be read: {unreadable}")
+    if not found:
+        return false(
+            SECRET_VALID,
+            NOT_FOUND,
+            f"{where} not found: create it with the provider's kubeconfig under key {ref.key!r}",
+        )
+    if not content:
+        return false(
+            SECRET_VALID,
+            INVALID,
+            f"{where} has no key {ref.key!r}: put the provider's kubeconfig there",
+        )
+    if fault:
+        remedy = "`fairlead bind` replaces it with that of an invitation"
+        return false(SECRET_VALID, INVALID, f"{where}, key {ref.key!r}: {fault}; {remedy}")
+    return true(SECRET_VALID)

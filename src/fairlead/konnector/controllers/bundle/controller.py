@@ -1,0 +1,285 @@
+"""Binds whatever the provider exports, for each APIServiceBindingBundle.
+
+A binding goes only when the provider itself says that its export is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    APIServiceBindingBundle,
+    ClusterSecretKeyRef,
+)
+from fairlead.api.kubebind.conditions import SECRET_VALID, SYNCED, Condition, get_condition
+from fairlead.api.meta import Key, Object, ObjectMeta
+from fairlead.api.timestamps import now
+from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound
+from fairlead.client.lookups import find
+from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
+from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
+from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.controllers.connections.registry import Registry
+from fairlead.konnector.statuses import with_status
+from fairlead.runtime import Delta, Request, Result, commit
+
+
+_SOON = 1.0
+"""Seconds between looks at what is not known yet."""
+_PATIENCE = 5
+"""So many looks may find no connection before a condition says so."""
+
+
+class _Outcome(NamedTuple):
+    failures: dict[str, str]
+    retry: ClientError | None
+
+
+class BundleController:
+    """Watches bundles, their Secrets, bindings, and the exports of the connections they use."""
+
+    name = "bundle"
+
+    def __init__(self, consumer: Consumer, registry: Registry) -> None:
+        self._consumer = consumer
+        self._registry = registry
+        self._absence: dict[str, Absence] = {}
+        self._unconnected: dict[str, int] = {}
+        self._controller = consumer.controller("konnector-bundle", self._reconcile)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        consumer = self._consumer
+        async with AsyncExitStack() as stack:
+            bundles = consumer.cluster.informer(APISERVICEBINDINGBUNDLES)
+            stack.push_async_callback(bundles.close)
+            self._controller.watch(bundles)
+            bindings = consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            self._controller.watch(bindings, self._everything, predicate=_comes_or_goes)
+            consumer.secrets.listen(self._secret_changed)
+            stack.callback(consumer.secrets.unlisten, self._secret_changed)
+            stack.callback(self._registry.on_add(self._joined))
+            await consumer.secrets.synced()
+            await self._controller.run()
+
+    def _everything(self, _delta: Delta | None = None) -> Iterable[Request]:
+        return [Request("", "", found.meta.name) for found in self._consumer.bundles.list()]
+
+    def _enqueue_all(self) -> None:
+        for request in self._everything():
+            self._controller.enqueue(request)
+
+    def _secret_changed(self, key: Key) -> None:
+        for found in self._consumer.bundles.list():
+            if source(found).secret == key:
+                self._controller.enqueue(Request("", "", found.meta.name))
+
+    def _joined(self, provider: Provider) -> None:
+        """The shared watch of a connection tells of exports; it ends with the connection."""
+        provider.exports.subscribe(lambda _delta: self._enqueue_all())
+        self._enqueue_all()
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        found = self._consumer.bundles.get("", request.name)
+        if found is None:
+            self._absence.pop(request.name, None)
+            self._unconnected.pop(request.name, None)
+            return None
+        place = source(found).secret
+        if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
+            return Result(_SOON)
+        provider = self._registry.using(source(found))
+        state = self._state(found, provider)
+        plan = reconcile(state)
+        outcome = _Outcome({}, None)
+        if provider is not None and plan.missing:
+            gone, outcome = await self._ask(found, provider, plan.missing)
+            plan = reconcile(msgspec.structs.replace(state, gone=gone))
+        outcome = await self._carry_out(found, plan, outcome)
+        await self._report(found, state, plan, outcome.failures)
+        if outcome.retry is not None:
+            raise outcome.retry
+        return Result(_SOON if plan.waiting else self._interval)
+
+    @property
+    def _interval(self) -> float:
+        return self._consumer.options.provider_polling_interval
+
+    def _state(self, found: Object, provider: Provider | None) -> State:
+        bundle = found.decode(APIServiceBindingBundle)
+        valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
+        looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
+        self._unconnected[found.meta.name] = looks
+        exports = provider.exports if provider is not None else None
+        bindings = self._consumer.bindings
+        return State(
+            bundle=bundle,
+            owner=found.owner_reference(),
+            secret_valid=valid,
+            exports={
+                one.meta.name: one.meta.deleting for one in (exports.list() if exports else [])
+            },
+            bindings={one.meta.name: one.meta for one in bindings.list()},
+            waiting=exports is None or not exports.has_synced or not bindings.has_synced,
+            client_error=_UNCONNECTED if looks > _PATIENCE else "",
+            exports_error=exports.error if exports is not None else "",
+            bindings_error=bindings.error,
+        )
+
+    async def _ask(
+        self, found: Object, provider: Provider, missing: list[str]
+    ) -> tuple[frozenset[str], _Outcome]:
+        absence = self._absence.setdefault(found.meta.name, Absence(self._interval))
+        absence.keep(missing)
+        gone: set[str] = set()
+        failures: dict[str, str] = {}
+        retry: ClientError | None = None
+        for name in missing:
+            try:
+                if await absence.confirmed(provider, name):
+                    gone.add(name)
+            except ClientError as error:
+                retry = error
+                failures[name] = f"whether APIServiceExport {name} is gone is not known: {error}"
+        return frozenset(gone), _Outcome(failures, retry)
+
+    async def _carry_out(self, found: Object, plan: Plan, before: _Outcome) -> _Outcome:
+        failures, retry = dict(before.failures), before.retry
+        for body in plan.create:
+            name: str = body["metadata"]["name"]
+            try:
+                await self._consumer.client.create(APISERVICEBINDINGS, body)
+            except AlreadyExists:
+                # Perhaps our own, and the cache lags behind: the next look tells whose it is.
+                self._controller.enqueue(Request("", "", found.meta.name), after=_SOON)
+            except ApiError as error:
+                retry = error
+                failures[name] = f"APIServiceBinding {name} cannot be created: {error}"
+            else:
+                self._event(found, "BindingCreated", f"APIServiceExport {name} is bound now")
+        for meta in plan.delete:
+            try:
+                await self._delete(found, meta)
+            except ApiError as error:
+                retry = error
+                failures[meta.name] = f"APIServiceBinding {meta.name} cannot be deleted: {error}"
+        return _Outcome(failures, retry)
+
+    async def _delete(self, found: Object, meta: ObjectMeta) -> None:
+        """Its finalizer lets it go in order: copies, then CRDs, then the binding."""
+        client = self._consumer.client
+        try:
+            await client.delete(
+                APISERVICEBINDINGS, meta.name, uid=meta.uid, resource_version=meta.resource_version
+            )
+        except (NotFound, Conflict):
+            return
+        message = f"the provider has no APIServiceExport {meta.name} any more: its binding goes"
+        self._event(found, "BindingDeleted", message)
+
+    def _event(self, found: Object, reason: str, message: str) -> None:
+        self._consumer.events.event(found, "Normal", reason, message)
+
+    async def _report(
+        self, found: Object, state: State, plan: Plan, failures: dict[str, str]
+    ) -> None:
+        wanted = status(state, plan, failures, now=now())
+        body = with_status(found, wanted)
+        try:
+            written = await commit(
+                self._consumer.client, APISERVICEBINDINGBUNDLES, found, body, subresource="status"
+            )
+        except NotFound:
+            return
+        if written is not found:
+            self._tell(found, state.bundle.status.conditions, wanted.conditions)
+
+    def _tell(self, found: Object, old: list[Condition], new: list[Condition]) -> None:
+        """Events on transitions."""
+        for type_ in (SECRET_VALID, SYNCED):
+            before, after = get_condition(old, type_), get_condition(new, type_)
+            if after is None or (before and _said(before) == _said(after)):
+                continue
+            if after.status == "False":
+                self._consumer.events.event(found, "Warning", after.reason, after.message)
+            elif before is not None:
+                self._event(found, type_, f"{type_} is {after.status} again")
+
+
+_UNCONNECTED = (
+    "there is no connection to the provider, although its kubeconfig can be read: the konnector's "
+    "log says why"
+)
+
+
+def source(bundle: Object) -> SecretKey:
+    """Where a bundle's kubeconfig is."""
+    ref: ClusterSecretKeyRef = bundle.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
+    return SecretKey(Key(ref.namespace, ref.name), ref.key)
+
+
+def _said(condition: Condition) -> tuple[str, str]:
+    return condition.status, condition.reason
+
+
+def _comes_or_goes(delta: Delta) -> bool:
+    """A binding's status says nothing about bundles."""
+    if delta.old is None or delta.new is None:
+        return True
+    return (delta.old.meta.deleting, delta.old.meta.owner_references) != (
+        delta.new.meta.deleting,
+        delta.new.meta.owner_references,
+    )
+
+
+LOOKS = 2
+"""So many in a row must find an export gone; ``interval`` seconds lie between them."""
+
+
+class Absence:
+    """The looks at the exports that one bundle misses."""
+
+    def __init__(self, interval: float) -> None:
+        self._interval = interval
+        self._looks: dict[str, tuple[int, float]] = {}
+
+    def keep(self, names: list[str]) -> None:
+        """These are missed; whatever else was has been seen again, and begins anew."""
+        self._looks = {name: found for name, found in self._looks.items() if name in names}
+
+    async def confirmed(self, provider: Provider, name: str) -> bool:
+        """Whether an export is gone for certain; a look that comes too soon does not count.
+
+        Raises:
+            ClientError: the provider says nothing about this export; the looks begin anew.
+        """
+        now = asyncio.get_running_loop().time()
+        # The first look is due at any time: before all clocks.
+        count, last = self._looks.get(name, (0, -math.inf))
+        if now - last < self._interval:
+            return False
+        self._looks.pop(name, None)
+        if not await self._gone(provider, name):
+            return False
+        self._looks[name] = (count + 1, now)
+        return count + 1 >= LOOKS
+
+    async def _gone(self, provider: Provider, name: str) -> bool:
+        if await find(provider.client, APISERVICEEXPORTS, name, provider.namespace) is not None:
+            return False
+        # A cluster namespace that goes takes all exports with it: nobody has ended this one.
+        tie = await provider.client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, provider.namespace)
+        return not tie.meta.deleting

@@ -1,0 +1,152 @@
+"""One binding for each export of a provider, as an APIServiceBindingBundle asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEBINDINGS,
+    APIServiceBindingBundle,
+    ConditionsStatus,
+)
+from fairlead.api.kubebind.conditions import SYNCED, Condition, false, set_conditions, true
+from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
+
+
+PROVIDER_CLIENT_ERROR = "ProviderClientError"
+LIST_EXPORTS_FAILED = "ListExportsFailed"
+LIST_BINDINGS_FAILED = "ListBindingsFailed"
+SYNC_ERRORS = "SyncErrors"
+
+_SHOWN = 3
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read.
+
+    ``exports`` are those of the provider by name, with whether each is being deleted; ``bindings``
+    all of the consumer by name. Of ``client_error``, ``exports_error`` and ``bindings_error`` each
+    says what keeps us from knowing, "" if nothing does; ``waiting`` that it is soon known.
+    ``gone`` are exports of which the provider has said for certain that they are not there.
+    """
+
+    bundle: APIServiceBindingBundle
+    owner: OwnerReference
+    secret_valid: Condition
+    exports: Mapping[str, bool]
+    bindings: Mapping[str, ObjectMeta]
+    waiting: bool = False
+    client_error: str = ""
+    exports_error: str = ""
+    bindings_error: str = ""
+    gone: frozenset[str] = frozenset()
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Bindings to create and to delete; exports to ask the provider about; what is in the way."""
+
+    create: list[JSON] = []
+    delete: list[ObjectMeta] = []
+    missing: list[str] = []
+    foreign: list[str] = []
+    obstacle: Condition | None = None
+    waiting: bool = False
+
+
+def reconcile(state: State) -> Plan:
+    """What a bundle needs; nothing is created or deleted for one that is going itself.
+
+    A binding whose export is not seen is deleted only when the provider has said of that very
+    export that it is gone: with the binding go its CRDs, and all their objects.
+    """
+    obstacle = _obstacle(state)
+    if obstacle is not None or state.waiting or state.bundle.metadata.deleting:
+        return Plan(obstacle=obstacle, waiting=obstacle is None)
+    owned = {name: meta for name, meta in state.bindings.items() if _owned(state, meta)}
+    missing = sorted(
+        name for name, meta in owned.items() if name not in state.exports and not meta.deleting
+    )
+    return Plan(
+        create=[
+            _binding(state, name)
+            for name, going in sorted(state.exports.items())
+            if name not in state.bindings and not going
+        ],
+        delete=[owned[name] for name in missing if name in state.gone],
+        missing=missing,
+        foreign=sorted(state.exports.keys() & (state.bindings.keys() - owned.keys())),
+    )
+
+
+def status(state: State, plan: Plan, failures: Mapping[str, str], *, now: str) -> ConditionsStatus:
+    """The bundle's status after the plan was carried out.
+
+    Args:
+        state: what was read.
+        plan: what was made of it.
+        failures: what could not be created, deleted or asked about, and why, by binding.
+        now: the transition time of what has changed.
+    """
+    old = state.bundle.status
+    synced = plan.obstacle or _synced(plan, failures)
+    found = [state.secret_valid]
+    if not plan.waiting:
+        found.append(synced)
+    conditions = set_conditions(old.conditions, *found, now=now, summary=True)
+    return msgspec.structs.replace(old, conditions=conditions)
+
+
+def _obstacle(state: State) -> Condition | None:
+    if state.secret_valid.status != "True":
+        message = "there is no connection to the provider without its kubeconfig: see SecretValid"
+        return false(SYNCED, PROVIDER_CLIENT_ERROR, message)
+    if state.client_error:
+        return false(SYNCED, PROVIDER_CLIENT_ERROR, state.client_error)
+    if state.bindings_error:
+        message = f"the APIServiceBindings cannot be listed: {state.bindings_error}"
+        return false(SYNCED, LIST_BINDINGS_FAILED, message)
+    if state.exports_error:
+        message = f"the provider's APIServiceExports cannot be listed: {state.exports_error}"
+        return false(SYNCED, LIST_EXPORTS_FAILED, message)
+    return None
+
+
+def _synced(plan: Plan, failures: Mapping[str, str]) -> Condition:
+    wrong = {name: _foreign(name) for name in plan.foreign} | dict(failures)
+    if not wrong:
+        return true(SYNCED)
+    told = [message for _, message in sorted(wrong.items())]
+    more = [f"and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else []
+    count = f"{len(told)} error" + ("s" if len(told) > 1 else "")
+    message = f"{count}: {'; '.join(told[:_SHOWN] + more)}"
+    return false(SYNCED, SYNC_ERRORS, message, severity="Warning")
+
+
+def _foreign(name: str) -> str:
+    return (
+        f"APIServiceBinding {name} exists and is not of this bundle: delete it, and the bundle "
+        "makes its own, or ask the provider for an export of another name"
+    )
+
+
+def _owned(state: State, meta: ObjectMeta) -> bool:
+    """By kind, name and uid, and as its controller: another owner reference says nothing."""
+    owner, found = state.owner, meta.controller()
+    return found is not None and (found.kind, found.name, found.uid) == (
+        owner.kind,
+        owner.name,
+        owner.uid,
+    )
+
+
+def _binding(state: State, name: str) -> JSON:
+    ref = state.bundle.spec.kubeconfig_secret_ref
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APISERVICEBINDINGS.kind,
+        "metadata": {"name": name, "ownerReferences": [msgspec.to_builtins(state.owner)]},
+        "spec": {"kubeconfigSecretRef": msgspec.to_builtins(ref)},
+    }

@@ -1,0 +1,272 @@
+"""Keeps the tie to one provider: rotation of credentials, heartbeats, version.
+
+New credentials are tried against the provider itself before the old ones are given up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    ClusterBinding,
+)
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.controllers.bindingsecret.controller import fault
+from fairlead.konnector.controllers.clusterbinding.reconcile import (
+    SecretWrite,
+    State,
+    heartbeating,
+    reconcile,
+)
+from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.secrets import content, provider_config
+from fairlead.konnector.statuses import with_status
+from fairlead.runtime import (
+    Backoff,
+    BackoffPolicy,
+    Delta,
+    Informer,
+    Request,
+    Result,
+    commit,
+)
+
+
+_PATIENCE = 10.0
+"""Seconds in which the provider's Secret should be read; heartbeats do not wait for ever."""
+
+
+class ClusterBindingController:
+    """Watches the ClusterBinding, the provider's Secret that it names and the consumer's."""
+
+    name = "clusterbinding"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._consumer = provider.consumer
+        self._secrets: dict[str, Informer] = {}
+        self._probe = Probe(provider.namespace)
+        self._controller = self._provider.controller(
+            "konnector-clusterbinding", self._reconcile, workers=1
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._controller.watch(self._provider.cluster_bindings)
+        async with AsyncExitStack() as stack:
+            bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
+            stack.push_async_callback(bindings.close)
+            bindings.subscribe(self._binding_changed)
+            self._consumer.secrets.listen(self._secret_changed)
+            stack.callback(self._consumer.secrets.unlisten, self._secret_changed)
+            self._provider.on_join(self._all)
+            await self._controller.run()
+
+    def _secret_changed(self, key: Key) -> None:
+        if any(source.secret == key for source in self._provider.wanted.sources):
+            self._all()
+
+    def _binding_changed(self, delta: Delta) -> None:
+        if delta.type == "ADDED":
+            self._all()
+
+    def _all(self) -> None:
+        for found in self._provider.cluster_bindings.list():
+            self._controller.enqueue(Request("", *found.key))
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        found = self._provider.cluster_bindings.get(request.namespace, request.name)
+        if found is None:
+            return None
+        state = await self._look(found.decode(ClusterBinding))
+        plan = reconcile(state)
+        try:
+            if plan.secrets:
+                plan = reconcile(await self._probed(await self._fresh(state)))
+            else:
+                self._probe.forget()
+            for write in plan.secrets:
+                await self._write(write)
+            body = with_status(found, plan.status)
+            await commit(self._provider.client, CLUSTERBINDINGS, found, body, subresource="status")
+        except Conflict:
+            raise
+        except ClientError as error:
+            await self._tell(str(error))
+            raise
+        await self._tell("")
+        again = self._probe.retry_in
+        return Result(plan.next_beat if again is None else min(plan.next_beat, again))
+
+    async def _look(self, binding: ClusterBinding) -> State:
+        ref = binding.spec.kubeconfig_secret_ref
+        secrets = await self._provider_secret(ref.name)
+        secret = secrets.get(self._provider.namespace, ref.name)
+        return State(
+            binding=binding,
+            provider_secret=secret,
+            consumer_secrets=self._consumer_secrets(),
+            fault=_fault(secret, ref.key),
+            version=self._consumer.options.version,
+            now=datetime.now(UTC),
+            unreadable="" if secrets.has_synced else secrets.error,
+            kubeconfig=self._provider.wanted.kubeconfig,
+        )
+
+    async def _fresh(self, state: State) -> State:
+        """With the provider's Secret as it is now.
+
+        Credentials that were taken away stop the watch too, so that a cache may well be older
+        than what somebody has just brought into the consumer's Secret.
+
+        Raises:
+            ClientError: it cannot be read.
+        """
+        ref = state.binding.spec.kubeconfig_secret_ref
+        try:
+            found = await self._provider.client.get(SECRETS, ref.name, self._provider.namespace)
+        except NotFound:
+            return msgspec.structs.replace(state, provider_secret=None, fault="")
+        fault_ = _fault(found, ref.key)
+        return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
+
+    async def _probed(self, state: State) -> State:
+        """With a fault if the provider's kubeconfig does not work: the one in use must stay."""
+        ref = state.binding.spec.kubeconfig_secret_ref
+        kubeconfig = content(state.provider_secret, ref.key)
+        if state.fault or not kubeconfig or kubeconfig == self._provider.wanted.kubeconfig:
+            self._probe.forget()
+            return state
+        fault_ = await self._probe.fault(kubeconfig, uid=state.binding.metadata.uid)
+        return msgspec.structs.replace(state, fault=fault_)
+
+    async def _provider_secret(self, name: str) -> Informer:
+        """The Secret by its own watch, so that no other Secret is ever read."""
+        if name not in self._secrets:
+            lease = self._provider.cluster.informer(
+                SECRETS, namespace=self._provider.namespace, fields=f"metadata.name={name}"
+            )
+            self._secrets[name] = lease
+            lease.subscribe(lambda _delta: self._all())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                await self._secrets[name].synced()
+        return self._secrets[name]
+
+    def _consumer_secrets(self) -> dict[SecretKey, Object | None]:
+        secrets = self._consumer.secrets
+        return {
+            source: secrets.get(source.secret)
+            for source in self._provider.wanted.sources
+            if secrets.known(source.secret)
+        }
+
+    async def _write(self, write: SecretWrite) -> None:
+        client = self._consumer.client
+        if write.old is None:
+            await client.create(SECRETS, write.body, write.body["metadata"]["namespace"])
+        else:
+            await client.update(SECRETS, write.body)
+
+    async def _tell(self, error: str) -> None:
+        condition = heartbeating(error)
+        for binding in self._provider.bindings:
+            await self._consumer.statuses.set(binding, condition)
+
+
+def _fault(secret: Object | None, key: str) -> str:
+    if secret is None:
+        return ""
+    kubeconfig = content(secret, key)
+    return fault(kubeconfig) if kubeconfig else "the key is missing or empty"
+
+
+_SECONDS = 10.0
+"""How long the provider may take to answer; heartbeats wait for it."""
+_BACKOFF = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
+
+
+class _Failure(NamedTuple):
+    digest: bytes
+    fault: str
+    again: float
+
+
+class Probe:
+    """Tries kubeconfigs for one connection; one that failed is tried again after a back-off."""
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._failure: _Failure | None = None
+        self._backoff = Backoff(_BACKOFF)
+
+    @property
+    def retry_in(self) -> float | None:
+        """Seconds until what failed last is tried again, None when nothing did."""
+        if self._failure is None:
+            return None
+        return max(self._failure.again - asyncio.get_running_loop().time(), 0.0)
+
+    async def fault(self, kubeconfig: bytes, *, uid: str) -> str:
+        """Why a kubeconfig must not replace the one in use, "" when it may.
+
+        Args:
+            kubeconfig: that the provider wants to be used.
+            uid: of the ClusterBinding that the one in use leads to; so must the new one.
+        """
+        digest = sha256(kubeconfig + uid.encode()).digest()
+        if self._failure is not None and self._failure.digest != digest:
+            self.forget()
+        if self._failure is not None and self.retry_in:
+            return self._failure.fault
+        fault = await self._try(kubeconfig, uid)
+        if not fault:
+            self.forget()
+            return ""
+        now = asyncio.get_running_loop().time()
+        self._failure = _Failure(digest, fault, now + self._backoff.failed(now))
+        return fault
+
+    def forget(self) -> None:
+        """What failed is wanted no more."""
+        self._failure = None
+        self._backoff = Backoff(_BACKOFF)
+
+    async def _try(self, kubeconfig: bytes, uid: str) -> str:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return await self._look(kubeconfig, uid)
+        except TimeoutError:
+            return f"the server that it names does not answer within {_SECONDS:g} s"
+        except Unauthorized:
+            return "the server refuses its credentials (Unauthorized)"
+        except ClientError as error:
+            return str(error)
+
+    async def _look(self, kubeconfig: bytes, uid: str) -> str:
+        config = provider_config(kubeconfig)
+        if config.namespace != self._namespace:
+            return (
+                f"its context names namespace {config.namespace!r}, but the cluster namespace of "
+                f"this connection is {self._namespace!r}"
+            )
+        async with Client(config, user_agent="fairlead-konnector") as client:
+            found = await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._namespace)
+        if found.meta.uid != uid:
+            return (
+                f"it leads to another cluster: ClusterBinding {self._namespace}/"
+                f"{CLUSTER_BINDING_NAME} has uid {found.meta.uid} there and {uid} here"
+            )
+        return ""

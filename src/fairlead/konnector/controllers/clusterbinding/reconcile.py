@@ -1,0 +1,245 @@
+"""Decides about one provider's ClusterBinding: rotated credentials, heartbeat, version.
+
+The provider wants to read the version as a semantic version after a ``v``.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ClusterBinding,
+    ClusterBindingStatus,
+    SecretRef,
+    kubeconfig_digest,
+)
+from fairlead.api.kubebind.conditions import (
+    CREDENTIALS_IN_USE,
+    HEARTBEATING,
+    SECRET_VALID,
+    VALID_VERSION,
+    Condition,
+    false,
+    set_conditions,
+    true,
+)
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.timestamps import format_time, parse_time
+from fairlead.konnector.controllers.connections.reconcile import SecretKey
+
+
+INTERVAL = timedelta(minutes=5)
+"""What is promised to the provider; heartbeats are given twice as often."""
+BEAT = INTERVAL / 2
+
+PROVIDER_SECRET_NOT_FOUND = "ProviderSecretNotFound"  # noqa: S105  a reason, no secret
+PROVIDER_SECRET_INVALID = "ProviderSecretInvalid"  # noqa: S105  a reason, no secret
+PARSE_ERROR = "ParseError"
+UPDATE_FAILED = "ClusterBindingUpdateFailed"
+
+
+class State(msgspec.Struct, frozen=True):
+    """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
+
+    A kubeconfig that is to replace another has a fault also when it was tried and does not work.
+    ``unreadable`` says why the provider's Secret could not be read, "" if it could.
+    ``consumer_secrets`` are the Secrets from which this connection was made, None if absent,
+    by the key that holds it. ``kubeconfig`` is the one that this connection was made with.
+    """
+
+    binding: ClusterBinding
+    provider_secret: Object | None
+    consumer_secrets: dict[SecretKey, Object | None]
+    fault: str
+    version: str
+    now: datetime
+    unreadable: str = ""
+    kubeconfig: bytes = b""
+
+
+class SecretWrite(msgspec.Struct, frozen=True):
+    """A Secret of the consumer to create (``old`` is None) or to replace."""
+
+    old: Object | None
+    body: JSON
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """Secrets to write first, then the status; ``next_beat`` is in seconds."""
+
+    secrets: list[SecretWrite]
+    status: ClusterBindingStatus
+    next_beat: float
+
+
+def reconcile(state: State) -> Plan:
+    """What the ClusterBinding and the consumer's Secrets shall be."""
+    secret_valid = _secret_valid(state)
+    writes = _secret_writes(state) if secret_valid.status == "True" else []
+    old = state.binding.status
+    version = konnector_version(state.version)
+    beat = _heartbeat(old.last_heartbeat_time, state.now)
+    status = msgspec.structs.replace(
+        old,
+        consumer_secret_ref=_consumer_ref(state),
+        heartbeat_interval="5m0s",
+        last_heartbeat_time=beat,
+        konnector_version=version or UNKNOWN,
+        conditions=set_conditions(
+            old.conditions,
+            secret_valid,
+            _valid_version(state.version, version),
+            *_credentials(state),
+            now=format_time(state.now),
+            summary=True,
+        ),
+    )
+    due = parse_time(beat) + BEAT - state.now
+    return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0)
+
+
+def heartbeating(error: str) -> Condition:
+    """The condition of every binding of this connection after the status was written, or not."""
+    if error:
+        message = f"the provider's ClusterBinding cannot be updated: {error}"
+        return false(HEARTBEATING, UPDATE_FAILED, message, severity="Warning")
+    return true(HEARTBEATING)
+
+
+def _secret_valid(state: State) -> Condition:
+    ref = state.binding.spec.kubeconfig_secret_ref
+    where = f"the provider's Secret {ref.name}"
+    if state.provider_secret is None:
+        message = f"{where} is not in its namespace; the provider must restore it"
+        if state.unreadable:
+            message = f"{where} cannot be read: {state.unreadable}"
+        return false(SECRET_VALID, PROVIDER_SECRET_NOT_FOUND, message, severity="Warning")
+    if state.fault:
+        message = f"{where}, key {ref.key!r} is not taken over: {state.fault}"
+        return false(SECRET_VALID, PROVIDER_SECRET_INVALID, message, severity="Warning")
+    return true(SECRET_VALID)
+
+
+def _secret_writes(state: State) -> list[SecretWrite]:
+    if state.provider_secret is None:
+        return []
+    source = state.provider_secret.to_dict()
+    kubeconfig = source["data"][state.binding.spec.kubeconfig_secret_ref.key]
+    wanted: dict[Key, dict[str, Any]] = {}
+    for place in sorted(state.consumer_secrets):
+        wanted.setdefault(place.secret, {})[place.key] = kubeconfig
+    known = {place.secret: found for place, found in state.consumer_secrets.items()}
+    writes = []
+    for key, data in wanted.items():
+        found = known[key]
+        if found is None:
+            writes.append(SecretWrite(None, _new_secret(key, source.get("type"), data)))
+            continue
+        body = found.to_dict()
+        old = body.get("data") or {}
+        # Other keys may hold the way to another provider.
+        if old | data != old:
+            writes.append(SecretWrite(found, {**body, "data": old | data}))
+    return writes
+
+
+def _new_secret(key: Key, type_: str | None, data: dict[str, Any]) -> JSON:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "type": type_ or "Opaque",
+        "data": data,
+    }
+
+
+def _consumer_ref(state: State) -> SecretRef | None:
+    """The first of the Secrets, always the same one."""
+    if not state.consumer_secrets:
+        return state.binding.status.consumer_secret_ref
+    first = min(state.consumer_secrets).secret
+    return SecretRef(name=first.name, namespace=first.namespace)
+
+
+def _heartbeat(last: str, now: datetime) -> str:
+    """The stored time as long as it is fresh, so that steady state writes nothing."""
+    if last and parse_time(last) <= now < parse_time(last) + BEAT:
+        return last
+    return format_time(now)
+
+
+def _credentials(state: State) -> list[Condition]:
+    """That the provider's newest credentials are in use: who rotates them waits for it.
+
+    The status is written with the very credentials that it tells of. A connection that still has
+    older ones says nothing, so that two of them never take turns in writing.
+    """
+    if state.provider_secret is None or not state.kubeconfig:
+        return []
+    key = state.binding.spec.kubeconfig_secret_ref.key
+    data = state.provider_secret.to_dict().get("data") or {}
+    if data.get(key) != base64.b64encode(state.kubeconfig).decode():
+        return []
+    message = kubeconfig_digest(state.kubeconfig)
+    return [Condition(CREDENTIALS_IN_USE, "True", reason="Current", message=message)]
+
+
+def _valid_version(raw: str, version: str | None) -> Condition:
+    if version is not None:
+        return true(VALID_VERSION)
+    message = f"the konnector's version {raw!r} is no semantic version: build it from a release"
+    return false(VALID_VERSION, PARSE_ERROR, message, severity="Warning")
+
+
+UNKNOWN = "unknown"
+_MARK = "+kube-bind-"
+_NUMBER = r"(?:0|[1-9]\d*)"
+_PART = r"(?:0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)"
+_SEMANTIC = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}"
+    rf"(?:-{_PART}(?:\.{_PART})*)?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+)
+"""https://semver.org/spec/v2.0.0.html"""
+_PYTHON = re.compile(
+    rf"(?P<release>{_NUMBER}\.{_NUMBER}\.{_NUMBER})"
+    r"(?:(?P<phase>a|b|rc)(?P<candidate>\d+))?(?:\.post(?P<post>\d+))?(?:\.dev(?P<dev>\d+))?"
+    r"(?:\+(?P<local>[0-9A-Za-z]+(?:\.[0-9A-Za-z]+)*))?"
+)
+"""https://packaging.python.org/en/latest/specifications/version-specifiers/, with three numbers"""
+_PHASES = {"a": "alpha", "b": "beta", "rc": "rc"}
+
+
+def konnector_version(raw: str) -> str | None:
+    """A build's version as a semantic one after a ``v``; None when it is none.
+
+    Python writes pre-releases in its own way: ``1.0.0rc1`` is ``v1.0.0-rc.1``. Of kube-bind's own
+    builds ``v1.2.3+kube-bind-v0.6.0`` is the version after the mark, and ``v0.0.0-…`` is
+    ``v0.0.0`` (ClusterBinding's ``status.konnectorVersion``).
+    """
+    marked = (raw.partition(_MARK)[2] or raw).removeprefix("v")
+    if marked.startswith("0.0.0-"):
+        return "v0.0.0"
+    if _SEMANTIC.fullmatch(marked):
+        return f"v{marked}"
+    found = _PYTHON.fullmatch(marked)
+    return f"v{_semantic(found)}" if found else None
+
+
+def _semantic(found: re.Match[str]) -> str:
+    before = [f"{_PHASES[found['phase']]}.{int(found['candidate'])}"] if found["phase"] else []
+    before += [f"dev.{int(found['dev'])}"] if found["dev"] else []
+    # A post-release comes after its release, which only build metadata leaves in its place.
+    after = [f"post.{int(found['post'])}"] if found["post"] else []
+    after += [found["local"]] if found["local"] else []
+    return "".join(
+        [
+            found["release"],
+            f"-{'.'.join(before)}" if before else "",
+            f"+{'.'.join(after)}" if after else "",
+        ]
+    )

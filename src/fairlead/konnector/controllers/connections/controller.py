@@ -1,0 +1,184 @@
+"""Joins and leaves providers while the konnector runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from typing import Protocol
+
+import structlog
+
+from fairlead.api.kubebind import (
+    KUBECONFIG_NAME,
+    LABEL_PROVIDER_KUBECONFIG,
+    APIServiceBinding,
+    APIServiceBindingBundle,
+)
+from fairlead.api.meta import Key
+from fairlead.client import ConfigError
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.controllers.connections.reconcile import (
+    Member,
+    SecretKey,
+    Wanted,
+    reconcile,
+)
+from fairlead.konnector.secrets import content, provider_config
+from fairlead.runtime import Delta, Request, Result
+
+
+_log = structlog.get_logger(logger_name="fairlead.konnector.controllers.connections")
+_ALL = Request("", "", "all")
+_LOOK_AGAIN = 30.0
+"""Seconds until a connection that ended by itself is noticed and made again."""
+_FAREWELL = 3.0
+"""Seconds that a connection stays after its last binding, to tell the provider that it is gone."""
+
+
+class Connection(Protocol):
+    """A provider that was joined."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended by itself."""
+        ...
+
+    def join(self, wanted: Wanted) -> None:
+        """Others use it now."""
+        ...
+
+    async def stop(self) -> None:
+        """Leave."""
+        ...
+
+
+class Connector(Protocol):
+    """Joins providers."""
+
+    async def __call__(self, identity: str, wanted: Wanted) -> Connection:
+        """Join one.
+
+        Raises:
+            ConfigError: the kubeconfig cannot be used.
+        """
+        ...
+
+
+class ConnectionsController:
+    """Watches bindings, bundles and their Secrets; a connection for each distinct kubeconfig."""
+
+    name = "connections"
+
+    def __init__(self, consumer: Consumer, connect: Connector) -> None:
+        self._consumer = consumer
+        self._connect = connect
+        self._running: dict[str, tuple[Wanted, Connection]] = {}
+        self._farewells: dict[str, float] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled, then leave all providers."""
+        consumer = self._consumer
+        controller = consumer.controller("konnector-connections", self._reconcile, workers=1)
+
+        def secret_changed(_key: Key) -> None:
+            controller.enqueue(_ALL)
+
+        async with AsyncExitStack() as stack:
+            for resource in (consumer.bindings.resource, consumer.bundles.resource):
+                informer = consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                controller.watch(informer, _everything, predicate=_matters)
+            consumer.secrets.listen(secret_changed)
+            stack.callback(consumer.secrets.unlisten, secret_changed)
+            await consumer.secrets.synced()
+            stack.push_async_callback(self._leave_all)
+            controller.enqueue(_ALL)
+            await controller.run()
+
+    async def _reconcile(self, _request: Request) -> Result:
+        members = list(self._members())
+        await self._consumer.secrets.follow({member.source.secret for member in members})
+        wanted = reconcile(
+            members,
+            {member.source: self._content(member.source) for member in members},
+            {identity: wanted for identity, (wanted, _) in self._running.items()},
+            usable=_usable,
+        )
+        for identity in list(self._running):
+            ended = self._running[identity][1].ended
+            if ended or (identity not in wanted and not self._says_farewell(identity)):
+                await self._leave(identity)
+        for identity, one in wanted.items():
+            self._farewells.pop(identity, None)
+            await self._enter(identity, one)
+        return Result(min(_LOOK_AGAIN, _FAREWELL) if self._farewells else _LOOK_AGAIN)
+
+    def _says_farewell(self, identity: str) -> bool:
+        """Whether a connection that nobody wants stays for a moment, with no binding.
+
+        Bindings that are still there are somebody else's now, who speaks for them.
+        """
+        now = asyncio.get_running_loop().time()
+        wanted, connection = self._running[identity]
+        if identity not in self._farewells:
+            there = [self._consumer.bindings.get("", name) for name in wanted.bindings]
+            if not there or any(there):
+                return False
+            self._farewells[identity] = now + _FAREWELL
+            self._running[identity] = (Wanted(wanted.kubeconfig), connection)
+            connection.join(Wanted(wanted.kubeconfig))
+        return now < self._farewells[identity]
+
+    async def _leave_all(self) -> None:
+        for identity in list(self._running):
+            await self._leave(identity)
+
+    async def _leave(self, identity: str) -> None:
+        _, connection = self._running.pop(identity)
+        self._farewells.pop(identity, None)
+        _log.info("leaving provider", connection=identity[:12])
+        await connection.stop()
+
+    async def _enter(self, identity: str, wanted: Wanted) -> None:
+        known = self._running.get(identity)
+        if known is None:
+            _log.info("joining provider", connection=identity[:12], bindings=len(wanted.bindings))
+            connection = await self._connect(identity, wanted)
+            self._running[identity] = (wanted, connection)
+        elif known[0] != wanted:
+            known[1].join(wanted)
+            self._running[identity] = (wanted, known[1])
+
+    def _members(self) -> Iterator[Member]:
+        for found in self._consumer.bindings.list():
+            ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+            yield Member(found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key))
+        for found in self._consumer.bundles.list():
+            ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
+            yield Member("", SecretKey(Key(ref.namespace, ref.name), ref.key))
+        for secret in self._consumer.secrets.own():
+            if secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) == "true":
+                yield Member("", SecretKey(secret.key, KUBECONFIG_NAME))
+
+    def _content(self, source: SecretKey) -> bytes:
+        return content(self._consumer.secrets.get(source.secret), source.key)
+
+
+def _usable(kubeconfig: bytes) -> bool:
+    try:
+        provider_config(kubeconfig)
+    except ConfigError:
+        return False
+    return True
+
+
+def _everything(_delta: Delta) -> list[Request]:
+    return [_ALL]
+
+
+def _matters(delta: Delta) -> bool:
+    """A binding's status says nothing about connections."""
+    if delta.old is None or delta.new is None:
+        return True
+    return delta.old.meta.generation != delta.new.meta.generation

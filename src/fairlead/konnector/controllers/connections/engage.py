@@ -1,0 +1,89 @@
+"""One provider connection: its client, its cluster and the controllers that work on it."""
+
+from __future__ import annotations
+
+import structlog
+
+from fairlead.api.kubebind import FIELD_MANAGER
+from fairlead.client import Client
+from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.controllers.apiservicebinding.controller import APIServiceBindingController
+from fairlead.konnector.controllers.apiserviceexport.controller import APIServiceExportController
+from fairlead.konnector.controllers.clusterbinding.controller import ClusterBindingController
+from fairlead.konnector.controllers.connections.health import HealthReporter
+from fairlead.konnector.controllers.connections.reconcile import Wanted
+from fairlead.konnector.controllers.connections.registry import Registry
+from fairlead.konnector.controllers.namespacelifecycle.controller import (
+    NamespaceLifecycleController,
+)
+from fairlead.konnector.secrets import provider_config
+from fairlead.runtime import Cluster, Engagement, Manager, strip_managed_fields
+
+
+_log = structlog.get_logger(logger_name="fairlead.konnector.controllers.connections")
+
+
+class ProviderConnection:
+    """A provider that was joined; it leaves without a trace in the others."""
+
+    def __init__(
+        self, client: Client, provider: Provider, engagement: Engagement, registry: Registry
+    ) -> None:
+        self._client = client
+        self._provider = provider
+        self._engagement = engagement
+        self._registry = registry
+
+    @property
+    def ended(self) -> bool:
+        """Whether its tasks have ended by themselves."""
+        return self._engagement.done.is_set()
+
+    def join(self, wanted: Wanted) -> None:
+        """Others use it now."""
+        self._provider.join(wanted)
+
+    async def stop(self) -> None:
+        """Cancel its tasks and close its client."""
+        self._registry.remove(self._provider)
+        await self._engagement.stop()
+        await self._client.close()
+
+
+class ProviderConnector:
+    """Joins providers as clusters of the manager."""
+
+    def __init__(self, manager: Manager, consumer: Consumer, registry: Registry) -> None:
+        self._manager = manager
+        self._consumer = consumer
+        self._registry = registry
+
+    async def __call__(self, identity: str, wanted: Wanted) -> ProviderConnection:
+        """Join a provider.
+
+        Raises:
+            ConfigError: the kubeconfig cannot be used.
+        """
+        config = provider_config(wanted.kubeconfig)
+        client = Client(
+            config,
+            user_agent="fairlead-konnector",
+            field_manager=FIELD_MANAGER,
+            metrics=self._manager.metrics.requests,
+        )
+        await client.__aenter__()
+        cluster = Cluster(f"provider-{identity[:12]}", client, transform=strip_managed_fields)
+        provider = Provider(identity, cluster, config.namespace, self._consumer, wanted)
+        engagement = await self._manager.engage(
+            cluster,
+            [
+                provider.syncers,
+                HealthReporter(provider),
+                ClusterBindingController(provider),
+                NamespaceLifecycleController(provider),
+                APIServiceBindingController(provider),
+                APIServiceExportController(provider),
+            ],
+        )
+        self._registry.add(provider)
+        return ProviderConnection(client, provider, engagement, self._registry)

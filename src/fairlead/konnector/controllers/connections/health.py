@@ -1,0 +1,108 @@
+"""Tells on each binding whether the watches that it needs work."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+
+from fairlead.api.kubebind import APIServiceBinding
+from fairlead.api.kubebind.conditions import (
+    CONFLICTS,
+    INFORMERS_SYNCED,
+    PERMISSION_CLAIM,
+    Condition,
+    false,
+    true,
+)
+from fairlead.client import ClientError
+from fairlead.konnector.consumer import Provider
+
+
+REFUSED = "ClaimRefused"
+TIMEOUT = "InformerSyncTimeout"
+_RENEW = (
+    "its credentials are valid no more: ask the provider for another invitation and give it to "
+    "`fairlead bind`"
+)
+_log = structlog.get_logger(logger_name="fairlead.konnector.health")
+
+
+class HealthReporter:
+    """Looks at the informers of one connection again and again; that sends no request.
+
+    A fault must be seen several times before it is told: a watch that breaks is soon mended.
+    """
+
+    name = "health"
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._seen: dict[str, int] = {}
+        self._poke = asyncio.Event()
+        self._away = False
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        self._provider.on_join(self._poke.set)
+        while True:
+            self._notice_recovery()
+            for binding in self._provider.bindings:
+                try:
+                    await self._look(binding)
+                except ClientError as error:
+                    _log.warning("condition not written", binding=binding, error=str(error))
+            await self._pause()
+
+    def _notice_recovery(self) -> None:
+        was, self._away = self._away, bool(self._provider.error())
+        if was and not self._away:
+            self._provider.recovered()
+
+    async def _pause(self) -> None:
+        """Until the next look; it comes early when the watches have begun to work."""
+        self._poke.clear()
+        news = self._poke.wait() if self._provider.has_synced else self._provider.synced()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._provider.consumer.options.health_interval):
+                await news
+
+    async def _look(self, binding: str) -> None:
+        message = self._fault(binding)
+        self._seen[binding] = self._seen.get(binding, 0) + 1 if message else 0
+        condition = self._condition(binding, message)
+        found = [condition] if condition is not None else []
+        if refusal := self._refusal(binding):
+            found.append(refusal)
+        conflicts = self._provider.consumer.reports.conflicts.condition(binding)
+        if conflicts is not None:
+            found.append(conflicts)
+        absent = [CONFLICTS] if conflicts is None else []
+        await self._provider.consumer.statuses.set(binding, *found, absent=absent)
+
+    def _refusal(self, binding: str) -> Condition | None:
+        """PermissionClaim is set only for bindings that have claims."""
+        consumer = self._provider.consumer
+        obj = consumer.bindings.get("", binding)
+        if obj is None or not obj.decode(APIServiceBinding).status.permission_claims:
+            return None
+        message = consumer.reports.refusals.message(binding)
+        if message:
+            return false(PERMISSION_CLAIM, REFUSED, message, severity="Warning")
+        return true(PERMISSION_CLAIM)
+
+    def _condition(self, binding: str, message: str) -> Condition | None:
+        """None as long as nothing can be said."""
+        if message:
+            patient = self._seen[binding] < self._provider.consumer.options.health_patience
+            return None if patient else false(INFORMERS_SYNCED, TIMEOUT, message)
+        return true(INFORMERS_SYNCED) if self._provider.has_synced else None
+
+    def _fault(self, binding: str) -> str:
+        error = self._provider.error()
+        own = f"the provider cannot be watched: {error}" if error else ""
+        if "Unauthorized" in error:
+            own += f"; {_RENEW}"
+        told = self._provider.problem(binding)
+        return "; ".join(part for part in (own, told) if part)

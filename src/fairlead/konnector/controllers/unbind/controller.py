@@ -1,0 +1,218 @@
+"""Takes bindings apart in order when they are deleted.
+
+A provider that stays out of reach for long enough counts as gone; its objects are let go here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+
+from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
+from fairlead.api.meta import Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.client import Forbidden, NotFound
+from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.controllers.connections.registry import Registry
+from fairlead.konnector.controllers.unbind.reconcile import (
+    FINALIZER_UNBIND,
+    Plan,
+    gone_message,
+    left_message,
+    reconcile,
+)
+from fairlead.konnector.crds import served_resource
+from fairlead.konnector.policies.work import WorkKey
+from fairlead.konnector.rights import remedy
+from fairlead.konnector.supervisor import Supervisor
+from fairlead.konnector.sync.release import Releaser
+from fairlead.runtime import Delta, Request, Result
+
+
+_LOOK_AGAIN = 0.5
+"""Seconds between looks while objects are being released, which is no event of the binding."""
+_REFUSED_AGAIN = 2.0
+"""Seconds between tries at what the konnector has no right to."""
+
+
+class UnbindController:
+    """Watches bindings that are being deleted, and the CRDs that they own."""
+
+    name = "unbind"
+
+    def __init__(self, consumer: Consumer, registry: Registry) -> None:
+        self._consumer = consumer
+        self._registry = registry
+        self._patience = Patience(consumer.options.unbind_timeout)
+        self._releases = Releases(consumer)
+        self._refused: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        controller = self._consumer.controller("konnector-unbind", self._reconcile)
+        async with AsyncExitStack() as stack:
+            for resource, mapper in (
+                (APISERVICEBINDINGS, _itself),
+                (CUSTOMRESOURCEDEFINITIONS, _owners),
+            ):
+                informer = self._consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                controller.watch(informer, mapper)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._releases.supervisor.run())
+                group.create_task(controller.run())
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        found = self._consumer.bindings.get("", request.name)
+        if found is None or not found.meta.deleting:
+            self._patience.forget(request.name)
+            await self._releases.forget(request.name)
+            self._refused.pop(request.name, None)
+            if found is None:
+                self._consumer.syncs.forget(request.name)
+            return None
+        provider = self._registry.of(request.name)
+        refused = self._refused.get(request.name, "")
+        fault = _unreachable(provider) or refused
+        moment = asyncio.get_running_loop().time()
+        given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
+        plan = reconcile(
+            found.meta,
+            self._owned(found),
+            claimed=_claimed(found.decode(APIServiceBinding), provider),
+            obstacle=fault or (provider.problem(request.name) if provider else ""),
+            given_up=given_up,
+            undeletable=bool(refused),
+        )
+        await self._releases.follow(request.name, plan.let_go)
+        if plan.release and given_up:
+            self._tell(found, fault, refused)
+        return await self._carry_out(found, plan)
+
+    def _tell(self, found: Object, fault: str, refused: str) -> None:
+        """What a binding leaves behind that was given up."""
+        if refused:
+            self._consumer.events.event(found, "Warning", "RightsMissing", left_message(refused))
+            return
+        message = gone_message(fault, self._releases.count(found.meta.name))
+        self._consumer.events.event(found, "Warning", "ProviderGone", message)
+
+    async def _carry_out(self, found: Object, plan: Plan) -> Result | None:
+        for crd in plan.delete:
+            try:
+                await self._consumer.client.delete(
+                    CUSTOMRESOURCEDEFINITIONS, crd.meta.name, uid=crd.meta.uid
+                )
+            except NotFound:
+                continue
+            except Forbidden as error:
+                self._refused[found.meta.name] = f"{error.message}. {remedy(found.meta.name)}"
+            else:
+                self._refused.pop(found.meta.name, None)
+        if plan.condition is not None:
+            await self._consumer.statuses.set(found.meta.name, plan.condition)
+            refused = found.meta.name in self._refused
+            return Result(_REFUSED_AGAIN if refused else _LOOK_AGAIN)
+        if plan.release:
+            await self._release(found)
+        return None
+
+    def _owned(self, found: Object) -> list[Object]:
+        return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(found.meta.uid)]
+
+    async def _release(self, found: Object) -> None:
+        metadata = {
+            "uid": found.meta.uid,
+            "resourceVersion": found.meta.resource_version,
+            "finalizers": [one for one in found.meta.finalizers if one != FINALIZER_UNBIND],
+        }
+        try:
+            await self._consumer.client.merge_patch(
+                APISERVICEBINDINGS, found.meta.name, "", {"metadata": metadata}
+            )
+        except NotFound:
+            return
+
+
+def _unreachable(provider: Provider | None) -> str:
+    """Why the provider itself cannot be spoken to, "" when it can."""
+    if provider is None:
+        return "there is no connection to the provider"
+    return provider.error()
+
+
+def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:
+    """What is left of claims; as long as there is no connection nobody knows."""
+    if provider is not None:
+        return provider.claimed(binding)
+    return [f"claimed {claim.resource}" for claim in binding.status.permission_claims]
+
+
+def _itself(delta: Delta) -> Iterable[Request]:
+    return [Request("", "", delta.object.meta.name)]
+
+
+def _owners(delta: Delta) -> Iterable[Request]:
+    return [
+        Request("", "", owner.name)
+        for owner in delta.object.meta.owner_references
+        if owner.kind == APISERVICEBINDINGS.kind
+    ]
+
+
+class Patience:
+    """Tells when a provider that cannot be reached counts as gone.
+
+    Times are in seconds of any clock; the wait begins anew when the provider was reached once.
+    """
+
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._since: dict[str, float] = {}
+
+    def ended(self, binding: str, *, unreachable: bool, now: float) -> bool:
+        """Whether the provider of a binding has been unreachable for so long."""
+        if not unreachable:
+            self.forget(binding)
+            return False
+        return now - self._since.setdefault(binding, now) >= self._timeout
+
+    def forget(self, binding: str) -> None:
+        """The binding is gone, or waits no more."""
+        self._since.pop(binding, None)
+
+
+class Releases:
+    """One releaser for each CRD of a binding; counts what they have let go."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self.supervisor = Supervisor[WorkKey]("unbind")
+        self._consumer = consumer
+        self._counts: Counter[str] = Counter()
+
+    def count(self, binding: str) -> int:
+        """How many objects were let go for a binding."""
+        return self._counts[binding]
+
+    async def follow(self, binding: str, crds: Sequence[Object]) -> None:
+        """Let go the objects of these CRDs, and of no others of the binding any more."""
+        found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
+        wanted = {key: resource for key, resource in found.items() if resource is not None}
+        for key in self.supervisor.keys - wanted.keys():
+            if key.binding == binding:
+                await self.supervisor.stop(key)
+        for key in wanted.keys() - self.supervisor.keys:
+            self.supervisor.start(key, self._releaser(binding, wanted[key]))
+
+    async def forget(self, binding: str) -> None:
+        """The binding is gone, or its provider is back."""
+        await self.follow(binding, ())
+        self._counts.pop(binding, None)
+
+    def _releaser(self, binding: str, resource: Resource) -> Releaser:
+        def released() -> None:
+            self._counts[binding] += 1
+
+        return Releaser(self._consumer, resource, released=released)

@@ -1,0 +1,94 @@
+"""A binding goes in order: its objects' copies, then the CRDs, then the binding itself.
+
+Without this the CRDs would be collected together with the binding, and with it the way to the
+provider: their objects would keep finalizers that nobody can take off any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.kubebind.conditions import CONNECTED, Condition, false
+from fairlead.api.meta import Object, ObjectMeta
+
+
+FINALIZER_UNBIND = "kubebind.io/unbind"
+"""On an APIServiceBinding that has CRDs; ours, other konnectors do not know it."""
+UNBINDING = "Unbinding"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """CRDs to delete, the condition to show, or the release.
+
+    ``let_go`` are CRDs whose objects lose the finalizer without waiting for their copies.
+    """
+
+    delete: list[Object] = []
+    let_go: list[Object] = []
+    condition: Condition | None = None
+    release: bool = False
+
+
+def reconcile(
+    binding: ObjectMeta,
+    crds: Sequence[Object],
+    *,
+    claimed: Sequence[str],
+    obstacle: str,
+    given_up: bool = False,
+    undeletable: bool = False,
+) -> Plan:
+    """What to do about one binding.
+
+    Args:
+        binding: its metadata.
+        crds: the CRDs that it owns and that are still there.
+        claimed: claimed objects that still have a copy.
+        obstacle: what keeps copies from going, "" when nothing does.
+        given_up: whether the provider was unreachable for so long that it counts as gone; then
+            objects are let go without it, and what it has claimed goes with the binding.
+        undeletable: whether the right to delete the CRDs is missing; when that is given up, the
+            server's garbage collector takes them with the binding.
+    """
+    if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
+        return Plan()
+    if (not crds or undeletable) and (given_up or not (crds or claimed)):
+        return Plan(release=True)
+    return Plan(
+        delete=[crd for crd in crds if not crd.meta.deleting],
+        condition=_unbinding(crds, claimed, obstacle, given_up=given_up),
+        let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
+    )
+
+
+def gone_message(obstacle: str, copies: int) -> str:
+    """What the Event says of a binding whose provider counts as gone."""
+    number = "1 copy stays" if copies == 1 else f"{copies} copies stay"
+    return f"the provider counts as gone: {obstacle}; {number} there without an original"
+
+
+def left_message(refused: str) -> str:
+    """What the Event says of a binding whose CRDs nobody let the konnector delete."""
+    return (
+        f"its CustomResourceDefinitions are left to the garbage collector: {refused}. "
+        "Objects that keep the finalizer kubebind.io/syncer have to be let go by hand"
+    )
+
+
+def _unbinding(
+    crds: Sequence[Object], claimed: Sequence[str], obstacle: str, *, given_up: bool
+) -> Condition:
+    names = [f"CustomResourceDefinition {crd.meta.name}" for crd in crds]
+    if given_up:
+        message = f"unbinding without the provider: letting go objects of {', '.join(names)}"
+    else:
+        waiting = ", ".join([*names, *claimed])
+        message = f"unbinding: waiting until copies on the provider are gone for {waiting}"
+    if obstacle:
+        message += (
+            f"; {obstacle}. A provider that stays unreachable is given up after a while; to give "
+            "up the copies at once, remove the finalizer kubebind.io/syncer from the objects"
+        )
+    return false(CONNECTED, UNBINDING, message, severity="Warning")

@@ -1,0 +1,1 @@
+"""What ``fairlead provider`` does with a person's rights: invite, consumers, rotate, revoke."""

@@ -1,0 +1,185 @@
+"""What revoking needs of a cluster: looking, taking away, and waiting with a word about it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+import msgspec
+
+from fairlead.api.kubebind import GROUP
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import (
+    Client,
+    ClusterConfig,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
+from fairlead.provider.commands.revoke.belonging import held
+from fairlead.runtime import commit
+
+
+Progress = Callable[[str], None]
+
+_AT_ONCE = 16
+_PAUSE = 0.5
+_QUIET = 2.0
+"""Seconds that a thing may take before a word is said about it."""
+
+
+class Desk:
+    """A client that tells what it waits for; ``waiting`` is what that is at the moment."""
+
+    def __init__(self, client: Client, progress: Progress) -> None:
+        self.client = client
+        self.progress = progress
+        self.waiting = ""
+
+    async def kinds(self, *, namespaced: bool) -> list[Resource]:
+        """All custom resources that are served, whoever exports them now or did before."""
+        found: list[Resource] = []
+        for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
+            spec = crd.decode(_CRD).spec
+            version = next((one.name for one in spec.versions if one.served), "")
+            if version and spec.group != GROUP and (spec.scope == "Namespaced") == namespaced:
+                names = spec.names
+                found.append(Resource(spec.group, version, names.plural, names.kind, namespaced))
+        return sorted(found)
+
+    async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """Metadata of all objects; none of a kind that has gone meanwhile."""
+        try:
+            return (await self.client.list(resource, namespace, metadata_only=True)).items
+        except NotFound:
+            return []
+
+    async def delete(self, resource: Resource, objects: Iterable[Object]) -> int:
+        """Delete these very objects; how many of them were not going yet."""
+        due = [obj for obj in objects if not obj.meta.deleting]
+
+        async def one(obj: Object) -> None:
+            meta = obj.meta
+            with suppress(NotFound, Conflict):
+                await self.client.delete(resource, meta.name, meta.namespace, uid=meta.uid)
+
+        await _each(due, one)
+        return len(due)
+
+    async def change(
+        self,
+        resource: Resource,
+        objects: Iterable[Object],
+        body: Callable[[Object], JSON | None],
+    ) -> int:
+        """Write objects anew, each as it is by then; how many that were. None lets one be."""
+        changed = 0
+
+        async def one(known: Object) -> None:
+            nonlocal changed
+            while True:
+                try:
+                    found = await self.client.get(resource, known.meta.name, known.meta.namespace)
+                    wanted = body(found)
+                    if wanted is not None:
+                        written = await commit(self.client, resource, found, wanted)
+                        changed += written is not found
+                except Conflict:
+                    continue
+                except NotFound:
+                    # It went by itself, perhaps between the two.
+                    pass
+                return
+
+        await _each(list(objects), one)
+        return changed
+
+    async def gone(
+        self,
+        look: Callable[[], Awaitable[Sequence[Object]]],
+        holders: Callable[[Sequence[Object]], Awaitable[str]] | None = None,
+    ) -> None:
+        """Wait until a look finds nothing, and say what is still there when that takes long.
+
+        ``holders`` says what holds the objects that were found, where they do not say it
+        themselves.
+        """
+        loop = asyncio.get_running_loop()
+        told, began = "", loop.time()
+        while left := await look():
+            now = held(left)
+            if loop.time() - began > _QUIET:
+                # The last answer stands until the next one is there, whenever the time is up.
+                if holders is not None:
+                    now = await holders(left) or now
+                if now != told:
+                    told = now
+                    self.progress(f"waiting for {told}")
+            self.waiting = now
+            await asyncio.sleep(_PAUSE)
+        self.waiting = ""
+
+
+async def forgotten(config: ClusterConfig, token: str) -> None:
+    """Wait until a server refuses a token whose Secret is gone.
+
+    Servers remember for some seconds that it was good. Being forbidden something is not being
+    refused: the controllers may give a right back.
+    """
+    theirs = replace(
+        config,
+        token=token,
+        token_file="",
+        username="",
+        password="",
+        client_certificate=b"",
+        client_key=b"",
+        exec_plugin=None,
+        impersonation=None,
+    )
+    async with Client(theirs, user_agent="fairlead") as client:
+        while True:
+            try:
+                await client.list(NAMESPACES, limit=1)
+            except Unauthorized:
+                return
+            except Forbidden:
+                pass
+            await asyncio.sleep(_PAUSE)
+
+
+async def _each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
+    free = asyncio.Semaphore(_AT_ONCE)
+
+    async def guarded(obj: Object) -> None:
+        async with free:
+            await one(obj)
+
+    async with asyncio.TaskGroup() as group:
+        for obj in objects:
+            group.create_task(guarded(obj))
+
+
+class _Names(msgspec.Struct):
+    plural: str
+    kind: str
+
+
+class _Version(msgspec.Struct):
+    name: str
+    served: bool
+
+
+class _Spec(msgspec.Struct):
+    group: str
+    scope: str
+    names: _Names
+    versions: list[_Version]
+
+
+class _CRD(msgspec.Struct):
+    spec: _Spec

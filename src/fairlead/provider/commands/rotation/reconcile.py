@@ -1,0 +1,65 @@
+"""Where a rotation stands, as the tokens and the ClusterBinding tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fairlead.api.kubebind import ClusterBinding
+from fairlead.api.kubebind.conditions import CREDENTIALS_IN_USE, SECRET_VALID, get_condition
+from fairlead.api.meta import Object
+from fairlead.provider.tokens import TokenSecret, next_name
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The Secret of the new token; ``written`` is whether the konnector can fetch it already."""
+
+    name: str
+    written: bool
+
+
+def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
+    """Where to go on: a rotation that was begun is finished before there is another.
+
+    Args:
+        tokens: of the consumer, the oldest first.
+        in_use: the token in the kubeconfig that the konnector fetches.
+    """
+    ours = [one for one in tokens if one.generation]
+    if not ours:
+        return Plan(next_name(tokens), written=False)
+    newest = ours[-1]
+    if newest.token != in_use or not in_use:
+        return Plan(newest.name, written=False)
+    if len(ours) > 1:
+        return Plan(newest.name, written=True)
+    return Plan(next_name(ours), written=False)
+
+
+def missing(binding: Object | None, digest: str) -> str:
+    """What is missing until a konnector has told that it uses a kubeconfig, "" if it has."""
+    if binding is None:
+        return "it has no ClusterBinding"
+    status = binding.decode(ClusterBinding).status
+    told = get_condition(status.conditions, CREDENTIALS_IN_USE)
+    if told is not None and told.message == digest:
+        return ""
+    if not status.last_heartbeat_time:
+        return "no konnector has reported yet, and an old invitation may still be waiting for one"
+    valid = get_condition(status.conditions, SECRET_VALID)
+    if valid is not None and valid.status == "False":
+        return f"its konnector does not take the new credentials over: {valid.message}"
+    beat = f"its last heartbeat was at {status.last_heartbeat_time}"
+    if told is None:
+        version = status.konnector_version or "of an unknown version"
+        return f"its konnector ({version}) does not tell which credentials it uses; {beat}"
+    return f"its konnector has not told yet that it uses the new credentials; {beat}"
+
+
+def tells(binding: Object | None) -> bool:
+    """Whether a konnector may be expected to tell which credentials it uses."""
+    if binding is None:
+        return False
+    status = binding.decode(ClusterBinding).status
+    return get_condition(status.conditions, CREDENTIALS_IN_USE) is not None

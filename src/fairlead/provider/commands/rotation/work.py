@@ -1,0 +1,265 @@
+"""Gives a consumer new credentials; whoever was interrupted goes on where the last run ended.
+
+New credentials are tried before a konnector gets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import aiohttp
+
+from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, kubeconfig_digest
+from fairlead.api.meta import Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import (
+    ApiError,
+    Client,
+    ConfigError,
+    ConnectionFailed,
+    NotFound,
+    Unauthorized,
+    parse_kubeconfig,
+)
+from fairlead.client.lookups import WaitTimeout, wait_for
+from fairlead.provider.commands.rotation.reconcile import missing, reconcile, tells
+from fairlead.provider.credentials import (
+    as_before,
+    consumer_kubeconfig,
+    make_token,
+    store_kubeconfig,
+    stored_kubeconfig,
+)
+from fairlead.provider.namespaces import identity_of
+from fairlead.provider.options import InviteOptions
+from fairlead.provider.tokens import TokenSecret, token_secrets
+
+
+_SECONDS = 10.0
+_PAUSE = 0.3
+
+
+class ProbeError(Exception):
+    """The credentials do not work; says why."""
+
+
+class NotReachedError(Exception):
+    """The address cannot be tried from here; says why."""
+
+
+async def probe(kubeconfig: bytes) -> None:
+    """Use a consumer's kubeconfig as its konnector will.
+
+    Raises:
+        ProbeError: it does not work.
+        NotReachedError: nothing can be said from here.
+    """
+    try:
+        config = parse_kubeconfig(kubeconfig)
+    except ConfigError as error:
+        raise ProbeError(str(error)) from None
+    try:
+        async with asyncio.timeout(_SECONDS), Client(config, user_agent="fairlead") as client:
+            await _look(client, config.namespace)
+    except TimeoutError:
+        raise NotReachedError(f"{config.server} does not answer within {_SECONDS:g} s") from None
+    except ConnectionFailed as error:
+        if isinstance(error.__cause__, aiohttp.ClientSSLError):
+            raise ProbeError(str(error)) from None
+        raise NotReachedError(str(error)) from None
+    except ApiError as error:
+        raise ProbeError(f"{config.server} says: {error}") from None
+
+
+async def _look(client: Client, namespace: str) -> None:
+    """Read what every konnector reads; a new token may take a moment to be known everywhere."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _SECONDS / 2
+    while True:
+        try:
+            await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        except Unauthorized:
+            if loop.time() > until:
+                raise
+        else:
+            return
+        await asyncio.sleep(_PAUSE)
+
+
+Progress = Callable[[str], None]
+
+_PATIENCE = 30.0
+"""Seconds to wait for a konnector that has never told which credentials it uses."""
+
+
+class RotateError(Exception):
+    """The rotation has not come to its end; says where it stands and how to go on."""
+
+
+async def rotate(
+    client: Client,
+    consumer: Object,
+    *,
+    options: InviteOptions,
+    timeout: float,  # noqa: ASYNC109
+    finish: bool,
+    progress: Progress,
+) -> None:
+    """Give a consumer a new token and take the old one away once its konnector uses the new.
+
+    Args:
+        client: with an administrator's rights.
+        consumer: its cluster namespace.
+        options: how it reaches the provider from now on; what they do not say stays.
+        timeout: for how many seconds to wait for the konnector.
+        finish: take the old token away whatever the konnector says or does not say.
+        progress: is told each step.
+
+    Raises:
+        RotateError: the old token had to stay.
+        InviteError: the cluster makes no token.
+        ApiError: the server refused.
+    """
+    work = _Rotation(client, consumer, options, progress)
+    kubeconfig = await work.hand_out(finish=finish)
+    if not finish:
+        await work.taken_over(kubeconfig, timeout)
+    await work.take_away()
+    if finish:
+        progress("invitations that were written before do not work any more; invite again for one")
+
+
+class _Rotation:
+    def __init__(
+        self, client: Client, consumer: Object, options: InviteOptions, progress: Progress
+    ) -> None:
+        self._client = client
+        self._name = consumer.meta.name
+        self._identity = identity_of(consumer)
+        self._options = options
+        self._say = progress
+
+    async def hand_out(self, *, finish: bool) -> bytes:
+        """Write the new token where the konnector fetches it, unless that was done before."""
+        stored = await stored_kubeconfig(self._client, self._name)
+        if stored.config is None:
+            raise RotateError(
+                f"{self._identity} has no kubeconfig in its cluster namespace {self._name}: "
+                "invite it again"
+            )
+        plan = reconcile(await self._tokens(), stored.token)
+        if finish and not plan.written:
+            raise RotateError(
+                f"there is no rotation of {self._identity} to finish: begin one without --finish"
+            )
+        if plan.written and (finish or not self._moves()):
+            self._say(f"going on: {self._identity} can fetch token {plan.name} already")
+            return stored.content
+        token = await make_token(
+            self._client, self._name, plan.name, seconds=self._options.token_timeout
+        )
+        reached = as_before(self._options, stored.config)
+        kubeconfig = self._kubeconfig(reached, token)
+        await self._check(kubeconfig, token)
+        await store_kubeconfig(self._client, self._name, kubeconfig)
+        self._say(f"token {plan.name} is there for {self._identity} to fetch; both tokens work")
+        return kubeconfig
+
+    async def taken_over(
+        self,
+        kubeconfig: bytes,
+        timeout: float,  # noqa: ASYNC109
+    ) -> None:
+        """Wait until the konnector has told that it uses the new kubeconfig.
+
+        Raises:
+            RotateError: it has not, in time.
+        """
+        try:
+            binding = await self._client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        except NotFound:
+            binding = None
+        if not tells(binding):
+            timeout = min(timeout, _PATIENCE)
+        digest, told = kubeconfig_digest(kubeconfig), ""
+
+        def until(found: Object | None) -> str:
+            nonlocal told
+            text = missing(found, digest)
+            if text and text != told:
+                self._say(f"waiting: {text}")
+            told = text
+            return text
+
+        try:
+            await wait_for(
+                self._client,
+                CLUSTERBINDINGS,
+                CLUSTER_BINDING_NAME,
+                self._name,
+                until=until,
+                timeout=timeout,
+            )
+        except WaitTimeout:
+            raise RotateError(
+                f"both tokens of {self._identity} stay valid: {told} (waited {timeout:g} s). Say "
+                "the same again to go on waiting, or add --finish to take the old token away "
+                "whatever uses it"
+            ) from None
+        self._say(f"{self._identity} uses the new token")
+
+    async def take_away(self) -> None:
+        """Delete every token but the one that was handed out."""
+        stored = await stored_kubeconfig(self._client, self._name)
+        if not stored.token:
+            raise RotateError(
+                f"the kubeconfig of {self._identity} was damaged meanwhile: invite it again"
+            )
+        for token in await self._tokens():
+            if token.token == stored.token:
+                continue
+            with suppress(NotFound):
+                await self._client.delete(
+                    SECRETS, token.name, self._name, uid=token.secret.meta.uid
+                )
+                self._say(f"token {token.name} is taken away")
+
+    async def _tokens(self) -> list[TokenSecret]:
+        return token_secrets((await self._client.list(SECRETS, self._name)).items)
+
+    def _moves(self) -> bool:
+        """Whether the options say anything about how to reach the provider."""
+        options = self._options
+        return bool(
+            options.external_address or options.external_ca or options.external_server_name
+        )
+
+    def _kubeconfig(self, options: InviteOptions, token: TokenSecret) -> bytes:
+        return consumer_kubeconfig(
+            self._client.config, options, namespace=self._name, token=token.token, ca=token.ca
+        )
+
+    async def _check(self, kubeconfig: bytes, token: TokenSecret) -> None:
+        """Try the new credentials; where their address is not for here, the token alone.
+
+        Raises:
+            RotateError: they do not work, and nothing was written.
+        """
+        try:
+            await probe(kubeconfig)
+        except ProbeError as error:
+            raise self._broken(error) from None
+        except NotReachedError as error:
+            self._say(f"not tried at its own address, only the token itself: {error}")
+            try:
+                await probe(self._kubeconfig(InviteOptions(), token))
+            except (ProbeError, NotReachedError) as second:
+                raise self._broken(second) from None
+
+    def _broken(self, error: Exception) -> RotateError:
+        return RotateError(
+            f"the new credentials of {self._identity} do not work, and it keeps those that it "
+            f"has: {error}"
+        )

@@ -1,0 +1,227 @@
+"""Watches requests and templates, and hands out what is asked for, in a Secret."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTTEMPLATES,
+    BINDABLERESOURCESREQUESTS,
+    BindableResourcesRequest,
+    LocalSecretKeyRef,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import SECRETS
+from fairlead.client import AlreadyExists, Client, Forbidden, Invalid, NotFound
+from fairlead.provider.controllers.bindableresources.reconcile import (
+    HANDLE_RESOURCES_FAILED,
+    SECRET_CREATION_FAILED,
+    SECRET_READY,
+    TEMPLATE_NOT_FOUND,
+    Outcome,
+    fault,
+    reason_of,
+    reconcile,
+    secret_ref,
+    with_outcome,
+)
+from fairlead.provider.identity import InviteError
+from fairlead.provider.invitation import TemplateMissingError, invite
+from fairlead.provider.options import InviteOptions
+from fairlead.provider.watches import requests_for, terminal_when_invalid
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+
+
+NAME = "bindableresourcesrequest"
+_BY_TEMPLATE = "template"
+_LOOK_AGAIN = 30.0
+"""Seconds after which a refusal is looked at again: nothing tells when its cause has gone."""
+_MESSAGE_LIMIT = 300
+
+
+class BindableResourcesController:
+    """Turns each request into a cluster namespace and a Secret with the invitation."""
+
+    def __init__(self, cluster: Cluster, options: InviteOptions) -> None:
+        self._cluster = cluster.name
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._options = options
+        self._requests = cluster.informer(BINDABLERESOURCESREQUESTS)
+        self._requests.add_index(_BY_TEMPLATE, _template)
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller.watch(self._requests, cluster=cluster.name)
+        self.controller.watch(cluster.informer(APISERVICEEXPORTTEMPLATES), self._from_template)
+
+    async def reconcile(self, key: Request) -> Result:
+        """Bring one request to its end, and take it away when its time is up."""
+        request = self._requests.get(key.namespace, key.name)
+        if request is None:
+            return Result()
+        plan = reconcile(request, now=datetime.now(UTC))
+        if plan.delete:
+            await self._delete(request)
+        if not plan.invite:
+            return Result(plan.requeue_after)
+        outcome = await self._invited(request)
+        await self._store(request, outcome)
+        if outcome.phase != "Failed":
+            return Result()
+        return Result(min(plan.requeue_after or _LOOK_AGAIN, _LOOK_AGAIN))
+
+    async def _invited(self, request: Object) -> Outcome:
+        """How handing out the invitation has ended.
+
+        Raises:
+            ClientError: trying again may help; the status says why it has to be.
+        """
+        spec = request.decode(BindableResourcesRequest).spec
+        if why := fault(spec):
+            return _failed(HANDLE_RESOURCES_FAILED, why)
+        try:
+            response = await invite(
+                self._client,
+                name=spec.cluster_identity.pretty_name or spec.cluster_identity.identity,
+                template=spec.template_ref.name,
+                identity=spec.cluster_identity.identity,
+                author=spec.author,
+                options=self._options,
+            )
+        except TemplateMissingError as error:
+            return _failed(TEMPLATE_NOT_FOUND, str(error))
+        except InviteError as error:
+            return _failed(HANDLE_RESOURCES_FAILED, str(error))
+        except (Forbidden, Invalid) as error:
+            await self._store(request, _waiting(HANDLE_RESOURCES_FAILED, error))
+            raise
+        return await self._answered(request, response)
+
+    async def _answered(self, request: Object, response: JSON) -> Outcome:
+        ref = secret_ref(request, request.decode(BindableResourcesRequest).spec)
+        try:
+            await store_answer(self._client, request, ref, response)
+        except SecretRefusedError as error:
+            return _failed(SECRET_CREATION_FAILED, str(error))
+        except (Forbidden, Invalid) as error:
+            await self._store(request, _waiting(SECRET_CREATION_FAILED, error))
+            raise
+        return Outcome(
+            phase="Succeeded",
+            reason=SECRET_READY,
+            message=f"Secret {ref.name} has the invitation under {ref.key}",
+            namespace=response["providerNamespace"],
+            ref=ref,
+        )
+
+    async def _store(self, request: Object, outcome: Outcome) -> None:
+        body = with_outcome(request, outcome, now=datetime.now(UTC))
+        stored = await commit(
+            self._client, BINDABLERESOURCESREQUESTS, request, body, subresource="status"
+        )
+        if stored is not request and reason_of(request) != outcome.reason:
+            self._recorder.event(
+                stored,
+                "Normal" if outcome.phase == "Succeeded" else "Warning",
+                outcome.reason,
+                outcome.message,
+            )
+
+    async def _delete(self, request: Object) -> None:
+        """Delete a request that is as it was when its time was found to be up."""
+        meta = request.meta
+        with suppress(NotFound):
+            await self._client.delete(
+                BINDABLERESOURCESREQUESTS,
+                meta.name,
+                meta.namespace,
+                uid=meta.uid,
+                resource_version=meta.resource_version,
+            )
+
+    def _from_template(self, delta: Delta) -> Iterator[Request]:
+        waiting = self._requests.by_index(_BY_TEMPLATE, delta.object.meta.name)
+        return requests_for(self._cluster, waiting)
+
+
+def _failed(reason: str, message: str) -> Outcome:
+    return Outcome(phase="Failed", reason=reason, message=message)
+
+
+def _waiting(reason: str, error: Forbidden | Invalid) -> Outcome:
+    said = f"The API server says: {str(error)[:_MESSAGE_LIMIT]}"
+    if isinstance(error, Invalid):
+        return Outcome(phase="Pending", reason=reason, message=said)
+    message = (
+        "the provider may not invite anybody; if requests shall do that, apply the output of "
+        f"`fairlead manifests provider --invitations`. {said}"
+    )
+    return Outcome(phase="Pending", reason=reason, message=message)
+
+
+def _template(request: Object) -> list[str]:
+    try:
+        return [request.decode(BindableResourcesRequest).spec.template_ref.name]
+    except msgspec.ValidationError:
+        return []
+
+
+class SecretRefusedError(Exception):
+    """The answer cannot be stored where it is wanted; says why."""
+
+
+async def store_answer(
+    client: Client, request: Object, ref: LocalSecretKeyRef, response: JSON
+) -> None:
+    """Store a BindingResponse in a Secret of the request's own, which goes with it.
+
+    Raises:
+        SecretRefusedError: there is a Secret of this name that is not the request's: who may ask
+            for an invitation may not overwrite others' Secrets by it.
+        ApiError: the server refused.
+    """
+    encoded = base64.b64encode(msgspec.json.encode(response)).decode()
+    stored = await _found(client, request, ref.name)
+    if stored is None:
+        try:
+            await client.create(SECRETS, _new(request, ref.name, {ref.key: encoded}))
+        except AlreadyExists:
+            stored = await _found(client, request, ref.name)
+    if stored is not None:
+        body = stored.to_dict()
+        body["data"] = {ref.key: encoded}
+        await commit(client, SECRETS, stored, body)
+
+
+async def _found(client: Client, request: Object, name: str) -> Object | None:
+    namespace = request.meta.namespace
+    try:
+        found = await client.get(SECRETS, name, namespace)
+    except NotFound:
+        return None
+    if not found.meta.owned_by(request.meta.uid):
+        raise SecretRefusedError(
+            f"Secret {namespace}/{name} exists and was not made for this request: delete it, or "
+            "name another in spec.kubeconfigSecretRef"
+        )
+    return found
+
+
+def _new(request: Object, name: str, data: dict[str, str]) -> JSON:
+    # Blocking the request's deletion would take a right on its finalizers.
+    owner = msgspec.structs.replace(request.owner_reference(), block_owner_deletion=None)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": name,
+            "namespace": request.meta.namespace,
+            "ownerReferences": [msgspec.to_builtins(owner)],
+        },
+        "type": "Opaque",
+        "data": data,
+    }

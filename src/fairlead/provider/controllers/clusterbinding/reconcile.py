@@ -1,0 +1,74 @@
+"""What heartbeats say."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from fairlead.api.durations import parse_duration
+from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus
+from fairlead.api.kubebind.conditions import HEALTHY, Condition, false, true
+from fairlead.api.meta import JSON, Object
+from fairlead.api.timestamps import format_time, parse_time
+from fairlead.provider.changes import with_status
+
+
+ALLOWED_DRIFT = timedelta(seconds=10)
+"""How far a heartbeat may lie in the future before the clocks are said to differ."""
+
+
+class Plan(NamedTuple):
+    """The body to store, and after how many seconds to look again."""
+
+    status: JSON
+    requeue_after: float | None
+
+
+def reconcile(binding: Object, *, now: datetime) -> Plan:
+    """What to do about a ClusterBinding."""
+    condition, wait = health(binding.decode(ClusterBinding).status, now=now)
+    return Plan(with_status(binding, [condition], now=format_time(now)), wait)
+
+
+def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, float | None]:
+    """Whether a konnector is alive, and after how many seconds that may have changed."""
+    if not status.last_heartbeat_time:
+        return _info("FirstHeartbeatPending", "no konnector has reported yet"), None
+    interval = parse_duration(status.heartbeat_interval)
+    if not interval:
+        return _info("HeartbeatIntervalMissing", "status.heartbeatInterval is not set"), None
+    try:
+        beat = parse_time(status.last_heartbeat_time)
+        deadline = beat + 2 * interval
+    except (ValueError, OverflowError):
+        # Consumers write both, and may write what no clock shows.
+        return _drift(), None
+    if now >= deadline:
+        return _timeout(status), None
+    wait = (deadline - now).total_seconds()
+    if beat > now + ALLOWED_DRIFT:
+        return _drift(), (beat - now).total_seconds()
+    return true(HEALTHY), wait
+
+
+def _timeout(status: ClusterBindingStatus) -> Condition:
+    return false(
+        HEALTHY,
+        "HeartbeatTimeout",
+        f"the last heartbeat was at {status.last_heartbeat_time}, more than twice the interval "
+        f"{status.heartbeat_interval} ago: is the konnector running, and can it reach this "
+        "cluster?",
+    )
+
+
+def _drift() -> Condition:
+    return false(
+        HEALTHY,
+        "HeartbeatTimeDrift",
+        "the last heartbeat lies in the future: the clocks of the two clusters differ",
+        severity="Warning",
+    )
+
+
+def _info(reason: str, message: str) -> Condition:
+    return false(HEALTHY, reason, message, severity="Info")

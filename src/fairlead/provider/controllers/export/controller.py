@@ -1,0 +1,62 @@
+"""Watches exports and their BoundSchemas, and stores hash and condition."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.meta import Object
+from fairlead.api.timestamps import now
+from fairlead.client.lookups import find
+from fairlead.provider.controllers.export.reconcile import (
+    adopted,
+    annotated,
+    conditioned,
+    reconcile,
+)
+from fairlead.provider.watches import Watches, by_schema, schema_names, terminal_when_invalid
+from fairlead.provider.writes import store_status
+from fairlead.runtime import Cluster, Controller, Request, commit
+
+
+NAME = "serviceexport"
+
+
+class ExportController:
+    """Keeps the hash of an export's schemas, which wakes the konnector when one changes."""
+
+    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller.watch(watches.exports, cluster=cluster.name)
+        self.controller.watch(watches.schemas, by_schema(cluster.name, watches.exports))
+
+    async def reconcile(self, key: Request) -> None:
+        """Compare one export with its schemas."""
+        export = self._watches.exports.get(key.namespace, key.name)
+        if export is None:
+            return
+        plan = reconcile(export, await self._schemas(export))
+        for schema in plan.adopt:
+            await commit(self._client, BOUNDSCHEMAS, schema, adopted(schema, export))
+        if plan.source_spec_hash:
+            body = annotated(export, plan.source_spec_hash)
+            export = await commit(self._client, APISERVICEEXPORTS, export, body)
+        if plan.condition is not None:
+            body = conditioned(export, plan.condition, now=now())
+            await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
+
+    async def _schemas(self, export: Object) -> dict[str, Object]:
+        """The schemas of an export; those that the cache, which may lag, lacks are asked for.
+
+        Raises:
+            ClientError: the server does not say whether one is there.
+        """
+        found: dict[str, Object] = {}
+        for name in schema_names(export):
+            schema = self._watches.schemas.get(export.meta.namespace, name)
+            if schema is None:
+                schema = await find(self._client, BOUNDSCHEMAS, name, export.meta.namespace)
+            if schema is not None:
+                found[name] = schema
+        return found

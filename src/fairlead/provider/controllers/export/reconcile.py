@@ -1,0 +1,92 @@
+"""What an export says of its schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_SOURCE_SPEC_HASH,
+    APIServiceExport,
+    BoundSchema,
+    spec_hash,
+)
+from fairlead.api.kubebind.conditions import PROVIDER_IN_SYNC, Condition, false, true
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.provider.changes import with_status
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """What to write: owners first, then the hash, as metadata, and then the condition.
+
+    ``adopt`` are BoundSchemas that nobody owns. ``source_spec_hash`` is "" when there is nothing
+    to hash.
+    """
+
+    adopt: list[Object] = []
+    source_spec_hash: str = ""
+    condition: Condition | None = None
+
+
+def reconcile(export: Object, schemas: Mapping[str, Object]) -> Plan:
+    """What to do about an export, given the BoundSchemas of its namespace by name."""
+    if export.meta.deleting:
+        return Plan()
+    specs: dict[str, JSON] = {}
+    adopt: list[Object] = []
+    conflict: Condition | None = None
+    for resource in export.decode(APIServiceExport).spec.resources:
+        stored = schemas.get(resource.name)
+        if stored is None:
+            return Plan(condition=_missing(f"BoundSchema {resource.name} does not exist yet"))
+        try:
+            specs[resource.name] = msgspec.to_builtins(stored.decode(BoundSchema).spec)
+        except msgspec.ValidationError as error:
+            return Plan(condition=_missing(f"BoundSchema {resource.name} is not valid: {error}"))
+        owner = stored.meta.controller()
+        if owner is None:
+            adopt.append(stored)
+        elif owner.uid != export.meta.uid:
+            conflict = conflict or _conflict(resource.name, owner, export)
+    if conflict is not None:
+        return Plan(source_spec_hash=spec_hash(specs), condition=conflict)
+    condition = true(PROVIDER_IN_SYNC)
+    return Plan(adopt=adopt, source_spec_hash=spec_hash(specs), condition=condition)
+
+
+def adopted(schema: Object, export: Object) -> JSON:
+    """The BoundSchema's body with the export as its owner."""
+    body = schema.to_dict()
+    owners = body["metadata"].get("ownerReferences") or []
+    mine = msgspec.to_builtins(export.owner_reference())
+    others = [owner for owner in owners if owner["uid"] != mine["uid"]]
+    body["metadata"]["ownerReferences"] = [*others, mine]
+    return body
+
+
+def annotated(export: Object, source_spec_hash: str) -> JSON:
+    """The export's body with the hash over all its schemas."""
+    body = export.to_dict()
+    body["metadata"].setdefault("annotations", {})[ANNOTATION_SOURCE_SPEC_HASH] = source_spec_hash
+    return body
+
+
+def conditioned(export: Object, condition: Condition, *, now: str) -> JSON:
+    """The export's body with a condition; exports have no summary."""
+    return with_status(export, [condition], now=now, summary=False)
+
+
+def _missing(message: str) -> Condition:
+    return false(PROVIDER_IN_SYNC, "BoundSchemaMissing", message)
+
+
+def _conflict(schema: str, owner: OwnerReference, export: Object) -> Condition:
+    if (owner.kind, owner.name) == (export.kind, export.meta.name):
+        return _missing(f"BoundSchema {schema} is of a deleted export of this name, and going too")
+    return false(
+        PROVIDER_IN_SYNC,
+        "BoundSchemaConflict",
+        f"BoundSchema {schema} belongs to {owner.kind} {owner.name}: one consumer can bind a "
+        "resource once; delete that export, or this one",
+    )

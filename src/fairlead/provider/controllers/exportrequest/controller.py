@@ -1,0 +1,217 @@
+"""Watches requests and what they depend on, and carries out what is planned for them.
+
+The CRDs that requests ask for come from a watch, and now and then from the server itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    LABEL_EXPORTED,
+)
+from fairlead.api.kubebind.conditions import EXPORTS_READY, false
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.timestamps import now
+from fairlead.client import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Client,
+    Forbidden,
+    Invalid,
+)
+from fairlead.client.lookups import find
+from fairlead.provider.controllers.exportrequest.reconcile import (
+    Plan,
+    State,
+    follows,
+    reconcile,
+    waiting_status,
+)
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.watches import (
+    BY_CRD,
+    Watches,
+    by_schema,
+    crd_names,
+    requests_for,
+    terminal_when_invalid,
+)
+from fairlead.provider.writes import store_status
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+
+
+class Sources:
+    """Finds CRDs that are labelled for export.
+
+    Watches tell of every change at once. Requests that follow their CRDs do not rely on it: every
+    ``interval`` seconds the server itself is asked.
+    """
+
+    def __init__(self, client: Client, watches: Watches, interval: float) -> None:
+        self._client = client
+        self._watches = watches
+        self._interval = interval
+        self._looked: dict[Request, float] = {}
+        self._fetched: dict[str, Object] = {}
+
+    async def find(self, key: Request, names: Iterable[str], *, follow: bool) -> dict[str, Object]:
+        """The CRDs of these names, by name.
+
+        Raises:
+            ClientError: it was time to ask the server, which gave no answer.
+        """
+        wanted = list(names)
+        if follow and self._due(key):
+            for name in wanted:
+                await self._fetch(name)
+        found: dict[str, Object] = {}
+        for name in wanted:
+            cached = self._watches.crds.get("", name)
+            if (newest := self._newest(name, cached)) is not None:
+                found[name] = newest
+        return found
+
+    def forget(self, key: Request) -> None:
+        """The request is gone."""
+        self._looked.pop(key, None)
+
+    def _due(self, key: Request) -> bool:
+        """Whether to ask the server; what the watch listed at first needs no second look."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked.setdefault(key, now) < self._interval:
+            return False
+        self._looked[key] = now
+        return True
+
+    async def _fetch(self, name: str) -> None:
+        found = await find(self._client, CUSTOMRESOURCEDEFINITIONS, name)
+        if found is None:
+            self._fetched.pop(name, None)
+        else:
+            self._fetched[name] = found
+
+    def _newest(self, name: str, cached: Object | None) -> Object | None:
+        """What was fetched, where the watch has not come as far."""
+        fetched = self._fetched.get(name)
+        if cached is None or fetched is None or fetched.meta.uid != cached.meta.uid:
+            return cached
+        if fetched.meta.generation <= cached.meta.generation:
+            del self._fetched[name]
+            return cached
+        return fetched if fetched.meta.labels.get(LABEL_EXPORTED) == "true" else None
+
+
+NAME = "serviceexportrequest"
+
+
+class RequestController:
+    """Turns APIServiceExportRequests into BoundSchemas and APIServiceExports."""
+
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self._options = options
+        self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self._watch(cluster.name)
+
+    def _watch(self, cluster: str) -> None:
+        watches, controller = self._watches, self.controller
+
+        def from_crd(delta: Delta) -> list[Request]:
+            name = delta.object.meta.name
+            return list(requests_for(cluster, watches.requests.by_index(BY_CRD, name)))
+
+        def from_namespace(delta: Delta) -> list[Request]:
+            namespace = delta.object.meta.namespace
+            return list(requests_for(cluster, watches.requests.list(namespace)))
+
+        controller.watch(watches.requests, cluster=cluster)
+        controller.watch(watches.exports, cluster=cluster)
+        controller.watch(watches.schemas, by_schema(cluster, watches.requests))
+        controller.watch(watches.crds, from_crd)
+        controller.watch(
+            watches.service_namespaces,
+            from_namespace,
+            predicate=lambda delta: delta.type == "DELETED",
+        )
+
+    async def reconcile(self, key: Request) -> Result:
+        """Bring one request nearer to its export, and look again if it follows its CRDs."""
+        request = self._watches.requests.get(key.namespace, key.name)
+        if request is None:
+            self._sources.forget(key)
+            return Result()
+        follow = follows(request)
+        plan = reconcile(await self._state(key, request, follow), self._options, now=now())
+        try:
+            await self._carry_out(plan)
+        except (Invalid, Forbidden, BadRequest) as error:
+            # Trying again may help once the provider's rights or schemas are mended.
+            await self._refused(request, error)
+            raise
+        await store_status(
+            self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, plan.status
+        )
+        return Result(self._options.schema_sync_interval if follow else None)
+
+    async def _state(self, key: Request, request: Object, follow: bool) -> State:
+        watches, namespace = self._watches, request.meta.namespace
+        return State(
+            request=request,
+            export=await self._export(request),
+            crds=await self._sources.find(key, crd_names(request), follow=follow),
+            schemas={schema.meta.name: schema for schema in watches.schemas.list(namespace)},
+            namespaces=frozenset(
+                item.meta.name for item in watches.service_namespaces.list(namespace)
+            ),
+        )
+
+    async def _export(self, request: Object) -> Object | None:
+        """The export of the same name; asked for when the cache, which may lag, has none.
+
+        Raises:
+            ClientError: the server does not say whether there is one.
+        """
+        cached = self._watches.exports.get(request.meta.namespace, request.meta.name)
+        if cached is not None:
+            return cached
+        return await find(
+            self._client, APISERVICEEXPORTS, request.meta.name, request.meta.namespace
+        )
+
+    async def _carry_out(self, plan: Plan) -> None:
+        for schema in plan.create_schemas:
+            await _create(self._client, BOUNDSCHEMAS, schema)
+        for stored, body in plan.update_schemas:
+            await commit(self._client, BOUNDSCHEMAS, stored, body)
+        if plan.create_export is not None:
+            await _create(self._client, APISERVICEEXPORTS, plan.create_export)
+        for namespace in plan.create_namespaces:
+            await _create(self._client, APISERVICENAMESPACES, namespace)
+
+    async def _refused(self, request: Object, error: ApiError) -> None:
+        condition = false(
+            EXPORTS_READY, "ExportFailed", f"the provider's API server refused: {error}"
+        )
+        status = waiting_status(request, condition, now=now())
+        await store_status(self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, status)
+
+
+async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:
+    """Create an object; one that is there already is looked at when its event arrives."""
+    try:
+        await client.create(resource, body)
+    except AlreadyExists:
+        return

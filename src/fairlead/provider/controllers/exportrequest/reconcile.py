@@ -1,0 +1,335 @@
+"""What a request leads to: a function of what is there.
+
+A claim that can never be granted fails a request for ever. Anything else that is missing keeps it
+Pending, with a condition that says what is awaited. Once its export exists a request has
+Succeeded; it is kept, because a request with policy Always goes on to carry schema changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_SOURCE_SPEC_HASH,
+    API_VERSION,
+    CLAIMABLE,
+    LABEL_EXPORTED,
+    LABEL_OWNER,
+    OWNER_PROVIDER,
+    APIServiceExport,
+    APIServiceExportRequest,
+    BoundSchemaSpec,
+    ExportResource,
+    ExportSpec,
+    bindable,
+    crd_name,
+    new_bound_schema,
+    spec_hash,
+)
+from fairlead.api.kubebind import bound_schema_spec as spec_of
+from fairlead.api.kubebind.claims import check_claims
+from fairlead.api.kubebind.conditions import (
+    EXPORTS_READY,
+    PERMISSION_CLAIM,
+    Condition,
+    false,
+    true,
+)
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.provider.changes import with_status
+from fairlead.provider.options import ProviderOptions
+
+
+class NotExportableError(Exception):
+    """A kind cannot be exported; says why, and ``reason`` is that of the request's condition."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def check_group(resource: ExportResource) -> None:
+    """Refuse what no consumer can bind, whether there is a CRD of it or not.
+
+    Raises:
+        NotExportableError: the kind is one of Kubernetes or of kube-bind itself.
+    """
+    if bindable(resource.group):
+        return
+    claim = not resource.group and resource.resource in CLAIMABLE
+    hint = "; objects of this kind can be shared by spec.permissionClaims" if claim else ""
+    raise NotExportableError(
+        "NotExportable",
+        "is a kind of Kubernetes or kube-bind itself, which every cluster has for itself and none "
+        f"can export: take it out of the request{hint}",
+    )
+
+
+def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
+    """What a BoundSchema has to say of a CRD.
+
+    Raises:
+        NotExportableError: the CRD does not work, or not in another cluster.
+    """
+    body = crd.to_dict()
+    if not any(version.get("served") for version in body["spec"]["versions"]):
+        raise NotExportableError("SchemaNotFound", "cannot be exported: it serves no version")
+    conversion = body["spec"].get("conversion") or {}
+    client = (conversion.get("webhook") or {}).get("clientConfig") or {}
+    if conversion.get("strategy") == "Webhook" and not client.get("url"):
+        service = client.get("service") or {}
+        name = f"{service.get('namespace', '')}/{service.get('name', '')}"
+        raise NotExportableError(
+            "UnsupportedConversion",
+            f"cannot be exported: its versions are converted by a webhook that is Service {name} "
+            "of the provider's cluster, which consumers cannot call; give the CRD's "
+            "spec.conversion.webhook.clientConfig a url that they can reach, or serve one version "
+            "with strategy None",
+        )
+    try:
+        return spec_of(body, informer_scope=options.consumer_scope, isolation=options.isolation)
+    except msgspec.ValidationError as error:
+        raise NotExportableError("SchemaNotFound", f"cannot be exported: {error}") from None
+
+
+class State(NamedTuple):
+    """What a request is judged by, all of it from the request's own namespace but the CRDs.
+
+    ``crds`` are those labelled for export, by name; ``namespaces`` the names of the
+    APIServiceNamespaces.
+    """
+
+    request: Object
+    export: Object | None
+    crds: Mapping[str, Object]
+    schemas: Mapping[str, Object]
+    namespaces: frozenset[str]
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """What to write, in this order; ``status`` is the whole body of the request."""
+
+    create_schemas: list[JSON] = []
+    update_schemas: list[tuple[Object, JSON]] = []
+    create_export: JSON | None = None
+    create_namespaces: list[JSON] = []
+    status: JSON | None = None
+
+
+class NotYetError(Exception):
+    """A request has to wait; the condition says what for."""
+
+    def __init__(self, condition: Condition) -> None:
+        super().__init__(condition.message)
+        self.condition = condition
+
+
+def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
+    """What to do about a request."""
+    request = state.request.decode(APIServiceExportRequest)
+    if request.metadata.deleting or request.status.phase == "Failed":
+        return Plan()
+    if error := check_claims(request.spec.permission_claims):
+        refused = false(PERMISSION_CLAIM, error.reason, error.message)
+        return Plan(
+            status=with_status(
+                state.request, [refused], now=now, phase="Failed", terminalMessage=error.message
+            )
+        )
+    try:
+        return _export(request, state, options, now=now)
+    except NotYetError as waiting:
+        return Plan(status=waiting_status(state.request, waiting.condition, now=now))
+
+
+def follows(request: Object) -> bool:
+    """Whether a request goes on to carry the changes of its CRDs."""
+    parsed = request.decode(APIServiceExportRequest)
+    alive = not parsed.metadata.deleting and parsed.status.phase != "Failed"
+    return alive and parsed.spec.schema_update_policy == "Always"
+
+
+def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
+    """The request's body when something keeps it from going on."""
+    phase = request.decode(APIServiceExportRequest).status.phase
+    return with_status(request, [true(PERMISSION_CLAIM), condition], now=now, phase=phase)
+
+
+def _export(
+    request: APIServiceExportRequest, state: State, options: ProviderOptions, *, now: str
+) -> Plan:
+    spec = request.spec
+    if state.export is None and request.status.phase == "Succeeded":
+        raise NotYetError(_revoked(request.metadata.name))
+    if state.export is not None:
+        made = state.export.decode(APIServiceExport)
+        _check_unchanged(request, made)
+        options = _as_made(options, made.spec)
+    missing = any(resource.name not in state.schemas for resource in spec.resources)
+    wanted: dict[str, BoundSchemaSpec] = {}
+    if missing or state.export is None or spec.schema_update_policy == "Always":
+        wanted = _sources(spec.resources, state.crds, options)
+    owner = state.export.owner_reference() if state.export is not None else None
+    create: list[JSON] = []
+    update: list[tuple[Object, JSON]] = []
+    for resource in spec.resources:
+        name, stored = resource.name, state.schemas.get(resource.name)
+        if stored is None and name in wanted:
+            create.append(
+                new_bound_schema(wanted[name], namespace=request.metadata.namespace, owner=owner)
+            )
+        elif stored is not None:
+            replaced = wanted.get(name) if spec.schema_update_policy == "Always" else None
+            if (body := _schema_update(stored, owner, replaced)) is not None:
+                update.append((stored, body))
+    done = [true(PERMISSION_CLAIM), true(EXPORTS_READY)]
+    return Plan(
+        create_schemas=create,
+        update_schemas=update,
+        create_export=_new_export(request, options) if state.export is None else None,
+        create_namespaces=_new_namespaces(request, state, owner),
+        status=with_status(state.request, done, now=now, phase="Succeeded"),
+    )
+
+
+def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
+    """The options with which an export was made.
+
+    It is immutable and the consumer's rights go by it, so that schemas made for other options
+    would have the konnector watch where it may not.
+    """
+    return msgspec.structs.replace(
+        options, consumer_scope=export.informer_scope, isolation=export.isolation
+    )
+
+
+def _sources(
+    resources: list[ExportResource], crds: Mapping[str, Object], options: ProviderOptions
+) -> dict[str, BoundSchemaSpec]:
+    """What each resource's BoundSchema has to say, by its name."""
+    found: dict[str, BoundSchemaSpec] = {}
+    scopes: dict[str, str] = {}
+    for index, resource in enumerate(resources):
+        where = f"spec.resources[{index}]: {resource.name}"
+        try:
+            check_group(resource)
+            crd = crds.get(crd_name(resource.resource, resource.group))
+            if crd is None:
+                raise _waiting(
+                    "SchemaNotFound",
+                    f"{where} is not exported: the provider has no CustomResourceDefinition of "
+                    f"this name with the label {LABEL_EXPORTED}=true",
+                )
+            found[resource.name] = bound_schema_spec(crd, options)
+        except NotExportableError as error:
+            raise _waiting(error.reason, f"{where} {error}") from None
+        scopes[where] = crd.to_dict()["spec"]["scope"]
+    _check_scopes(scopes, options)
+    return found
+
+
+def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
+    if len(set(scopes.values())) > 1:
+        told = ", ".join(f"{where} is {scope}" for where, scope in scopes.items())
+        raise _waiting(
+            "DifferentScopes", f"all resources of a request need the same scope, but {told}"
+        )
+    if options.isolation == "Namespaced" and "Cluster" in scopes.values():
+        raise _waiting(
+            "UnsupportedIsolation",
+            f"{next(iter(scopes))} is cluster-scoped, which the provider's isolation Namespaced "
+            "cannot keep apart; it has to run with prefixed or none",
+        )
+
+
+def _schema_update(
+    stored: Object, owner: OwnerReference | None, replaced: BoundSchemaSpec | None
+) -> JSON | None:
+    """The body of a BoundSchema with its owner and its newest spec; None when it has both."""
+    controller = stored.meta.controller()
+    if controller is not None and (owner is None or controller.uid != owner.uid):
+        raise _waiting(
+            "BoundSchemaConflict",
+            f"BoundSchema {stored.meta.name} belongs to APIServiceExport {controller.name}: "
+            "one consumer can bind a resource once; delete that export first",
+        )
+    body = stored.to_dict()
+    changed = False
+    if controller is None and owner is not None:
+        owners = body["metadata"].get("ownerReferences", [])
+        body["metadata"]["ownerReferences"] = [*owners, msgspec.to_builtins(owner)]
+        changed = True
+    if replaced is not None:
+        new_hash = spec_hash(replaced)
+        if stored.meta.annotations.get(ANNOTATION_SOURCE_SPEC_HASH) != new_hash:
+            body["spec"] = msgspec.to_builtins(replaced)
+            body["metadata"].setdefault("annotations", {})[ANNOTATION_SOURCE_SPEC_HASH] = new_hash
+            changed = True
+    return body if changed else None
+
+
+def _new_export(request: APIServiceExportRequest, options: ProviderOptions) -> JSON:
+    spec = ExportSpec(
+        resources=request.spec.resources,
+        permission_claims=request.spec.permission_claims,
+        informer_scope=options.consumer_scope,
+        isolation=options.isolation,
+    )
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "APIServiceExport",
+        "metadata": {"name": request.metadata.name, "namespace": request.metadata.namespace},
+        "spec": msgspec.to_builtins(spec),
+    }
+
+
+def _new_namespaces(
+    request: APIServiceExportRequest, state: State, owner: OwnerReference | None
+) -> list[JSON]:
+    """APIServiceNamespaces to make beforehand; they wait for the export that is to own them."""
+    if owner is None:
+        return []
+    return [
+        {
+            "apiVersion": API_VERSION,
+            "kind": "APIServiceNamespace",
+            "metadata": {
+                "name": item.name,
+                "namespace": request.metadata.namespace,
+                "labels": {LABEL_OWNER: OWNER_PROVIDER},
+                "ownerReferences": [msgspec.to_builtins(owner)],
+            },
+            "spec": {},
+        }
+        for item in request.spec.namespaces
+        if item.name not in state.namespaces
+    ]
+
+
+def _check_unchanged(request: APIServiceExportRequest, export: APIServiceExport) -> None:
+    """Servers without CEL let a consumer widen a request later; the export does not follow."""
+    for field in ("resources", "permission_claims"):
+        if getattr(request.spec, field) != getattr(export.spec, field):
+            name = "resources" if field == "resources" else "permissionClaims"
+            raise _waiting(
+                "ImmutableFieldChanged",
+                f"spec.{name} is immutable, but differs from that of APIServiceExport "
+                f"{export.metadata.name}, which stays as it is: restore it, or make a new request",
+            )
+
+
+def _revoked(name: str) -> Condition:
+    return false(
+        EXPORTS_READY,
+        "APIServiceExportNotFound",
+        f"APIServiceExport {name} was deleted: delete this request and make it anew to export "
+        "again",
+        severity="Warning",
+    )
+
+
+def _waiting(reason: str, message: str) -> NotYetError:
+    return NotYetError(false(EXPORTS_READY, reason, message))

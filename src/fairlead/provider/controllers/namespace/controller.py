@@ -1,0 +1,191 @@
+"""Watches APIServiceNamespaces and the provider namespaces that belong to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_NAMESPACE
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS
+from fairlead.api.timestamps import now
+from fairlead.client import AlreadyExists, NotFound
+from fairlead.client.lookups import find
+from fairlead.provider.controllers.namespace.departure import Departure
+from fairlead.provider.controllers.namespace.reconcile import (
+    State,
+    leaving_status,
+    reconcile,
+    target_name,
+    with_finalizer,
+    without_finalizer,
+)
+from fairlead.provider.namespaces import owner_of
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rights import Grounds, Id, export_of, rights
+from fairlead.provider.watches import (
+    BY_OWNER,
+    Watches,
+    requests_for,
+    states,
+    terminal_when_invalid,
+)
+from fairlead.provider.writes import store_status
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+
+
+NAME = "servicenamespace"
+_BY_TARGET = "target"
+
+
+class NamespaceController:
+    """Gives every APIServiceNamespace its provider namespace, and takes it away again."""
+
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+        self._cluster = cluster.name
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self._options = options
+        self._departure = Departure(cluster.client, options)
+        watches.service_namespaces.add_index(_BY_TARGET, self._targets)
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller.watch(watches.service_namespaces, cluster=cluster.name)
+        self.controller.watch(watches.namespaces, self._from_namespace)
+        self.controller.watch(watches.role_bindings, self._from_binding)
+        self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
+        for informer in (watches.exports, watches.schemas):
+            self.controller.watch(
+                informer, self._from_neighbour, predicate=lambda delta: delta.type != "MODIFIED"
+            )
+
+    async def reconcile(self, request: Request) -> Result:
+        """Bring one APIServiceNamespace nearer to its namespace, or both to their end."""
+        key = Key(request.namespace, request.name)
+        stored = self._watches.service_namespaces.get(*key)
+        owned = list(self._watches.namespaces.by_index(BY_OWNER, str(key)))
+        if stored is None:
+            if not owned:
+                self._departure.forget(key)
+                return Result()
+            if await self._exists(key):
+                return Result()
+            return await self._clear(key, owned)
+        if stored.meta.deleting:
+            return await self._leave(key, stored, owned)
+        self._departure.forget(key)
+        await self._arrange(stored, self._state(stored, owned))
+        return Result()
+
+    async def _arrange(self, stored: Object, state: State) -> None:
+        plan = reconcile(state, self._options, now=now())
+        if plan.finalize:
+            stored = await commit(
+                self._client, APISERVICENAMESPACES, stored, with_finalizer(stored)
+            )
+            plan = reconcile(state._replace(service_namespace=stored), self._options, now=now())
+        await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, plan.status)
+        if plan.create is not None:
+            try:
+                await self._client.create(NAMESPACES, plan.create)
+            except AlreadyExists:
+                # Whose it is shows when its event arrives.
+                return
+
+    async def _leave(self, key: Key, stored: Object, owned: list[Object]) -> Result:
+        """Let an APIServiceNamespace go once its namespace is gone."""
+        if FINALIZER_NAMESPACE not in stored.meta.finalizers:
+            return Result()
+        target = target_name(self._bare(stored, owned), self._options.isolation)
+        names = {target, *(namespace.meta.name for namespace in owned)}
+        plan = await self._departure.proceed(key, names)
+        if plan.done:
+            with suppress(NotFound):
+                await commit(self._client, APISERVICENAMESPACES, stored, without_finalizer(stored))
+        else:
+            body = leaving_status(stored, plan, now=now())
+            await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, body)
+        return Result(self._departure.again(key, plan))
+
+    async def _clear(self, key: Key, owned: list[Object]) -> Result:
+        """Let namespaces go whose APIServiceNamespace went without waiting for them."""
+        plan = await self._departure.proceed(key, (item.meta.name for item in owned))
+        for namespace, condition in self._departure.news(key, plan):
+            self._recorder.event(namespace, "Warning", condition.reason, condition.message)
+        return Result(self._departure.again(key, plan))
+
+    async def _exists(self, key: Key) -> bool:
+        """Whether the server, whatever the cache says, has the APIServiceNamespace.
+
+        Raises:
+            NotFound: the kind itself is not served, which says nothing about the object.
+        """
+        return await find(self._client, APISERVICENAMESPACES, key.name, key.namespace) is not None
+
+    def _state(self, stored: Object, owned: list[Object]) -> State:
+        bare = self._bare(stored, owned)
+        target = target_name(bare, self._options.isolation)
+        return bare._replace(ungranted=self._ungranted(stored.key, target))
+
+    def _bare(self, stored: Object, owned: list[Object]) -> State:
+        def find(name: str) -> Object | None:
+            return self._watches.namespaces.get("", name)
+
+        return State(stored.key, stored, owned, find, ())
+
+    def _ungranted(self, key: Key, namespace: str) -> list[str]:
+        """The exports of the consumer whose rights in its new namespace are not there yet."""
+        watches = self._watches
+        schemas = {item.meta.name: item for item in watches.schemas.list(key.namespace)}
+        missing: list[str] = []
+        for export in watches.exports.list(key.namespace):
+            if export.meta.deleting:
+                continue
+            wanted = rights(
+                Grounds(
+                    export=export,
+                    schemas=schemas,
+                    namespaces=frozenset({namespace}),
+                    crds=watches.crds_by_name(),
+                    cluster_wide_claims=self._options.cluster_wide_claims,
+                )
+            )
+            if not all(map(self._bound, wanted)):
+                missing.append(export.meta.name)
+        return missing
+
+    def _bound(self, identity: Id) -> bool:
+        """Whether a binding is there; roles come before theirs and need no look."""
+        bindings = {
+            ROLEBINDINGS: self._watches.role_bindings,
+            CLUSTERROLEBINDINGS: self._watches.cluster_role_bindings,
+        }
+        informer = bindings.get(identity.resource)
+        return informer is None or informer.get(*identity.key) is not None
+
+    def _targets(self, stored: Object) -> list[str]:
+        return [target_name(self._bare(stored, []), self._options.isolation)]
+
+    def _from_namespace(self, delta: Delta) -> Iterator[Request]:
+        for state in states(delta):
+            if (owner := owner_of(state)) is not None:
+                yield Request(self._cluster, owner.namespace, owner.name)
+        name = delta.object.meta.name
+        waiting = self._watches.service_namespaces.by_index(_BY_TARGET, name)
+        yield from requests_for(self._cluster, waiting)
+
+    def _from_binding(self, delta: Delta) -> Iterator[Request]:
+        namespace = self._watches.namespaces.get("", delta.object.meta.namespace)
+        owner = owner_of(namespace) if namespace is not None else None
+        if owner is not None:
+            yield Request(self._cluster, owner.namespace, owner.name)
+
+    def _from_cluster_binding(self, delta: Delta) -> Iterator[Request]:
+        key = export_of(delta.object)
+        if key is not None:
+            waiting = self._watches.service_namespaces.list(key.namespace)
+            yield from requests_for(self._cluster, waiting)
+
+    def _from_neighbour(self, delta: Delta) -> Iterator[Request]:
+        waiting = self._watches.service_namespaces.list(delta.object.meta.namespace)
+        yield from requests_for(self._cluster, waiting)

@@ -1,0 +1,219 @@
+"""Lets provider namespaces go, one look after the other, until nothing of the consumer remains.
+
+What remains is what the server itself lists, not what a cache holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_NAMESPACE,
+    ANNOTATION_CONSUMER_UID,
+    APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
+    CORE_GROUP_NAME,
+    LABEL_EXPORTED,
+)
+from fairlead.api.kubebind.conditions import Condition
+from fairlead.api.meta import Key, Object, ObjectMeta
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import Client, Forbidden, NotFound
+from fairlead.client.lookups import find
+from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remains, leave
+from fairlead.provider.namespaces import belongs, usable
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.watches import crd_names
+from fairlead.runtime import Backoff, BackoffPolicy
+
+
+FIRST = 5
+"""So many objects of a kind are looked for; there may be more."""
+
+_PAGE = 50
+
+
+async def remains(client: Client, namespace: str, cluster_namespace: str) -> Remains:
+    """What a provider namespace holds of one consumer.
+
+    Raises:
+        ClientError: the server did not say, for another reason than missing rights.
+    """
+    names: list[str] = []
+    more = False
+    refused: list[str] = []
+    async for crd in _kinds(client, cluster_namespace):
+        resource = _namespaced(crd)
+        if isinstance(resource, str):
+            refused.append(resource)
+        elif resource is not None:
+            try:
+                found, rest = await _objects(client, resource, namespace, cluster_namespace)
+            except Forbidden:
+                refused.append(f"the provider may not list {resource.group_resource}")
+                continue
+            except NotFound:
+                refused.append(f"{resource} is not served at the moment")
+                continue
+            names += [f"{resource.group_resource} {name}" for name in found]
+            more = more or rest
+    return Remains(names=names, more=more, refused=refused)
+
+
+async def _objects(
+    client: Client, resource: Resource, namespace: str, cluster_namespace: str
+) -> tuple[list[str], bool]:
+    """The names of the consumer's first objects of a kind, and whether there may be more."""
+    found: list[str] = []
+    continue_ = ""
+    while True:
+        page = await client.page(
+            resource, namespace, limit=_PAGE, continue_=continue_, metadata_only=True
+        )
+        found += [item.meta.name for item in page.items if synced(item.meta, cluster_namespace)]
+        continue_ = page.continue_
+        if len(found) >= FIRST or not continue_:
+            return found[:FIRST], bool(continue_) or len(found) > FIRST
+
+
+def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
+    """Whether an object is a copy of the consumer's, or was one that the consumer has let go.
+
+    Copies that are orphaned lose the mark of whose they are, and are to stay all the more.
+    """
+    owner = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE)
+    if owner is None:
+        return ANNOTATION_CONSUMER_UID in meta.annotations
+    return owner == cluster_namespace
+
+
+async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object]:
+    """The CRDs whose objects the consumer may have here.
+
+    Those that can be exported now, and those that its exports and BoundSchemas name, exported
+    any more or not.
+    """
+    labelled = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
+    seen = {crd.meta.name for crd in labelled.items}
+    for crd in labelled.items:
+        yield crd
+    for name in sorted(await _bound(client, cluster_namespace) - seen):
+        found = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
+        # Without its CRD a kind has no objects.
+        if found is not None:
+            yield found
+
+
+async def _bound(client: Client, cluster_namespace: str) -> set[str]:
+    """The names of CRDs that the exports and BoundSchemas of a cluster namespace name."""
+    names = {
+        schema.meta.name for schema in (await client.list(BOUNDSCHEMAS, cluster_namespace)).items
+    }
+    for export in (await client.list(APISERVICEEXPORTS, cluster_namespace)).items:
+        names.update(crd_names(export))
+    core = f".{CORE_GROUP_NAME}"
+    return {name for name in names if not name.endswith((".", core))}
+
+
+class _Version(msgspec.Struct):
+    name: str
+    served: bool = False
+
+
+class _Spec(msgspec.Struct):
+    group: str
+    names: dict[str, Any]
+    scope: str
+    versions: list[_Version] = []
+
+
+class _CRD(msgspec.Struct):
+    spec: _Spec
+
+
+def _namespaced(crd: Object) -> Resource | str | None:
+    """What to list; None for a cluster-scoped kind, a text when it cannot be listed."""
+    spec = crd.decode(_CRD).spec
+    if spec.scope != "Namespaced":
+        return None
+    served = next((version.name for version in spec.versions if version.served), "")
+    if not served:
+        return f"CustomResourceDefinition {crd.meta.name} serves no version"
+    return Resource(spec.group, served, spec.names["plural"], spec.names["kind"])
+
+
+LOOK_AGAIN = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
+"""Nobody tells when synced objects go: their kinds are not watched here."""
+
+
+class Departure:
+    """Asks the server, and it alone, what stands in the way of a provider namespace's end."""
+
+    def __init__(self, client: Client, options: ProviderOptions) -> None:
+        self._client = client
+        self._options = options
+        self._looks: dict[Key, Backoff] = {}
+        self._told: dict[Key, tuple[str, str]] = {}
+
+    async def proceed(self, key: Key, names: Iterable[str]) -> Plan:
+        """Delete what may be deleted of the namespaces that belong to an APIServiceNamespace.
+
+        Raises:
+            ClientError: the server did not say what is there, or refused.
+        """
+        found = [one for name in sorted(set(names)) if (one := await self._find(key, name))]
+        plan = leave(found)
+        for namespace in plan.delete:
+            await self._delete(namespace)
+        return plan
+
+    def again(self, key: Key, plan: Plan) -> float | None:
+        """After how many seconds to look again; None when events will tell."""
+        if not plan.held:
+            self._looks.pop(key, None)
+            return None
+        backoff = self._looks.setdefault(key, Backoff(LOOK_AGAIN))
+        return backoff.failed(asyncio.get_running_loop().time())
+
+    def forget(self, key: Key) -> None:
+        """The APIServiceNamespace is there to stay, or nothing of it is left."""
+        self._looks.pop(key, None)
+        self._told.pop(key, None)
+
+    def news(self, key: Key, plan: Plan) -> list[tuple[Object, Condition]]:
+        """The namespaces that are kept for another reason than when this was last asked."""
+        if not plan.held:
+            self._told.pop(key, None)
+            return []
+        state = (plan.held[0][0].meta.uid, plan.held[0][1].reason)
+        if self._told.get(key) == state:
+            return []
+        self._told[key] = state
+        return plan.held
+
+    async def _find(self, key: Key, name: str) -> Leaving | None:
+        """A namespace and what is in it, if it is there and ours."""
+        namespace = await find(self._client, NAMESPACES, name)
+        if namespace is None:
+            return None
+        if not belongs(namespace, key) or not usable(namespace, self._options):
+            return None
+        if namespace.meta.deleting:
+            return Leaving(namespace, None)
+        return Leaving(namespace, await remains(self._client, name, key.namespace))
+
+    async def _delete(self, namespace: Object) -> None:
+        """Delete a namespace that is as it was when it was found to be ours."""
+        try:
+            await self._client.delete(
+                NAMESPACES,
+                namespace.meta.name,
+                uid=namespace.meta.uid,
+                resource_version=namespace.meta.resource_version,
+            )
+        except NotFound:
+            return

@@ -1,0 +1,100 @@
+"""What becomes of the provider namespace of an APIServiceNamespace that goes.
+
+It goes too, but not before the consumer's objects in it are gone: an export that is deleted, or a
+namespace that somebody deletes by mistake on the consumer, costs no data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind.conditions import (
+    NAMESPACE_READY,
+    OBJECTS_REMAIN,
+    OBJECTS_UNKNOWN,
+    Condition,
+    false,
+)
+from fairlead.api.meta import Object
+
+
+_NAMED = 3
+
+
+class Remains(msgspec.Struct, frozen=True):
+    """Synced objects in a provider namespace.
+
+    ``names`` are kinds and names of the first, ``more`` says that there are others, and
+    ``refused`` why some kinds could not be looked at.
+    """
+
+    names: list[str] = []
+    more: bool = False
+    refused: list[str] = []
+
+    @property
+    def none(self) -> bool:
+        """Whether it is certain that nothing remains."""
+        return not self.names and not self.refused
+
+
+class Leaving(NamedTuple):
+    """A provider namespace as the server has it now; ``remains`` is None when it is going."""
+
+    namespace: Object
+    remains: Remains | None
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """What to do about the namespaces of one that goes.
+
+    ``held`` are the conditions of namespaces that have to stay, with these. ``done`` is whether
+    there is none any more.
+    """
+
+    delete: list[Object] = []
+    held: list[tuple[Object, Condition]] = []
+    going: list[str] = []
+    done: bool = False
+
+
+def leave(found: Sequence[Leaving]) -> Plan:
+    """What to do, given all namespaces that are ours."""
+    delete: list[Object] = []
+    held: list[tuple[Object, Condition]] = []
+    for namespace, remains in found:
+        if remains is None:
+            continue
+        if remains.none:
+            delete.append(namespace)
+        else:
+            held.append((namespace, _held(namespace.meta.name, remains)))
+    going = [item.namespace.meta.name for item in found if item.remains is None]
+    return Plan(delete=delete, held=held, going=going, done=not found)
+
+
+def _held(name: str, remains: Remains) -> Condition:
+    """Why a namespace stays: objects that are there say more than kinds that nobody could see."""
+    if not remains.names:
+        return false(
+            NAMESPACE_READY,
+            OBJECTS_UNKNOWN,
+            f"provider namespace {name} is kept, since it may hold synced objects: "
+            f"{'; '.join(remains.refused)}; apply the output of `fairlead manifests provider "
+            "--export RESOURCE.GROUP` for all kinds that were exported",
+            severity="Warning",
+        )
+    count = f"at least {len(remains.names)}" if remains.more else f"{len(remains.names)}"
+    first = ", ".join(sorted(remains.names)[:_NAMED])
+    others = ", ..." if remains.more or len(remains.names) > _NAMED else ""
+    return false(
+        NAMESPACE_READY,
+        OBJECTS_REMAIN,
+        f"provider namespace {name} is kept, since it holds synced objects ({count}: {first}"
+        f"{others}): it goes when they are gone; delete them, on the consumer while it is bound "
+        "or here, or export them again to go on with them",
+        severity="Info",
+    )

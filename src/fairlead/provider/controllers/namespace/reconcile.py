@@ -1,0 +1,173 @@
+"""What an APIServiceNamespace leads to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_SERVICE_NAMESPACE,
+    FINALIZER_NAMESPACE,
+    APIServiceNamespace,
+    Isolation,
+    service_namespace,
+    service_namespace_ref,
+)
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, Condition, false, true
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.provider.changes import with_status
+from fairlead.provider.controllers.namespace import leaving
+from fairlead.provider.namespaces import belongs, reservation
+from fairlead.provider.options import ProviderOptions
+
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+class State(NamedTuple):
+    """What is there.
+
+    ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``find`` looks
+    any namespace up by its name, and ``ungranted`` names the exports whose rights in the
+    namespace are not there yet.
+    """
+
+    key: Key
+    service_namespace: Object
+    owned: Sequence[Object]
+    find: Callable[[str], Object | None]
+    ungranted: Sequence[str]
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """What to write, in this order.
+
+    ``finalize`` asks for the finalizer, without which nothing else of the plan may be done.
+    """
+
+    finalize: bool = False
+    create: JSON | None = None
+    status: JSON | None = None
+
+
+def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
+    """What to do about an APIServiceNamespace that is there to stay."""
+    stored = state.service_namespace
+    current = stored.decode(APIServiceNamespace).status.namespace
+    name = target_name(state, options.isolation)
+    namespace = state.find(name)
+    if not _LABEL.fullmatch(name):
+        return Plan(status=_status(stored, None, _invalid(name), now))
+    if why := reservation(name, namespace, state.key, options):
+        return Plan(status=_status(stored, None, _reserved(name, why), now))
+    finalize = FINALIZER_NAMESPACE not in stored.meta.finalizers
+    if namespace is None:
+        pending = _info("NamespacePending", f"provider namespace {name} is being created")
+        status = _status(stored, current or None, pending, now)
+        return Plan(finalize=finalize, create=_new_namespace(state.key, name), status=status)
+    if not belongs(namespace, state.key):
+        return Plan(status=_status(stored, None, _foreign(namespace, state.key), now))
+    if namespace.meta.deleting:
+        return Plan(finalize=finalize, status=_status(stored, None, _going(name), now))
+    if state.ungranted and not current:
+        waiting = _info(
+            "PermissionsPending",
+            f"the konnector may not use provider namespace {name} yet: see condition "
+            f"PermissionsGranted of APIServiceExport {', '.join(state.ungranted)}",
+        )
+        return Plan(finalize=finalize, status=_status(stored, None, waiting, now))
+    return Plan(finalize=finalize, status=_status(stored, name, true(NAMESPACE_READY), now))
+
+
+def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | None:
+    """The body of an APIServiceNamespace that goes, as long as it has to wait.
+
+    A namespace that is kept stays assigned: the konnector may have to delete what is in it.
+    """
+    if plan.held:
+        namespace, condition = plan.held[0]
+        return _status(stored, namespace.meta.name, condition, now)
+    going = [*plan.going, *(namespace.meta.name for namespace in plan.delete)]
+    return _status(stored, None, _going(going[0]), now) if going else None
+
+
+def with_finalizer(stored: Object) -> JSON:
+    """The body of an APIServiceNamespace that stays until its provider namespace is gone."""
+    return _finalizers(stored, [*stored.meta.finalizers, FINALIZER_NAMESPACE])
+
+
+def without_finalizer(stored: Object) -> JSON:
+    """The body of an APIServiceNamespace that may go."""
+    others = [name for name in stored.meta.finalizers if name != FINALIZER_NAMESPACE]
+    return _finalizers(stored, others)
+
+
+def target_name(state: State, isolation: Isolation) -> str:
+    """The name of the provider namespace: that of the status, once there is one."""
+    current = state.service_namespace.decode(APIServiceNamespace).status.namespace
+    if current:
+        return current
+    if state.owned:
+        return min(namespace.meta.name for namespace in state.owned)
+    if isolation == "None":
+        return state.key.name
+    return service_namespace(state.key.namespace, state.key.name)
+
+
+def _new_namespace(key: Key, name: str) -> JSON:
+    ref = service_namespace_ref(key.namespace, key.name)
+    return {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": name, "annotations": {ANNOTATION_SERVICE_NAMESPACE: ref}},
+    }
+
+
+def _finalizers(stored: Object, finalizers: list[str]) -> JSON:
+    body = stored.to_dict()
+    body["metadata"]["finalizers"] = finalizers
+    return body
+
+
+def _status(stored: Object, namespace: str | None, condition: Condition, now: str) -> JSON:
+    return with_status(stored, [condition], now=now, namespace=namespace)
+
+
+def _info(reason: str, message: str) -> Condition:
+    return false(NAMESPACE_READY, reason, message, severity="Info")
+
+
+def _going(name: str) -> Condition:
+    return _info("NamespaceTerminating", f"provider namespace {name} is being deleted")
+
+
+def _invalid(name: str) -> Condition:
+    return false(
+        NAMESPACE_READY,
+        "InvalidNamespaceName",
+        f"provider namespace {name!r} cannot exist: the APIServiceNamespace has to be named like "
+        "a namespace, in lower-case letters, digits and dashes",
+    )
+
+
+def _reserved(name: str, why: str) -> Condition:
+    return false(
+        NAMESPACE_READY,
+        "ReservedNamespace",
+        f"namespace {name} can never be a consumer's: {why}; use a namespace of another name on "
+        "the consumer",
+    )
+
+
+def _foreign(namespace: Object, key: Key) -> Condition:
+    ref = service_namespace_ref(key.namespace, key.name)
+    return false(
+        NAMESPACE_READY,
+        "ForeignNamespace",
+        f"provider namespace {namespace.meta.name} exists and does not belong to this "
+        f"APIServiceNamespace: it is left alone; delete it, or annotate it with "
+        f"{ANNOTATION_SERVICE_NAMESPACE}={ref} to hand it over",
+    )

@@ -1,0 +1,244 @@
+"""Watches exports and provider namespaces, and keeps the consumers' rights as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.kubebind.conditions import PERMISSIONS_GRANTED, Condition, false, true
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    ROLEBINDINGS,
+    ROLES,
+    Resource,
+)
+from fairlead.api.timestamps import now
+from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
+from fairlead.client.lookups import find
+from fairlead.provider.changes import with_status
+from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
+from fairlead.provider.namespaces import owner_of, usable
+from fairlead.provider.options import ProviderOptions
+from fairlead.provider.rights import (
+    Grounds,
+    Id,
+    cluster_names,
+    export_of,
+    exports_of_role,
+    names_in_namespaces,
+)
+from fairlead.provider.watches import (
+    BY_CONSUMER,
+    BY_CRD,
+    BY_EXPORT,
+    Watches,
+    by_schema,
+    consumer_of,
+    requests_for,
+    states,
+    terminal_when_invalid,
+)
+from fairlead.provider.writes import store_status
+from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, commit
+
+
+NAME = "serviceexport-rbac"
+
+_MESSAGE_LIMIT = 500
+
+
+class RbacController:
+    """Gives every consumer the rights of its exports, and takes them away again."""
+
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+        self._cluster = cluster.name
+        self._options = options
+        self._client = cluster.client
+        self._recorder = cluster.events(NAME)
+        self._watches = watches
+        self._caches: dict[Resource, Informer] = {
+            ROLES: watches.roles,
+            ROLEBINDINGS: watches.role_bindings,
+            CLUSTERROLES: watches.cluster_roles,
+            CLUSTERROLEBINDINGS: watches.cluster_role_bindings,
+        }
+        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self._watch()
+
+    def _watch(self) -> None:
+        watches, controller = self._watches, self.controller
+        controller.watch(watches.exports, cluster=self._cluster)
+        controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
+        controller.watch(watches.service_namespaces, self._from_service_namespace)
+        controller.watch(watches.namespaces, self._from_namespace)
+        controller.watch(
+            watches.crds, self._from_crd, predicate=lambda delta: delta.type != "MODIFIED"
+        )
+        for bindings in (watches.role_bindings, watches.cluster_role_bindings):
+            controller.watch(bindings, self._from_binding)
+        controller.watch(watches.roles, self._from_role)
+        controller.watch(watches.cluster_roles, self._from_role)
+
+    async def reconcile(self, request: Request) -> None:
+        """Bring the rights that go with one export into line."""
+        key = Key(request.namespace, request.name)
+        export = self._watches.exports.get(*key)
+        if export is not None and export.meta.deleting:
+            export = None
+        state = self._state(key, export)
+        if export is None and state.existing and not await self._gone(key):
+            # A cache that was emptied is filled again; nobody loses rights meanwhile.
+            return
+        refusal = await self._carry_out(reconcile(state), state)
+        if export is not None:
+            body = with_status(export, [_condition(refusal)], now=now(), summary=False)
+            await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
+        if refusal is not None:
+            # Nothing tells when the provider's own rights grow: look again after a while.
+            raise refusal
+
+    async def _gone(self, key: Key) -> bool:
+        """Whether the server itself says that an export is gone, or going.
+
+        Raises:
+            ClientError: it does not say.
+        """
+        found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
+        return found is None or found.meta.deleting
+
+    def _state(self, key: Key, export: Object | None) -> State:
+        watches = self._watches
+        namespaces = watches.namespaces.by_index(BY_CONSUMER, key.namespace)
+        existing = self._existing(key, [namespace.meta.name for namespace in namespaces])
+        if export is None:
+            return State(None, existing)
+        grounds = Grounds(
+            export=export,
+            schemas={item.meta.name: item for item in watches.schemas.list(key.namespace)},
+            namespaces=frozenset(
+                namespace.meta.name for namespace in namespaces if self._in_use(namespace)
+            ),
+            crds=watches.crds_by_name(),
+            cluster_wide_claims=self._options.cluster_wide_claims,
+        )
+        return State(grounds, existing)
+
+    def _in_use(self, namespace: Object) -> bool:
+        """Whether the APIServiceNamespace that a namespace belongs to is there.
+
+        One that is going counts as long as its namespace stays: the konnector has to reach what
+        is in it.
+        """
+        owner = owner_of(namespace)
+        if owner is None or namespace.meta.deleting or not usable(namespace, self._options):
+            return False
+        return self._watches.service_namespaces.get(*owner) is not None
+
+    def _existing(self, key: Key, namespaces: list[str]) -> dict[Id, Object]:
+        """What this controller made for an export, also where it may no longer be."""
+        found: dict[Id, Object] = {}
+        for resource, roles in ((ROLEBINDINGS, ROLES), (CLUSTERROLEBINDINGS, CLUSTERROLES)):
+            for binding in self._caches[resource].by_index(BY_EXPORT, str(key)):
+                found[Id(resource, binding.key)] = binding
+                role = self._caches[roles].get(*binding.key)
+                if role is not None:
+                    found[Id(roles, role.key)] = role
+        names = [Key("", name) for name in cluster_names(key)]
+        for namespace in (key.namespace, *namespaces):
+            names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
+        for name in names:
+            roles = ROLES if name.namespace else CLUSTERROLES
+            if (role := self._caches[roles].get(*name)) is not None:
+                found[Id(roles, name)] = role
+        return found
+
+    async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
+        """Write what can be written; the first refusal, if there was any."""
+        for identity in plan.delete:
+            await self._delete(identity, state.existing[identity])
+        refusal: Forbidden | Invalid | None = None
+        refused: set[Key] = set()
+        for resource, body in plan.apply:
+            metadata = body["metadata"]
+            identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
+            if identity.key in refused:
+                # A binding to a role that was refused would bind nothing.
+                continue
+            try:
+                await self._apply(identity, body, state.existing.get(identity))
+            except (Forbidden, Invalid) as error:
+                refused.add(identity.key)
+                refusal = refusal or error
+        return refusal
+
+    async def _apply(self, identity: Id, body: JSON, stored: Object | None) -> None:
+        resource, key = identity
+        if stored is None:
+            try:
+                await self._client.create(resource, body)
+            except AlreadyExists:
+                stored = await self._client.get(resource, key.name, key.namespace)
+            else:
+                return
+        live = stored.to_dict()
+        if "roleRef" in body and live.get("roleRef") != body["roleRef"]:
+            # A binding cannot be pointed to another role.
+            await self._delete(identity, stored)
+            await self._client.create(resource, body)
+            return
+        labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
+        content = {name: body[name] for name in ("rules", "subjects") if name in body}
+        metadata = live["metadata"] | {"labels": labels}
+        await commit(self._client, resource, stored, live | content | {"metadata": metadata})
+
+    async def _delete(self, identity: Id, stored: Object) -> None:
+        key = identity.key
+        try:
+            await self._client.delete(
+                identity.resource, key.name, key.namespace, uid=stored.meta.uid
+            )
+        except NotFound:
+            return
+
+    def _from_service_namespace(self, delta: Delta) -> Iterator[Request]:
+        yield from self._exports_in(delta.object.meta.namespace)
+
+    def _from_namespace(self, delta: Delta) -> Iterator[Request]:
+        for state in states(delta):
+            for consumer in consumer_of(state):
+                yield from self._exports_in(consumer)
+
+    def _from_binding(self, delta: Delta) -> Iterator[Request]:
+        for state in states(delta):
+            if (key := export_of(state)) is not None:
+                yield Request(self._cluster, *key)
+
+    def _from_role(self, delta: Delta) -> Iterator[Request]:
+        role = delta.object
+        namespace = self._watches.namespaces.get("", role.meta.namespace)
+        owner = owner_of(namespace) if namespace is not None else None
+        consumer = owner.namespace if owner is not None else role.meta.namespace
+        for key in exports_of_role(role, consumer):
+            yield Request(self._cluster, *key)
+
+    def _from_crd(self, delta: Delta) -> Iterator[Request]:
+        exports = self._watches.exports.by_index(BY_CRD, delta.object.meta.name)
+        return requests_for(self._cluster, exports)
+
+    def _exports_in(self, namespace: str) -> Iterator[Request]:
+        return requests_for(self._cluster, self._watches.exports.list(namespace))
+
+
+def _condition(refusal: Forbidden | Invalid | None) -> Condition:
+    if refusal is None:
+        return true(PERMISSIONS_GRANTED)
+    return false(
+        PERMISSIONS_GRANTED,
+        "Forbidden" if isinstance(refusal, Forbidden) else "Invalid",
+        "the provider cannot hand out what this export needs; apply the output of "
+        "`fairlead manifests provider --export RESOURCE.GROUP --claim RESOURCE` for all exported "
+        "and claimed resources. "
+        f"The API server says: {str(refusal)[:_MESSAGE_LIMIT]}",
+    )

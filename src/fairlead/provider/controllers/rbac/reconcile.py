@@ -1,0 +1,40 @@
+"""What to do about the rights that go with an export: make what is wanted, delete what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.provider.rights import ORDER, Grounds, Id, rights
+
+
+class State(NamedTuple):
+    """What is wanted and what is there.
+
+    ``grounds`` is None when the export is gone; ``existing`` is what this controller made for it
+    before.
+    """
+
+    grounds: Grounds | None
+    existing: Mapping[Id, Object]
+
+
+class Plan(msgspec.Struct, kw_only=True, frozen=True):
+    """Objects to have, roles before their bindings, and objects to delete, bindings first."""
+
+    apply: list[tuple[Resource, JSON]] = []
+    delete: list[Id] = []
+
+
+def reconcile(state: State) -> Plan:
+    """What to do about the rights that go with an export."""
+    wanted = {} if state.grounds is None else rights(state.grounds)
+    stale = [identity for identity in state.existing if identity not in wanted]
+    return Plan(
+        apply=[(identity.resource, body) for identity, body in wanted.items()],
+        delete=sorted(stale, key=lambda identity: -ORDER.index(identity.resource)),
+    )

@@ -1,0 +1,140 @@
+"""Inviting a consumer: all that it needs to bind, in one file.
+
+Doing it again gives the same answer: the namespace is found by the identity, and what is there
+stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_AUTHOR,
+    ANNOTATION_CLUSTER_PRETTY_NAME,
+    ANNOTATION_IDENTITY,
+    API_VERSION,
+    APISERVICEEXPORTTEMPLATES,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    KUBECONFIG_NAME,
+    APIServiceExportTemplate,
+    TemplateSpec,
+    new_binding_response,
+    request_from_template,
+)
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client import Client, NotFound
+from fairlead.client.lookups import find, list_all
+from fairlead.provider.credentials import ensure_credentials
+from fairlead.provider.identity import InviteError, ensure_cluster_namespace
+from fairlead.provider.options import InviteOptions
+from fairlead.provider.writes import ensure
+
+
+class TemplateMissingError(InviteError):
+    """There is no such template; the text names those that there are."""
+
+
+async def invite(
+    client: Client,
+    *,
+    name: str,
+    template: str,
+    identity: str = "",
+    author: str = "",
+    binding_name: str = "",
+    options: InviteOptions | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> JSON:
+    """A BindingResponse for one consumer, in its wire form; it contains a credential.
+
+    The kubeconfig in it can do nothing outside the consumer's cluster namespace and, once there
+    are exports, the provider namespaces made for it.
+
+    Args:
+        client: of the provider's cluster, with an administrator's rights.
+        name: of the consumer, for people.
+        template: name of the APIServiceExportTemplate to bind.
+        identity: of the consumer's cluster; two invitations of one identity share a namespace.
+            Its default is ``name``.
+        author: who invites; an identity stays with the author who invited it first.
+        binding_name: of the request, and so of export and binding; default is the template's.
+        options: how the provider is reached; what they do not say stays as it was before.
+        progress: is told what the one who invites may want to know.
+
+    Raises:
+        TemplateMissingError: there is no such template.
+        InviteError: the invitation cannot be given; the message says what to do.
+        ApiError: the server refused.
+    """
+    chosen = options or InviteOptions()
+    request = binding_name or template
+    if errors := subdomain_errors(request):
+        raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
+    spec = await _template(client, template)
+    identity = identity or name
+    namespace = await ensure_cluster_namespace(
+        client, identity=identity, author=author, prefix=chosen.namespace_prefix
+    )
+    binding = _cluster_binding(namespace, name, chosen)
+    await ensure(client, CLUSTERBINDINGS, binding, "spec")
+    kubeconfig, server = await ensure_credentials(client, namespace.meta.name, chosen)
+    if progress is not None and server not in {chosen.external_address, client.config.server}:
+        progress(
+            f"{identity} keeps reaching this cluster at {server}, as it was invited before; "
+            "--external-address changes that"
+        )
+    return new_binding_response(
+        kubeconfig=kubeconfig,
+        requests=[request_from_template(spec, name=request)],
+        provider_namespace=namespace.meta.name,
+    )
+
+
+async def _template(client: Client, name: str) -> TemplateSpec:
+    try:
+        found = await find(client, APISERVICEEXPORTTEMPLATES, name)
+    except NotFound:
+        crd = APISERVICEEXPORTTEMPLATES.group_resource
+        if await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is not None:
+            raise
+        raise InviteError(
+            f"this cluster has no kind {APISERVICEEXPORTTEMPLATES.kind}: is it the provider's? "
+            "`fairlead provider run` installs it there"
+        ) from None
+    if found is None:
+        known = sorted(
+            item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)
+        )
+        raise TemplateMissingError(
+            f"APIServiceExportTemplate {name} does not exist; "
+            + (f"there are: {', '.join(known)}" if known else "there are none yet")
+        )
+    try:
+        return found.decode(APIServiceExportTemplate).spec
+    except msgspec.ValidationError as error:
+        raise InviteError(f"APIServiceExportTemplate {name} is not valid: {error}") from None
+
+
+def _cluster_binding(namespace: Object, pretty_name: str, options: InviteOptions) -> JSON:
+    kept = (ANNOTATION_IDENTITY, ANNOTATION_AUTHOR)
+    annotations = {
+        key: namespace.meta.annotations[key] for key in kept if key in namespace.meta.annotations
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterBinding",
+        "metadata": {
+            "name": CLUSTER_BINDING_NAME,
+            "namespace": namespace.meta.name,
+            "annotations": annotations | {ANNOTATION_CLUSTER_PRETTY_NAME: pretty_name},
+        },
+        "spec": {
+            "kubeconfigSecretRef": {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME},
+            "providerPrettyName": options.pretty_name,
+        },
+    }

@@ -1,0 +1,79 @@
+"""Whose a namespace of the provider's cluster is, as its annotations say.
+
+A cluster namespace is a consumer's by the identity that it was made for. A provider namespace
+belongs to an APIServiceNamespace if, and only if, its annotation says so. No other is ever used,
+granted or deleted, whatever its name; some names no consumer can have.
+"""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind import (
+    ANNOTATION_IDENTITY,
+    ANNOTATION_LEGACY_IDENTITY,
+    ANNOTATION_SERVICE_NAMESPACE,
+)
+from fairlead.api.meta import Key, Object
+from fairlead.provider.options import ProviderOptions
+
+
+def identity_of(namespace: Object) -> str:
+    """The consumer identity that a namespace was made for; "" for any other namespace."""
+    annotations = namespace.meta.annotations
+    return annotations.get(ANNOTATION_IDENTITY) or annotations.get(ANNOTATION_LEGACY_IDENTITY, "")
+
+
+def belongs(namespace: Object, key: Key) -> bool:
+    """Whether a provider namespace belongs to this APIServiceNamespace."""
+    return owner_of(namespace) == key
+
+
+def usable(namespace: Object, options: ProviderOptions) -> bool:
+    """Whether a namespace is a consumer's, and none that no consumer can have."""
+    key = owner_of(namespace)
+    return key is not None and not reservation(namespace.meta.name, namespace, key, options)
+
+
+def owner_of(namespace: Object) -> Key | None:
+    """The APIServiceNamespace that a provider namespace belongs to, as its annotation says."""
+    cluster, slash, name = namespace.meta.annotations.get(
+        ANNOTATION_SERVICE_NAMESPACE, ""
+    ).partition("/")
+    return Key(cluster, name) if slash and cluster and name else None
+
+
+_SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+_SYSTEM_PREFIX = "kube-"
+
+
+def reservation(name: str, namespace: Object | None, key: Key, options: ProviderOptions) -> str:
+    """What keeps a name from being a provider namespace, "" when nothing does.
+
+    Args:
+        name: of the provider namespace.
+        namespace: that of this name, if there is one.
+        key: of the APIServiceNamespace that would have it.
+        options: where the provider and its consumers live.
+    """
+    if name == key.namespace or (namespace is not None and is_cluster_namespace(namespace)):
+        return "it is the cluster namespace of a consumer"
+    if name in _SYSTEM:
+        return "it is a namespace of the cluster itself"
+    if name == options.namespace:
+        return "the provider itself runs there"
+    if name != key.name:
+        # Made from the name of the cluster namespace, or handed over by an administrator.
+        return ""
+    if name.startswith(_SYSTEM_PREFIX):
+        return f"names that begin with {_SYSTEM_PREFIX} are the cluster's own"
+    prefix = options.namespace_prefix
+    if prefix and name.startswith(prefix):
+        return f"names that begin with {prefix} are for cluster namespaces"
+    return ""
+
+
+def is_cluster_namespace(namespace: Object) -> bool:
+    """Whether a namespace was made for a consumer's identity."""
+    return any(
+        annotation in namespace.meta.annotations
+        for annotation in (ANNOTATION_IDENTITY, ANNOTATION_LEGACY_IDENTITY)
+    )

@@ -1,0 +1,46 @@
+"""Writes objects that shall be there, and statuses together with the events of what changed."""
+
+from __future__ import annotations
+
+from fairlead.api.kubebind.conditions import happening, transitions
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
+from fairlead.client import AlreadyExists, Client, NotFound
+from fairlead.provider.changes import stored_conditions
+from fairlead.runtime import EventRecorder, commit
+
+
+async def ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
+    """Create an object, or put the body's fields into the one that is there.
+
+    Raises:
+        Conflict: it was changed meanwhile.
+        ApiError: the server refused.
+    """
+    metadata = body["metadata"]
+    try:
+        stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
+    except NotFound:
+        try:
+            return await client.create(resource, body)
+        except AlreadyExists:
+            stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
+    live = stored.to_dict()
+    for field in fields:
+        both = isinstance(body[field], dict) and isinstance(live.get(field), dict)
+        live[field] = live[field] | body[field] if both else body[field]
+    return await commit(client, resource, stored, live)
+
+
+async def store_status(
+    client: Client, recorder: EventRecorder, resource: Resource, old: Object, new: JSON | None
+) -> Object:
+    """Commit the status of ``new`` and record an event for each condition that has turned."""
+    if new is None:
+        return old
+    stored = await commit(client, resource, old, new, subresource="status")
+    if stored is old:
+        return old
+    for condition in transitions(stored_conditions(old), stored_conditions(stored)):
+        recorder.event(stored, *happening(condition))
+    return stored

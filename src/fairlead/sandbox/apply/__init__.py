@@ -1,1 +1,0 @@
-"""Server-side apply: owners of fields, conflicts between them, and what an apply leaves."""

@@ -1,0 +1,177 @@
+"""Garbage collection by owner references: background, foreground and orphan.
+
+Follows Kubernetes' collector: an object goes when none of its owners is left, an owner deleted in
+the foreground waits for the dependents that block it, and orphaning takes the references away.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Literal, NamedTuple
+
+from fairlead.api.meta import Key
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects import deletes, writes
+from fairlead.sandbox.objects.core import Core
+from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.storage.records import Change, Owner, Record
+
+
+FOREGROUND = "foregroundDeletion"
+ORPHAN = "orphan"
+_IGNORED = {"events"}
+
+OwnerState = Literal["solid", "waiting", "absent", "unknown"]
+
+
+class Place(NamedTuple):
+    """Where an object is stored."""
+
+    collection: str
+    key: Key
+
+
+class GarbageCollector:
+    """Knows who owns whom, and acts when an owner goes."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._places: dict[str, Place] = {}
+        self._dependents: dict[str, set[Place]] = defaultdict(set)
+        for collection in core.store.collections():
+            for record in collection.list():
+                self._learn(Place(collection.name, record.key), record)
+
+    def __call__(self, change: Change) -> None:
+        """React to one change."""
+        if change.collection in _IGNORED:
+            return
+        place = Place(change.collection, change.record.key)
+        if change.old is not None:
+            self._forget(place, change.old)
+        if change.type == "DELETED":
+            self._on_gone(change.record)
+            return
+        self._learn(place, change.record)
+        owners = _owners(change.record)
+        if owners and (change.old is None or _owners(change.old) != owners):
+            self._check(place)
+        if change.record.meta.deletion_timestamp:
+            self._on_deleting(place)
+
+    def _learn(self, place: Place, record: Record) -> None:
+        self._places[record.meta.uid] = place
+        for owner in _owners(record):
+            self._dependents[owner.uid].add(place)
+
+    def _forget(self, place: Place, record: Record) -> None:
+        self._places.pop(record.meta.uid, None)
+        for owner in _owners(record):
+            held = self._dependents.get(owner.uid)
+            if held is not None:
+                held.discard(place)
+                if not held:
+                    del self._dependents[owner.uid]
+
+    def _on_gone(self, record: Record) -> None:
+        for dependent in sorted(self._dependents.get(record.meta.uid, ())):
+            self._check(dependent)
+        for owner in _owners(record):
+            place = self._places.get(owner.uid)
+            if place is not None:
+                self._on_deleting(place)
+
+    def _on_deleting(self, place: Place) -> None:
+        record, type_ = self._find(place)
+        if record is None or type_ is None or not record.meta.deletion_timestamp:
+            return
+        finalizers = record.meta.finalizers or []
+        dependents = sorted(self._dependents.get(record.meta.uid, ()))
+        if ORPHAN in finalizers:
+            for dependent in dependents:
+                self._disown(dependent, {record.meta.uid})
+            self._remove_finalizer(record, type_, ORPHAN)
+        elif FOREGROUND in finalizers:
+            for dependent in dependents:
+                self._check(dependent)
+            if not any(self._blocks(one, record.meta.uid) for one in dependents):
+                self._remove_finalizer(record, type_, FOREGROUND)
+
+    def _blocks(self, dependent: Place, uid: str) -> bool:
+        record, _ = self._find(dependent)
+        return record is not None and any(
+            owner.uid == uid and owner.block_owner_deletion for owner in _owners(record)
+        )
+
+    def _check(self, place: Place) -> None:
+        """Delete the object if no owner is left; drop references to those that are gone."""
+        record, type_ = self._find(place)
+        if record is None or type_ is None:
+            return
+        if record.meta.deletion_timestamp and FOREGROUND not in (record.meta.finalizers or []):
+            return
+        states = {owner.uid: self._state(owner, record) for owner in _owners(record)}
+        found = set(states.values())
+        if not states or "unknown" in found:
+            return
+        if "solid" in found:
+            gone = {uid for uid, state in states.items() if state != "solid"}
+            if gone:
+                self._disown(place, gone)
+            return
+        if not record.meta.deletion_timestamp:
+            self._delete(record, type_, foreground="waiting" in found)
+
+    def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
+        finalizers = record.meta.finalizers or []
+        policy = "Background"
+        if ORPHAN in finalizers:
+            policy = "Orphan"
+        elif FOREGROUND in finalizers or (foreground and self._dependents.get(record.meta.uid)):
+            policy = "Foreground"
+        options = deletes.DeleteOptions(uid=record.meta.uid, propagation=policy)
+        try:
+            deletes.delete(self._core, type_, record, options)
+        except StatusError:
+            return
+
+    def _state(self, owner: Owner, dependent: Record) -> OwnerState:
+        place = self._places.get(owner.uid)
+        if place is not None and place.key.namespace in {"", dependent.key.namespace}:
+            record, _ = self._find(place)
+            if record is None or record.meta.uid != owner.uid:
+                return "absent"
+            deleting = record.meta.deletion_timestamp
+            if deleting and FOREGROUND in (record.meta.finalizers or []):
+                return "waiting"
+            return "solid"
+        type_ = self._core.registry.by_kind(owner.api_version, owner.kind)
+        if type_ is None or (type_.resource.namespaced and not dependent.key.namespace):
+            return "unknown"
+        return "absent"
+
+    def _disown(self, place: Place, uids: set[str]) -> None:
+        record, type_ = self._find(place)
+        if record is None or type_ is None:
+            return
+        body = type_.to_dict(record)
+        owners = body["metadata"].pop("ownerReferences", [])
+        kept = [owner for owner in owners if owner["uid"] not in uids]
+        if kept:
+            body["metadata"]["ownerReferences"] = kept
+        writes.finish(self._core, type_, record.key, body)
+
+    def _remove_finalizer(self, record: Record, type_: ResourceType, name: str) -> None:
+        body = type_.to_dict(record)
+        finalizers = [one for one in body["metadata"].pop("finalizers") if one != name]
+        if finalizers:
+            body["metadata"]["finalizers"] = finalizers
+        writes.finish(self._core, type_, record.key, body)
+
+    def _find(self, place: Place) -> tuple[Record | None, ResourceType | None]:
+        record = self._core.store.collection(place.collection).get(place.key)
+        return record, self._core.registry.by_collection(place.collection)
+
+
+def _owners(record: Record) -> list[Owner]:
+    return record.meta.owner_references or []

@@ -1,0 +1,73 @@
+"""The listening socket of one start of a sandbox, and the connections it has accepted."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from aiohttp import web
+
+from fairlead.sandbox.http.server import HttpServer, make_request
+
+
+_GRACE_SECONDS = 0.1
+"""How long requests may go on after the end of listening."""
+
+
+class Connections(web.Server):
+    """Accepted connections; those whose TLS handshake ends after the shutdown are cut."""
+
+    _closed = False
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Note a connection."""
+        if self._closed:
+            transport.abort()
+            return
+        super().connection_made(handler, transport)
+
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        """Close all connections, those to come included; ``timeout`` is in seconds."""
+        self._closed = True
+        await super().shutdown(timeout)
+
+
+class Listener:
+    """Listens for a server from :meth:`open` to :meth:`close`."""
+
+    def __init__(self, server: HttpServer) -> None:
+        self._connections = Connections(
+            server.handle,
+            request_factory=make_request,
+            handler_cancellation=True,
+            access_log=None,
+        )
+        self._server: asyncio.Server | None = None
+
+    async def open(self, host: str, port: int, context: ssl.SSLContext | None) -> int:
+        """Listen, with TLS where there is a context; the port.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._connections, host, port, ssl=context, backlog=128
+        )
+        found: int = self._server.sockets[0].getsockname()[1]
+        return found
+
+    async def close(self) -> None:
+        """Stop listening and cut what is still running."""
+        if self._server is None:
+            return
+        loop = asyncio.get_running_loop()
+        for listening in self._server.sockets:
+            loop.remove_reader(listening.fileno())
+        # A server that closes forgets connections accepted in the same turn of the loop, and
+        # leaves them open for ever.
+        await asyncio.sleep(0)
+        self._server.close()
+        self._server = None
+        self._connections.pre_shutdown()
+        await self._connections.shutdown(_GRACE_SECONDS)

@@ -1,0 +1,60 @@
+"""The control plane without HTTP: what handlers and controllers work on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox.resources.registry import ResourceRegistry
+from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import ObjectStore
+
+
+Admission = Callable[["Operation"], None]
+
+
+@dataclass(frozen=True)
+class User:
+    """Who asks."""
+
+    name: str = "system:anonymous"
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A write before it happens; ``old`` is None for a create, ``body`` for a delete."""
+
+    verb: str
+    type: ResourceType
+    key: Key
+    body: JSON | None
+    old: Record | None
+    subresource: str = ""
+    user: User | None = None
+
+
+@dataclass
+class Core:
+    """One control plane: its objects, its resources, and what may refuse a write."""
+
+    store: ObjectStore
+    registry: ResourceRegistry
+    admission: list[Admission] = field(default_factory=list)
+
+    def admit(self, operation: Operation) -> None:
+        """Ask everyone who may refuse.
+
+        Raises:
+            StatusError: the write is refused.
+        """
+        for check in self.admission:
+            check(operation)
+
+    def get(self, type_: ResourceType, key: Key) -> Record | None:
+        """The current object, if there is one."""
+        return self.store.collection(type_.collection).get(key)

@@ -1,0 +1,118 @@
+"""The object that a request's body says: JSON, YAML, or for built-in kinds protobuf."""
+
+from __future__ import annotations
+
+from math import isinf
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairlead.api import yamltext
+from fairlead.api.meta import JSON
+from fairlead.sandbox import errors
+from fairlead.sandbox.kinds import load, misfit, protobuf
+from fairlead.sandbox.requests.calls import Call
+
+
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+_GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool"} | dict.fromkeys(
+    (int, float), "number"
+)
+_MAX_DEPTH = 500
+_ACCEPTED = ("application/json", "application/yaml", _PROTOBUF)
+
+
+def _number(text: str) -> float:
+    """Whole numbers become integers, as the real server stores them: 3.0 is 3."""
+    value = float(text)
+    if isinf(value):
+        raise ValueError(f"number {text} is out of range")
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+decode_json = msgspec.json.Decoder(float_hook=_number).decode
+"""JSON with its numbers as the server keeps them; raises ``msgspec.DecodeError``."""
+
+
+def go_kind(value: Any) -> str:
+    """What a Go server calls the kind of a JSON value."""
+    return _GO_KINDS.get(type(value), "null")
+
+
+def decode_body(content_type: str, body: bytes, kind: str) -> JSON:
+    """The object in a request's body: JSON, YAML, or for some kinds protobuf.
+
+    Raises:
+        StatusError: 415 for another format, 400 when the body cannot be read or is no object.
+    """
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type in {"", "application/json"}:
+        value = _decode_json(body, kind)
+    elif media_type in {"application/yaml", "text/yaml", "application/x-yaml"}:
+        value = _decode_yaml(body, kind)
+    elif media_type == _PROTOBUF:
+        value = _decode_protobuf(body, kind)
+    else:
+        raise errors.unsupported_media_type(_ACCEPTED)
+    if not isinstance(value, dict):
+        raise _unrecognized(kind, "the body is not a JSON object")
+    return value
+
+
+def _decode_json(body: bytes, kind: str) -> Any:
+    try:
+        return decode_json(body)
+    except msgspec.DecodeError as error:
+        raise _unrecognized(kind, f"json parse error: {error}") from None
+
+
+def _decode_yaml(body: bytes, kind: str) -> Any:
+    try:
+        return decode_yaml(body)
+    except ValueError as error:
+        raise _unrecognized(kind, f"yaml parse error: {error}") from None
+
+
+def decode_yaml(body: bytes) -> Any:
+    """The JSON value that YAML or JSON text stands for.
+
+    Raises:
+        ValueError: it is neither, is nested too deeply or has aliases.
+    """
+    try:
+        value = yamltext.load(body, aliases=False, max_depth=_MAX_DEPTH)
+        return decode_json(msgspec.json.encode(value))
+    except yamltext.UnwelcomeYAMLError as error:
+        raise ValueError(f"it {error}") from None
+    except (yaml.YAMLError, TypeError, UnicodeError) as error:
+        raise ValueError(str(error)) from None
+
+
+def _decode_protobuf(body: bytes, kind: str) -> JSON:
+    try:
+        return protobuf.decode(body)
+    except protobuf.UnknownKindError:
+        raise errors.unsupported_media_type(_ACCEPTED[:2]) from None
+    except protobuf.ProtobufError as error:
+        raise _unrecognized(kind, f"protobuf parse error: {error}") from None
+
+
+def _unrecognized(kind: str, reason: str) -> errors.StatusError:
+    text = f"the object provided is unrecognized (must be of type {kind})"
+    return errors.bad_request(f"{text}: couldn't get version/kind; {reason}")
+
+
+def read_spec(call: Call, kind: str) -> JSON:
+    """The spec of a request's body, {} when there is none.
+
+    Raises:
+        StatusError: 400 when the body cannot be read or a member has a wrong type.
+    """
+    body = decode_body(call.content_type, call.body, kind)
+    wrong = misfit(load().messages[kind], body)
+    if wrong:
+        text = f'{kind} in version "v1" cannot be handled as a {kind}: {wrong}'
+        raise errors.bad_request(text)
+    spec: Any = body.get("spec")
+    return spec if isinstance(spec, dict) else {}

@@ -1,0 +1,72 @@
+"""One request to one resource, and the answer that is sent in one piece."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fairlead.api.meta import Key
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects.core import Core, User
+from fairlead.sandbox.objects.writes import WriteOptions
+from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.negotiation import Accept
+from fairlead.sandbox.resources.types import ResourceType
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to one resource, read but not yet answered."""
+
+    core: Core
+    type: ResourceType
+    info: RequestInfo
+    query: Mapping[str, str]
+    accept: Accept
+    body: bytes
+    content_type: str
+    user: User
+    user_agent: str = ""
+
+    @property
+    def manager(self) -> str:
+        """Who owns what the call writes: the field manager, else the program that asks."""
+        return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
+
+    @property
+    def writing(self) -> WriteOptions:
+        """How the call writes, but for what its handler knows better."""
+        return WriteOptions(
+            self.user,
+            self.manager,
+            subresource=self.info.subresource,
+            dry_run=self.dry_run,
+        )
+
+    @property
+    def key(self) -> Key:
+        """The object asked for."""
+        namespace = self.info.namespace if self.type.resource.namespaced else ""
+        return Key(namespace, self.info.name)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the write must leave no trace."""
+        return bool(self.query.get("dryRun"))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A response that is sent in one piece."""
+
+    body: bytes
+    code: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    """Texts for Warning headers."""
+
+
+def error_answer(error: StatusError) -> Answer:
+    """The answer that tells of an error."""
+    return Answer(error.body(), error.code, headers=error.headers)

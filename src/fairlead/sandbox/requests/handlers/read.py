@@ -1,0 +1,191 @@
+"""GET of one object, and of a collection: selectors, pages, lists at a given version."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox import errors
+from fairlead.sandbox.requests import answers
+from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.selection import SelectionPredicate, parse_selection
+from fairlead.sandbox.schema.errors import FieldError
+from fairlead.sandbox.storage.records import Record
+
+
+_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
+)
+
+
+def existing(call: Call) -> Record:
+    """The object that the request names.
+
+    Raises:
+        StatusError: 404, it does not exist.
+    """
+    record = call.core.get(call.type, call.key)
+    if record is None:
+        raise errors.not_found(call.type.group_resource, call.key.name)
+    return record
+
+
+async def get(call: Call) -> Answer:
+    """The object, or its status subresource, which is the same body."""
+    record = existing(call)
+    await call.core.store.settle(record.rv)
+    return answers.one(call, record)
+
+
+class ContinueToken(NamedTuple):
+    """Where the next page starts; version -1 goes on with whatever is there then."""
+
+    version: int
+    namespace: str
+    name: str
+
+    def encode(self) -> str:
+        """The ``continue`` parameter."""
+        body = {"v": "meta.k8s.io/v1", "rv": self.version, "start": [self.namespace, self.name]}
+        return base64.urlsafe_b64encode(msgspec.json.encode(body)).decode().rstrip("=")
+
+
+class _TokenBody(msgspec.Struct):
+    rv: int
+    start: tuple[str, str]
+
+
+def parse_token(text: str) -> ContinueToken:
+    """The token of a ``continue`` parameter.
+
+    Raises:
+        StatusError: 400, it is none of this server's.
+    """
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        body = msgspec.json.decode(base64.urlsafe_b64decode(padded), type=_TokenBody)
+    except (ValueError, msgspec.MsgspecError) as error:
+        text = f"invalid continue token: continue key is not valid: {error}"
+        raise errors.bad_request(text) from None
+    return ContinueToken(body.rv, *body.start)
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion of a query; "" is 0.
+
+    Raises:
+        StatusError: it is no number.
+    """
+    if not text:
+        return 0
+    if not text.isdigit():
+        shown = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise errors.StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {shown}')
+    return int(text)
+
+
+async def list_(call: Call) -> Answer:
+    """The objects of a collection, at most ``limit`` of them.
+
+    What is read without an await belongs to one version, which is answered once it is stored.
+    """
+    _check_match(call)
+    selection = parse_selection(call.type, call.query, call.info.name)
+    limit = _limit(call)
+    store = call.core.store
+    namespace = call.info.namespace if call.type.resource.namespaced else ""
+    await store.settle()
+    token = call.query.get("continue", "")
+    if token:
+        version, start, found = _continued(call, parse_token(token), namespace)
+    else:
+        version, start, found = _fresh(call, namespace)
+    matching = _matching(selection, found, namespace, start)
+    metadata: JSON = {"resourceVersion": str(version)}
+    page = list(islice(matching, limit or None))
+    rest = sum(1 for _ in matching)
+    await store.settle(version)
+    if rest:
+        metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
+        if selection.everything:
+            metadata["remainingItemCount"] = rest
+    return answers.many(call, page, metadata)
+
+
+def _matching(
+    selection: SelectionPredicate, records: Iterable[Record], namespace: str, after: Key | None
+) -> Iterable[Record]:
+    return (
+        record
+        for record in records
+        if (not namespace or record.key.namespace == namespace)
+        and (after is None or record.key > after)
+        and (selection.everything or selection.matches(record))
+    )
+
+
+def _limit(call: Call) -> int:
+    text = call.query.get("limit", "") or "0"
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _check_match(call: Call) -> None:
+    match = call.query.get("resourceVersionMatch", "")
+    if not match:
+        return
+    text = ""
+    if not call.query.get("resourceVersion"):
+        text = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif call.query.get("continue"):
+        text = "resourceVersionMatch is forbidden when continue is provided"
+    elif match == "Exact" and call.query["resourceVersion"] == "0":
+        text = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    reason, shown = "FieldValueForbidden", f"Forbidden: {text}"
+    if match not in {"Exact", "NotOlderThan"}:
+        reason = "FieldValueNotSupported"
+        text = shown = (
+            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+        )
+    if text:
+        wrong = FieldError(reason, shown, "resourceVersionMatch")
+        raise errors.invalid("meta.k8s.io", "ListOptions", "", [wrong])
+
+
+def _fresh(call: Call, namespace: str) -> tuple[int, Key | None, Iterable[Record]]:
+    store, collection = call.core.store, call.type.collection
+    version = parse_version(call.query.get("resourceVersion", ""))
+    if version > store.rv:
+        raise errors.version_too_large(version, store.rv)
+    match = call.query.get("resourceVersionMatch", "")
+    exact = match == "Exact" or (not match and version and call.query.get("limit"))
+    if exact and version != store.rv:
+        if version < store.compacted:
+            raise errors.expired("The resourceVersion for the provided list is too old.")
+        return version, None, store.state(collection, version)
+    return store.rv, None, store.collection(collection).list(namespace)
+
+
+def _continued(
+    call: Call, token: ContinueToken, namespace: str
+) -> tuple[int, Key | None, Iterable[Record]]:
+    store, collection = call.core.store, call.type.collection
+    if call.query.get("resourceVersion", "0") not in {"", "0"}:
+        raise errors.bad_request("specifying resource version is not allowed when using continue")
+    start = Key(token.namespace, token.name)
+    if token.version in {-1, store.rv}:
+        return store.rv, start, store.collection(collection).list(after=start)
+    if token.version < store.compacted:
+        raise errors.expired(_EXPIRED, token=ContinueToken(-1, *start).encode())
+    return token.version, start, store.state(collection, token.version)

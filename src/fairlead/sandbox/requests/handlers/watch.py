@@ -1,0 +1,248 @@
+"""GET with ``watch``: a stream of events from a version on.
+
+An event is encoded once for all who watch the same version and form. What happened before the
+request comes out of the log, what happens after it from the store, and no change is in both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.sandbox import errors
+from fairlead.sandbox.requests import answers
+from fairlead.sandbox.requests.calls import Call
+from fairlead.sandbox.requests.handlers.read import parse_version
+from fairlead.sandbox.requests.selection import parse_selection
+from fairlead.sandbox.storage.log import ChangeType
+from fairlead.sandbox.storage.records import Change, Record
+
+
+class Stream(Protocol):
+    """Where the events go."""
+
+    async def write(self, data: bytes) -> None:
+        """Send some of the stream; OSError when nobody listens any more."""
+
+
+class _Options(NamedTuple):
+    after: int | None
+    """The version to resume from; None starts with what is there."""
+    timeout: float
+    bookmarks: bool
+    initial_end: bool
+
+
+_log = logging.getLogger(__name__)
+
+BATCH = 256
+"""How many events go out in one write."""
+BACKLOG = 20_000
+"""How many events may wait for a slow client before its watch is ended."""
+
+
+class Watch:
+    """One watch request; ``stop`` ends it from outside."""
+
+    def __init__(self, call: Call, bookmark_interval: float = 60.0) -> None:
+        self._call = call
+        self._selection = parse_selection(call.type, call.query, call.info.name)
+        self._options = _parse_options(call)
+        self._namespace = call.info.namespace if call.type.resource.namespaced else ""
+        self._pending: deque[bytes] = deque()
+        self._wakeup = asyncio.Event()
+        self._include = call.query.get("includeObject", "")
+        self._view = (
+            call.type.resource.version,
+            call.type.resource.group,
+            call.accept,
+            self._include,
+        )
+        self._bookmark_interval = bookmark_interval
+        self._stopped = False
+        self._start = 0
+        """The version that the beginning shows; it may be on its way to the disk."""
+
+    def stop(self) -> None:
+        """End the stream after what is pending."""
+        self._stopped = True
+        self._wakeup.set()
+
+    def push(self, data: bytes) -> None:
+        """Put bytes into the stream."""
+        self._pending.append(data)
+        self._wakeup.set()
+
+    async def run(self, stream: Stream) -> None:
+        """Send events until the time is over, the client goes or :meth:`stop` is called."""
+        store = self._call.core.store
+        collection = store.collection(self._call.type.collection)
+        for data in self._beginning():
+            self._pending.append(data)
+        if self._stopped:
+            await self._send(stream)
+            return
+        collection.subscribers.add(self._on_change)
+        collection.closers.add(self.stop)
+        try:
+            await store.settle(self._start)
+            await self._follow(stream)
+        finally:
+            collection.subscribers.discard(self._on_change)
+            collection.closers.discard(self.stop)
+
+    def _beginning(self) -> Iterator[bytes]:
+        """What comes before live events; no await lies between this and subscribing.
+
+        A version that has not happened yet comes from a server that was started anew: the client
+        has to list again.
+        """
+        store, after = self._call.core.store, self._options.after
+        name = self._call.type.collection
+        if after is None:
+            self._start = store.rv
+            for record in store.collection(name).list(self._namespace):
+                if self._selection.matches(record):
+                    yield self._encode("ADDED", record)
+            if self._options.initial_end:
+                yield self._bookmark(initial_end=True)
+            return
+        if not store.compacted <= after <= store.published:
+            text = f"too old resource version: {after} ({store.compacted})"
+            yield _error_event(errors.expired(text))
+            self._stopped = True
+            return
+        for change in store.history(name, after, store.published):
+            data = self._event(change)
+            if data is not None:
+                yield data
+
+    def _on_change(self, change: Change) -> None:
+        if change.rv <= self._start or self._stopped:
+            return
+        try:
+            data = self._event(change)
+        except Exception:  # noqa: BLE001 - one watch must not keep a change from the others
+            _log.exception("a watch cannot show %s", change.record.key)
+            self.stop()
+            return
+        if data is None:
+            return
+        if len(self._pending) >= BACKLOG:
+            # The client is too slow: it may resume from the last event that it has read.
+            self._pending.clear()
+            self.stop()
+            return
+        self._pending.append(data)
+        self._call.core.store.wakeups.add(self._wakeup)
+
+    def _event(self, change: Change) -> bytes | None:
+        """The event that this watch sees, if it sees one; leaving the selection is a DELETED."""
+        record = change.record
+        if self._namespace and record.key.namespace != self._namespace:
+            return None
+        type_: ChangeType = change.type
+        if not self._selection.everything:
+            before = change.old is not None and self._selection.matches(change.old)
+            after = type_ != "DELETED" and self._selection.matches(record)
+            if not before and not after:
+                return None
+            if before != after:
+                type_ = "ADDED" if after else "DELETED"
+        view = (type_, *self._view)
+        data = change.encoded.get(view)
+        if data is None:
+            if type_ == "DELETED" and change.type != "DELETED" and change.old is not None:
+                record = _with_version(change.old, record.rv)
+            data = change.encoded[view] = self._encode(type_, record)
+        return data
+
+    def _encode(self, type_: ChangeType, record: Record) -> bytes:
+        call = self._call
+        body = answers.encode(call.type, record, call.accept, self._include)
+        return b'{"type":"' + type_.encode() + b'","object":' + body + b"}\n"
+
+    async def _follow(self, stream: Stream) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._options.timeout
+        bookmark_at = loop.time() + self._bookmark_interval
+        while True:
+            await self._send(stream)
+            moment = loop.time()
+            if self._stopped or moment >= end:
+                break
+            if moment >= bookmark_at:
+                bookmark_at = moment + self._bookmark_interval
+                self._push_bookmark()
+                continue
+            self._wakeup.clear()
+            if self._pending:
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(min(end, bookmark_at)):
+                    await self._wakeup.wait()
+        if not self._stopped:
+            self._push_bookmark()
+            await self._send(stream)
+
+    def _push_bookmark(self) -> None:
+        if self._options.bookmarks:
+            self._pending.append(self._bookmark())
+
+    async def _send(self, stream: Stream) -> None:
+        while self._pending:
+            if len(self._pending) <= BATCH:
+                batch = b"".join(self._pending)
+                self._pending.clear()
+            else:
+                batch = b"".join(self._pending.popleft() for _ in range(BATCH))
+            await stream.write(batch)
+
+    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+        metadata: JSON = {
+            "resourceVersion": str(max(self._call.core.store.published, self._start)),
+            "creationTimestamp": None,
+        }
+        if initial_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        resource = self._call.type.resource
+        kind, version = resource.kind, resource.api_version
+        if self._call.accept.form == "metadata":
+            kind, version = "PartialObjectMetadata", f"meta.k8s.io/{self._call.accept.version}"
+        body = {"kind": kind, "apiVersion": version, "metadata": metadata}
+        return msgspec.json.encode({"type": "BOOKMARK", "object": body}) + b"\n"
+
+
+def _with_version(record: Record, version: int) -> Record:
+    body = record.to_dict()
+    body["metadata"]["resourceVersion"] = str(version)
+    return Record(record.key, version, msgspec.json.encode(body))
+
+
+def _error_event(error: errors.StatusError) -> bytes:
+    return b'{"type":"ERROR","object":' + error.body() + b"}\n"
+
+
+def _parse_options(call: Call) -> _Options:
+    query = call.query
+    version = parse_version(query.get("resourceVersion", ""))
+    initial = query.get("sendInitialEvents", "") in {"true", "1"}
+    bookmarks = query.get("allowWatchBookmarks", "") in {"true", "1"}
+    text = query.get("timeoutSeconds", "")
+    if text and not text.isdigit():
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    timeout = float(text or 0) or random.uniform(1800, 3600)  # noqa: S311
+    return _Options(
+        after=None if initial or not version else version,
+        timeout=timeout,
+        bookmarks=bookmarks,
+        initial_end=initial and bookmarks,
+    )

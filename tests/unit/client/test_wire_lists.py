@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.fakeserver import FakeServer, chunks, failure, respond, text
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CONFIGMAPS, NAMESPACES, Resource
+from fairlead.client import Client, Gone, UnexpectedAnswer
+from fairlead.client.wire import decode_page
+
+
+PATH = "/api/v1/namespaces/shop/configmaps"
+
+
+def config_map(name: str, **more: Any) -> JSON:
+    return {"metadata": {"name": name, "namespace": "shop"}} | more
+
+
+def page(*names: str, version: str = "7", continue_: str = "") -> JSON:
+    metadata = {"resourceVersion": version}
+    if continue_:
+        metadata["continue"] = continue_
+    return {
+        "kind": "ConfigMapList",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "items": [config_map(name) for name in names],
+    }
+
+
+def names(items: list[Any]) -> list[str]:
+    return [item.meta.name for item in items]
+
+
+class TestPages:
+    """A list is fetched page by page and means one moment."""
+
+    async def test_all_pages(self, server: FakeServer, client: Client) -> None:
+        server.on(
+            PATH,
+            respond(page("a", "b", continue_="two")),
+            respond(page("c", continue_="three")),
+            respond(page("d")),
+        )
+        found = await client.list(CONFIGMAPS, "shop", limit=2)
+        assert names(found.items) == ["a", "b", "c", "d"]
+        assert [seen.query.get("continue") for seen in server.seen] == [None, "two", "three"]
+        assert {seen.query["limit"] for seen in server.seen} == {"2"}
+
+    async def test_the_first_page_says_where_to_watch_from(
+        self, server: FakeServer, client: Client
+    ) -> None:
+        server.on(PATH, respond(page("a", continue_="x")), respond(page("b", version="9")))
+        assert (await client.list(CONFIGMAPS, "shop")).resource_version == "7"
+
+    async def test_pages_may_be_empty(self, server: FakeServer, client: Client) -> None:
+        server.on(PATH, respond(page(continue_="x")), respond(page("b")))
+        assert names((await client.list(CONFIGMAPS, "shop")).items) == ["b"]
+
+    async def test_an_expired_page_starts_the_list_over_whole(
+        self, server: FakeServer, client: Client
+    ) -> None:
+        server.on(
+            PATH,
+            respond(page("a", continue_="x")),
+            failure(410, "Expired", "the provided continue parameter is too old"),
+            respond(page("b", "c", version="9")),
+        )
+        found = await client.list(CONFIGMAPS, "shop", labels="app=x")
+        assert (names(found.items), found.resource_version) == (["b", "c"], "9")
+        assert dict(server.seen[2].query) == {"labelSelector": "app=x"}
+
+    async def test_gone_without_a_page_is_raised(self, server: FakeServer, client: Client) -> None:
+        server.on(PATH, failure(410, "Gone"))
+        with pytest.raises(Gone):
+            await client.list(CONFIGMAPS, "shop")
+        assert len(server.seen) == 1
+
+    async def test_selectors(self, server: FakeServer, client: Client) -> None:
+        server.on(PATH, respond(page()))
+        await client.list(CONFIGMAPS, "shop", labels="a in (b,c)", fields="metadata.name=x&y")
+        assert server.seen[0].query["labelSelector"] == "a in (b,c)"
+        assert server.seen[0].query["fieldSelector"] == "metadata.name=x&y"
+
+    async def test_everywhere(self, server: FakeServer, client: Client) -> None:
+        server.on("/api/v1/configmaps", respond(page("a")))
+        assert names((await client.list(CONFIGMAPS)).items) == ["a"]
+
+    async def test_metadata_only_keeps_the_kind(self, server: FakeServer, client: Client) -> None:
+        item = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {}}
+        server.on(PATH, respond({"kind": "PartialObjectMetadataList", "items": [item]}))
+        found = await client.list(CONFIGMAPS, "shop", metadata_only=True)
+        assert (found.items[0].kind, found.items[0].api_version) == ("ConfigMap", "v1")
+        assert "as=PartialObjectMetadataList" in server.seen[0].headers["Accept"]
+
+    @pytest.mark.parametrize(
+        ("answer", "message"),
+        [
+            pytest.param(text("<html>login"), "cannot be read", id="html"),
+            pytest.param(text(""), "cannot be read", id="empty"),
+            pytest.param(respond([]), "Expected `object`", id="array"),
+            pytest.param(respond({"kind": "Status"}), "missing required field `items`", id="none"),
+            pytest.param(
+                respond({"items": [{"metadata": {"name": 7}}]}), "metadata.name", id="metadata"
+            ),
+            pytest.param(chunks(b'{"items": ['), "cannot be read", id="truncated"),
+        ],
+    )
+    async def test_garbage(
+        self, server: FakeServer, client: Client, answer: Any, message: str
+    ) -> None:
+        server.on(PATH, answer)
+        with pytest.raises(UnexpectedAnswer) as caught:
+            await client.list(CONFIGMAPS, "shop")
+        assert "the list of configmaps/v1 cannot be read" in str(caught.value)
+        assert message in str(caught.value)
+
+
+class TestDecode:
+    """An item is its metadata and its own bytes."""
+
+    @pytest.mark.parametrize("items", [None, []], ids=["null", "empty"])
+    def test_empty(self, items: object) -> None:
+        assert decode_page(msgspec.json.encode({"items": items}), NAMESPACES).items == []
+
+    def test_items_get_the_kind_of_the_list(self) -> None:
+        widgets = Resource("example.org", "v1", "widgets", "Widget")
+        (item,) = decode_page(msgspec.json.encode(page("a")), widgets).items
+        assert (item.api_version, item.kind) == ("example.org/v1", "Widget")
+
+    def test_items_do_not_keep_the_answer(self) -> None:
+        body = msgspec.json.encode(page(*(f"x{number}" for number in range(50))))
+        (first, *_) = decode_page(body, CONFIGMAPS).items
+        assert body not in gc.get_referents(first)
+        assert type(first.raw) is bytes
+        assert first.to_dict() == config_map("x0")
