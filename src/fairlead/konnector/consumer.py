@@ -18,10 +18,9 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
-from fairlead.konnector.policies.work import WorkKey
+from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
 from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
@@ -76,7 +75,12 @@ class Provider:
     """One provider connection: its cluster, whose it is, and what runs on it."""
 
     def __init__(
-        self, identity: str, cluster: Cluster, namespace: str, consumer: Consumer, wanted: Wanted
+        self,
+        identity: str,
+        cluster: Cluster,
+        namespace: str,
+        consumer: Consumer,
+        wanted: ConnectionSpec,
     ) -> None:
         self.identity = identity
         self.cluster = cluster
@@ -166,7 +170,7 @@ class Provider:
         known = (self.consumer.bindings.get("", name) for name in self.bindings)
         return [found for found in known if found is not None]
 
-    def join(self, wanted: Wanted) -> None:
+    def join(self, wanted: ConnectionSpec) -> None:
         """Others use this connection now."""
         self.wanted = wanted
         for listener in self._listeners:

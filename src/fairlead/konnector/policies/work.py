@@ -1,7 +1,7 @@
-"""What shall run for a binding: one piece of work for each bound resource and each claim.
+"""What shall run: connections to providers, and the work on each bound resource and each claim.
 
-The seam between the controller of exports, which decides what shall run, and ``konnector.sync``,
-which runs it. When a description changes in any part, its work is stopped and started anew.
+The seam between the controllers that decide what shall run and ``konnector.sync``, which runs it.
+When the description of a piece of work changes in any part, it is stopped and started anew.
 """
 
 from __future__ import annotations
@@ -11,7 +11,28 @@ from typing import Literal
 import msgspec
 
 from fairlead.api.kubebind import ExportResource, Isolation, PermissionClaim, Scope
+from fairlead.api.meta import Key
 from fairlead.api.resource import Resource
+
+
+class SecretKey(msgspec.Struct, frozen=True, order=True):
+    """One key of one Secret of the consumer."""
+
+    secret: Key
+    key: str
+
+
+class ConnectionSpec(msgspec.Struct, frozen=True):
+    """One connection that shall be, for whom, and which Secrets keep its kubeconfig."""
+
+    kubeconfig: bytes
+    bindings: frozenset[str] = frozenset()
+    sources: frozenset[SecretKey] = frozenset()
+
+    def joined(self, binding: str, source: SecretKey) -> ConnectionSpec:
+        """The same connection for one binding more; "" when it is not for a binding."""
+        bindings = self.bindings | ({binding} if binding else set())
+        return ConnectionSpec(self.kubeconfig, bindings, self.sources | {source})
 
 
 class WorkKey(msgspec.Struct, frozen=True):
