@@ -32,13 +32,12 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
 from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
-from fairlead.konnector import ahead
 from fairlead.konnector.controllers.clusterbinding import controller as clusterbinding
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.konnector.syncer import controller as syncer
-from fairlead.runtime import backoff, queue, reflector
+from fairlead.konnector.sync import engine
+from fairlead.runtime import backoff, expectations, queue, reflector
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,7 +55,7 @@ def _short_times() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backoff, "BackoffPolicy", lambda: policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
-        for module in (ahead, syncer):
+        for module in (expectations, engine):
             patch.setattr(module, "LAG", 0.5)
         yield
 

@@ -32,9 +32,8 @@ from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, ANNOTATION_DELE
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import ApiError, Client, NotFound
-from fairlead.konnector import ahead
-from fairlead.konnector.syncer import controller as syncer
-from fairlead.runtime import backoff, queue, reflector
+from fairlead.konnector.sync import engine
+from fairlead.runtime import backoff, expectations, queue, reflector
 
 
 NAMES = st.sampled_from(["a", "b"])
@@ -86,7 +85,7 @@ def _bench() -> Iterator[None]:
         patch.setattr(backoff, "BackoffPolicy", lambda: policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.2)
         patch.setattr(queue, "RETRY_MAXIMUM", 0.5)
-        for module in (ahead, syncer):
+        for module in (expectations, engine):
             patch.setattr(module, "LAG", 0.5)
         bench = Bench(runner)
         bench.run(bench.open())

@@ -18,11 +18,10 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.konnector.conflicts import Conflicts
-from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
-from fairlead.konnector.problems import Problems, ungranted
+from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
+from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.statuses import BindingStatuses
@@ -60,12 +59,7 @@ class Consumer:
         self.secrets = KubeconfigSecrets(cluster, options.namespace)
         self.events = cluster.events(COMPONENT)
         self.statuses = BindingStatuses(cluster.client, self.bindings, self.events)
-        self.problems = Problems()
-        """What keeps a binding's watches and writes from working."""
-        self.refusals = Problems()
-        """What a binding's provider wants and does not get."""
-        self.conflicts = Conflicts()
-        """Objects that cannot be synchronised until a person acts."""
+        self.reports = Reports()
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """What a scrape tells of each binding's objects."""
@@ -81,7 +75,12 @@ class Provider:
     """One provider connection: its cluster, whose it is, and what runs on it."""
 
     def __init__(
-        self, identity: str, cluster: Cluster, namespace: str, consumer: Consumer, wanted: Wanted
+        self,
+        identity: str,
+        cluster: Cluster,
+        namespace: str,
+        consumer: Consumer,
+        wanted: ConnectionSpec,
     ) -> None:
         self.identity = identity
         self.cluster = cluster
@@ -98,7 +97,7 @@ class Provider:
             cluster.informer(APISERVICENAMESPACES, namespace=namespace),
             namespace,
         )
-        self.syncers = Supervisor("syncers")
+        self.syncers = Supervisor[WorkKey]("syncers")
         self.claims: dict[tuple[str, str], Claim] = {}
         """The claims at work, by binding and claim."""
         self._owner: OwnerReference | None = None
@@ -140,7 +139,7 @@ class Provider:
 
     def problem(self, binding: str) -> str:
         """What keeps a binding's objects from being synchronised, "" when nothing does."""
-        told = self.consumer.problems.message(binding)
+        told = self.consumer.reports.problems.message(binding)
         lacking = ungranted(self.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
 
@@ -171,7 +170,7 @@ class Provider:
         known = (self.consumer.bindings.get("", name) for name in self.bindings)
         return [found for found in known if found is not None]
 
-    def join(self, wanted: Wanted) -> None:
+    def join(self, wanted: ConnectionSpec) -> None:
         """Others use this connection now."""
         self.wanted = wanted
         for listener in self._listeners:

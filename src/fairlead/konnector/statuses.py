@@ -14,8 +14,8 @@ from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
-from fairlead.konnector.ahead import Ahead
 from fairlead.runtime import EventRecorder, Informer, commit
+from fairlead.runtime.expectations import Expectations
 
 
 _ATTEMPTS = 5
@@ -38,7 +38,7 @@ class BindingStatuses:
         self._client = client
         self._bindings = bindings
         self._events = events
-        self._ahead = Ahead()
+        self._expectations = Expectations()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def update(
@@ -51,7 +51,7 @@ class BindingStatuses:
         """
         async with self._locks[name]:
             for _ in range(_ATTEMPTS):
-                found = self._ahead.newest(Key("", name), self._bindings.get("", name))
+                found = self._expectations.newest(Key("", name), self._bindings.get("", name))
                 if found is None:
                     return
                 try:
@@ -59,7 +59,7 @@ class BindingStatuses:
                 except Conflict:
                     await self._refresh(name)
                 except NotFound:
-                    self._ahead.forget(Key("", name))
+                    self._expectations.forget(Key("", name))
                     return
                 else:
                     return
@@ -90,13 +90,13 @@ class BindingStatuses:
         written = await commit(self._client, APISERVICEBINDINGS, found, body, subresource="status")
         if written is found:
             return
-        self._ahead.wrote(written)
+        self._expectations.wrote(written)
         old = found.decode(APIServiceBinding).status.conditions
         for turned in transitions(old, written.decode(APIServiceBinding).status.conditions):
             self._events.event(written, *happening(turned))
 
     async def _refresh(self, name: str) -> None:
         try:
-            self._ahead.wrote(await self._client.get(APISERVICEBINDINGS, name))
+            self._expectations.wrote(await self._client.get(APISERVICEBINDINGS, name))
         except NotFound:
-            self._ahead.forget(Key("", name))
+            self._expectations.forget(Key("", name))

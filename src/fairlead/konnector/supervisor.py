@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Hashable
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
 from fairlead.client import ClientError
 from fairlead.runtime.backoff import Backoff
 
+
+K = TypeVar("K", bound=Hashable)
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.supervisor")
 
@@ -23,20 +25,17 @@ class Runnable(Protocol):
         ...
 
 
-class Supervisor:
-    """Runs named children; one that fails is started again after a back-off, alone."""
+class Supervisor(Generic[K]):
+    """Runs children, each under a key; one that fails is started again after a back-off, alone."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._group: asyncio.TaskGroup | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._tasks
+        self._tasks: dict[K, asyncio.Task[None]] = {}
 
     @property
-    def names(self) -> set[str]:
-        """The children that run."""
+    def keys(self) -> set[K]:
+        """Those of the children that run."""
         return set(self._tasks)
 
     async def run(self) -> None:
@@ -49,22 +48,23 @@ class Supervisor:
             self._tasks.clear()
 
     def start(
-        self, name: str, child: Runnable, *, failed: Callable[[str], None] = lambda _why: None
+        self, key: K, child: Runnable, *, failed: Callable[[str], None] = lambda _why: None
     ) -> None:
-        """Run a child under a name that none has.
+        """Run a child under a key that none has.
 
         ``failed`` is told why a child could not go on, and "" when it is tried again or stopped.
 
         Raises:
-            RuntimeError: the supervisor does not run, or the name is taken.
+            RuntimeError: the supervisor does not run, or the key is taken.
         """
-        if self._group is None or name in self._tasks:
-            raise RuntimeError(f"{self.name} cannot start {name}")
-        self._tasks[name] = self._group.create_task(self._keep(name, child, failed), name=name)
+        if self._group is None or key in self._tasks:
+            raise RuntimeError(f"{self.name} cannot start {key}")
+        work = self._keep(str(key), child, failed)
+        self._tasks[key] = self._group.create_task(work, name=str(key))
 
-    async def stop(self, name: str) -> None:
-        """End a child and wait until it has; no child of that name is fine."""
-        task = self._tasks.pop(name, None)
+    async def stop(self, key: K) -> None:
+        """End a child and wait until it has; no child of that key is fine."""
+        task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
             await asyncio.wait([task])

@@ -223,6 +223,11 @@ class Informer:
         return self._shared.reflector.error
 
     @property
+    def cause(self) -> Exception | None:
+        """What was raised when the cache could not be brought up to date, None when it is."""
+        return self._shared.reflector.cause
+
+    @property
     def restarts(self) -> Counter[str]:
         """How often the watch or the list ended, by reason; of all who share it."""
         return self._shared.reflector.restarts

@@ -195,13 +195,15 @@ class Sink(Protocol):
 class Reflector:
     """Feeds a sink with the objects of one scope until it is cancelled.
 
-    ``error`` says why it does not get on, "" when it does. ``restarts`` counts by reason.
+    ``error`` says why it does not get on, "" when it does, and ``cause`` what was raised.
+    ``restarts`` counts by reason.
     """
 
     def __init__(
         self, source: ListWatch, scope: Scope, sink: Sink, policy: BackoffPolicy | None = None
     ) -> None:
         self.error = ""
+        self.cause: Exception | None = None
         self.restarts: Counter[str] = Counter()
         self._source = source
         self._scope = scope
@@ -301,7 +303,7 @@ class Reflector:
         self._backoff.good(asyncio.get_running_loop().time())
         if self.error:
             self._log.info("informer has recovered")
-        self.error = ""
+        self.error, self.cause = "", None
 
     def _conclude(self, outcome: Outcome, error: Exception | None) -> float:
         """Account for the end of a phase; the delay before the next one in seconds."""
@@ -331,7 +333,7 @@ class Reflector:
         if text != self.error:
             unexpected = outcome is Outcome.FAILED and not isinstance(error, ClientError)
             self._log.warning("informer is stuck", error=text, exc_info=unexpected and error)
-        self.error = text
+        self.error, self.cause = text, error
 
 
 def differences(known: Iterable[Object], listed: list[Object]) -> list[Object]:

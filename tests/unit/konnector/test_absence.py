@@ -5,25 +5,18 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from tests.support.ends import executor
 
-from fairlead.api.meta import JSON, Key, OwnerReference, object_from_dict
-from fairlead.api.resource import CONFIGMAPS
+from fairlead.api.meta import JSON, Key, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import Client, NotFound
 from fairlead.client.errors import api_error
-from fairlead.konnector.claims.execution import Executor as Claims
-from fairlead.konnector.claims.steps import Confirm, ConfirmNamespace
-from fairlead.konnector.claims.steps import Sides as ClaimSides
-from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.execution import Ends
-from fairlead.konnector.syncer.execution import Executor as Objects
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import ConfirmProviderGone, DeleteProvider, Sides
+from fairlead.konnector.policies.steps import ConfirmNamespace, Delete, Pair, Read, Step
+from fairlead.konnector.sync.execution import Executor
 
 
 KEY = Key("shop", "creds")
 TARGET = Key("abc-shop", "creds")
-EXPORT = OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "db", "export-1")
 ABOUT_IT = Status("Failure", "not found", "NotFound", 404, StatusDetails(name="creds"))
 ANSWERS = [
     pytest.param(ABOUT_IT, True, id="the-object-is-gone"),
@@ -53,19 +46,8 @@ class Absent:
     delete = get
 
 
-class Silent:
-    """An informer that never tells anything."""
-
-    def subscribe(self, _: Any) -> None:
-        return None
-
-
 def client(status: Status) -> Client:
     return cast("Client", Absent(status))
-
-
-def namespaces(status: Status) -> ServiceNamespaces:
-    return ServiceNamespaces(client(status), cast("Any", Silent()), "abc")
 
 
 def config_map(key: Key) -> JSON:
@@ -73,58 +55,28 @@ def config_map(key: Key) -> JSON:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def claims(status: Status) -> Claims:
-    clients: Any = {"consumer": client(status), "provider": client(status)}
-    return Claims(CONFIGMAPS, clients, namespaces(status), EXPORT, forbidden=lambda _: None)
+def executing(status: Status) -> Executor:
+    return executor(client(status), client(status))
 
 
-def objects(status: Status) -> Objects:
-    return Objects(
-        Ends(
-            consumer=client(status),
-            provider=client(status),
-            consumer_resource=CONFIGMAPS,
-            provider_resource=CONFIGMAPS,
-            strategy=Namespaced("abc"),
-            namespaces=namespaces(status),
-            export=EXPORT,
-        ),
-        forbidden=lambda _: None,
-    )
-
-
-CLAIM_SIDES = ClaimSides(
-    key=KEY,
-    consumer=None,
-    provider=None,
-    target=TARGET,
-    service_namespace=False,
-    cluster_namespace="abc",
-    binding_name="db",
-    binding_uid="b-1",
-    bindings=frozenset({"b-1"}),
-    consumer_claimed=True,
-    provider_claimed=True,
-)
-SIDES = Sides(
-    consumer=None,
-    provider=object_from_dict(config_map(TARGET)),
-    target=TARGET,
-    cluster_namespace="abc",
-)
+NOTHING = Pair(key=KEY, target=TARGET)
+COPY = Pair(key=KEY, target=TARGET, provider=object_from_dict(config_map(TARGET)))
 
 
 @pytest.mark.parametrize("side", ["consumer", "provider"])
 @pytest.mark.parametrize(("status", "believed"), ANSWERS)
-async def test_originals_of_claims(status: Status, believed: bool, side: Any) -> None:
-    step = Confirm(side)
+async def test_originals(status: Status, believed: bool, side: Any) -> None:
+    """The watch of the consumer's kind brings back what waits for it; the provider is asked."""
+    reading = executing(status).carry_out(Read(side), NOTHING)
     if believed:
-        after = await claims(status).carry_out(step, CLAIM_SIDES)
+        after = await reading
         assert after is not None
-        assert after.confirmed_gone == {side}
-        return
-    with pytest.raises(NotFound):
-        await claims(status).carry_out(step, CLAIM_SIDES)
+        assert after.gone == {side}
+    elif side == "consumer":
+        assert await reading is None
+    else:
+        with pytest.raises(NotFound):
+            await reading
 
 
 @pytest.mark.parametrize(("status", "believed"), ANSWERS)
@@ -132,27 +84,27 @@ async def test_service_namespaces(status: Status, believed: bool) -> None:
     details = StatusDetails(name="shop") if believed else status.details
     told = Status(status.status, status.message, status.reason, 404, details)
     if believed:
-        after = await claims(told).carry_out(ConfirmNamespace(), CLAIM_SIDES)
+        after = await executing(told).carry_out(ConfirmNamespace(), NOTHING)
         assert after is not None
         assert after.namespace_gone
         return
     with pytest.raises(NotFound):
-        await claims(told).carry_out(ConfirmNamespace(), CLAIM_SIDES)
+        await executing(told).carry_out(ConfirmNamespace(), NOTHING)
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(ConfirmProviderGone(), id="asked"),
-        pytest.param(DeleteProvider(TARGET, "u-1"), id="deleted"),
+        pytest.param(Read("provider"), id="asked"),
+        pytest.param(Delete("provider", TARGET, "u-1"), id="deleted"),
     ],
 )
 @pytest.mark.parametrize(("status", "believed"), ANSWERS)
-async def test_copies_of_objects(status: Status, believed: bool, step: Any) -> None:
+async def test_copies(status: Status, believed: bool, step: Step) -> None:
     if believed:
-        after = await objects(status).carry_out(KEY, step, SIDES)
+        after = await executing(status).carry_out(step, COPY)
         assert after is not None
-        assert after.provider_gone
+        assert after.gone == {"provider"}
         return
     with pytest.raises(NotFound):
-        await objects(status).carry_out(KEY, step, SIDES)
+        await executing(status).carry_out(step, COPY)

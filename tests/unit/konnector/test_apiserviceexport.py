@@ -18,9 +18,9 @@ from fairlead.api.resource import Resource
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
     Plan,
     State,
-    SyncerSpec,
     reconcile,
 )
+from fairlead.konnector.policies.work import BoundSpec
 
 
 NOW = "2026-01-01T00:00:00Z"
@@ -131,7 +131,7 @@ def conditions(plan: Plan) -> dict[str, tuple[str, str]]:
 
 def test_a_syncer_runs_in_the_served_resource_version() -> None:
     assert planned().syncers == {
-        NAME: SyncerSpec(
+        NAME: BoundSpec(
             resource=THINGS,
             scope="Namespaced",
             informer_scope="Namespaced",

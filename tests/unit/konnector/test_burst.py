@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fairlead.api.meta import Key, object_from_dict
-from fairlead.konnector.ahead import Ahead
 from fairlead.konnector.metrics import Way
+from fairlead.runtime.expectations import Expectations
 from fairlead.runtime.queue import WorkQueue
 
 
@@ -35,7 +35,7 @@ def way() -> Iterator[None]:
 
 
 def ahead() -> Iterator[None]:
-    known = Ahead()
+    known = Expectations()
     for obj in OBJECTS:
         known.wrote(obj, created=True)
     yield

@@ -17,7 +17,7 @@ from fairlead.konnector.controllers.clusterbinding.reconcile import (
     konnector_version,
     reconcile,
 )
-from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.policies.work import SecretKey
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.konnector.conflicts import (
-    FOREIGN_OBJECT,
-    NAME_TOO_LONG,
-    OWNER_UNKNOWN,
-    Conflicts,
-)
+from fairlead.konnector.policies.steps import FOREIGN_OBJECT, NAME_TOO_LONG, OWNER_UNKNOWN
+from fairlead.konnector.reports import Conflicts
 
 
 def found(*reports: tuple[str, str, str]) -> Conflicts:

@@ -3,28 +3,23 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key
-from fairlead.konnector.controllers.connections.reconcile import (
-    Member,
-    SecretKey,
-    Wanted,
-    identify,
-    reconcile,
-)
+from fairlead.konnector.controllers.connections.reconcile import Member, identify, reconcile
+from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 
 
 A, B = (SecretKey(Key("kube-bind", name), "kubeconfig") for name in ("a", "b"))
 ONE, TWO, BROKEN = b"one", b"two", b"broken"
 
 
-def wanted(content: bytes, bindings: set[str], *sources: SecretKey) -> dict[str, Wanted]:
-    return {identify(content): Wanted(content, frozenset(bindings), frozenset(sources))}
+def wanted(content: bytes, bindings: set[str], *sources: SecretKey) -> dict[str, ConnectionSpec]:
+    return {identify(content): ConnectionSpec(content, frozenset(bindings), frozenset(sources))}
 
 
 def planned(
     members: list[Member],
     contents: dict[SecretKey, bytes],
-    running: dict[str, Wanted] | None = None,
-) -> dict[str, Wanted]:
+    running: dict[str, ConnectionSpec] | None = None,
+) -> dict[str, ConnectionSpec]:
     return reconcile(members, contents, running or {}, usable=lambda one: one != BROKEN)
 
 
@@ -99,7 +94,7 @@ X, Y = Member("x", A), Member("y", B)
 def test_connections(
     members: list[Member],
     contents: dict[SecretKey, bytes],
-    running: dict[str, Wanted],
-    expected: dict[str, Wanted],
+    running: dict[str, ConnectionSpec],
+    expected: dict[str, ConnectionSpec],
 ) -> None:
     assert planned(members, contents, running) == expected

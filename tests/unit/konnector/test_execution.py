@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
+from tests.support.ends import POLICY, both_ends
 
-from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
-from fairlead.api.resource import CONFIGMAPS
-from fairlead.konnector.syncer.execution import Ends, Executor
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import CreateProvider, Settle, Sides, UpdateProvider
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.konnector.policies.steps import Create, Pair, Replace, Settle
+from fairlead.konnector.sync.execution import Executor
 
 
 KEY = Key("shop", "creds")
@@ -31,19 +29,6 @@ class Defaulting:
         return object_from_dict({**body, **self._added})
 
 
-def executor(added: JSON) -> Executor:
-    ends = Ends(
-        consumer=cast("Any", None),
-        provider=cast("Any", Defaulting(added)),
-        consumer_resource=CONFIGMAPS,
-        provider_resource=CONFIGMAPS,
-        strategy=Namespaced("abc"),
-        namespaces=cast("Any", SimpleNamespace()),
-        export=OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "db", "export-1"),
-    )
-    return Executor(ends, forbidden=lambda _: None)
-
-
 def made(key: Key, **fields: Any) -> Object:
     metadata = {"name": key.name, "namespace": key.namespace, "resourceVersion": "1"}
     return object_from_dict(
@@ -51,35 +36,39 @@ def made(key: Key, **fields: Any) -> Object:
     )
 
 
-def sides(provider: Object | None, **fields: Any) -> Sides:
-    return Sides(
-        consumer=made(KEY, data={"a": "1"}, **fields),
-        provider=provider,
-        target=TARGET,
-        cluster_namespace="abc",
-    )
+def pair(provider: Object | None) -> Pair:
+    return Pair(key=KEY, consumer=made(KEY, data={"a": "1"}), provider=provider, target=TARGET)
+
+
+def converged(found: Pair) -> bool:
+    return found.converged("provider", POLICY.outcome("provider", found))
 
 
 BODY = made(TARGET, data={"a": "1"}).to_dict()
 
 
-@pytest.mark.parametrize("step", [CreateProvider(BODY), UpdateProvider(BODY)], ids=type)
+@pytest.mark.parametrize("step", [Create("provider", BODY), Replace("provider", BODY)], ids=type)
 async def test_what_was_written_is_in_step_though_the_provider_added_to_it(
-    step: CreateProvider | UpdateProvider,
+    step: Create | Replace,
 ) -> None:
-    writing = executor({"immutable": False})
-    after = await writing.carry_out(KEY, step, sides(None))
+    ends = both_ends(None, Defaulting({"immutable": False}))
+    writing = Executor(ends, POLICY.outcome)
+    after = await writing.carry_out(step, pair(None))
     assert after is not None
-    assert writing.compare(KEY, after).spec_converged
-    other = sides(made(TARGET, data={"a": "1"}, immutable=True))
-    assert not writing.compare(KEY, other).spec_converged
+    assert converged(after)
+    assert ends.provider.outcomes[KEY] == after.outcomes["provider"]
+    other = after.having("provider", made(TARGET, data={"a": "1"}, immutable=True))
+    assert not converged(other)
 
 
 async def test_a_write_that_came_out_equal_ends_what_was_remembered() -> None:
-    writing = executor({"immutable": False})
-    defaulted = await writing.carry_out(KEY, CreateProvider(BODY), sides(None))
+    ends = both_ends(None, Defaulting({"immutable": False}))
+    writing = Executor(ends, POLICY.outcome)
+    defaulted = await writing.carry_out(Create("provider", BODY), pair(None))
     assert defaulted is not None
-    equal = sides(made(TARGET, data={"a": "1"}))
-    await writing.carry_out(KEY, Settle(), equal)
-    assert writing.compare(KEY, equal).spec_converged
-    assert not writing.compare(KEY, defaulted).spec_converged
+    equal = defaulted.having("provider", made(TARGET, data={"a": "1"}))
+    settled = await writing.carry_out(Settle("provider"), equal)
+    assert settled is not None
+    assert converged(settled)
+    assert not settled.outcomes
+    assert not ends.provider.outcomes

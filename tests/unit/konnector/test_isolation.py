@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from fairlead.api.meta import Key, OwnerReference
-from fairlead.konnector.syncer import isolation
+from fairlead.konnector.policies import isolation
 
 
 CLUSTER_NS = "cluster-abc"
@@ -110,6 +111,7 @@ def test_a_namespace_that_is_not_assigned_yet_maps_to_nothing() -> None:
 )
 def test_a_copy_is_placed(mode: str, key: Key, metadata: dict[str, object]) -> None:
     body = {"metadata": {"name": "db", "labels": {"a": "b"}}, "spec": {}}
-    placed = isolation.place(body, key, chosen("Cluster", mode))
+    owner = chosen("Cluster", mode).owner()
+    placed = isolation.place(body, key, msgspec.to_builtins(owner) if owner else None)
     assert placed == {"metadata": metadata, "spec": {}}
     assert body["metadata"] == {"name": "db", "labels": {"a": "b"}}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.konnector.syncer.merge import Owned, has_more, merged, owned_fields
+from fairlead.konnector.policies.merge import Owned, has_more, merged, owned_fields
 
 
 PORT = 'k:{"port":1,"protocol":"TCP"}'

@@ -10,10 +10,12 @@ import pytest
 from tests.unit.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
-from fairlead.api.meta import JSON, Object, OwnerReference, object_from_dict
+from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting_side
 from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind, make_row
-from fairlead.konnector.syncer.isolation import Prefixed, ServiceNamespaced, Strategy
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
+from fairlead.konnector.policies.steps import Pair
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -26,9 +28,19 @@ SERVED = ServiceNamespaced(
 PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"))
 
 
+POLICY = BoundPolicy(cluster_namespace="c")
+
+
 def thing(name: str = "a", *, namespace: str = "default", **parts: Any) -> Object:
-    """An object of the consumer; ``meta`` is laid over its metadata."""
+    """An object of the consumer that has crossed; ``meta`` is laid over its metadata."""
+    place = PREFIXED if not namespace else SERVED
+    target = place.to_provider(Key(namespace, name)) or Key("", "")
     metadata = {
+        "finalizers": ["kubebind.io/syncer"],
+        "annotations": {
+            "kube-bind.io/provider-namespace": target.namespace,
+            "kube-bind.io/provider-uid": "theirs",
+        },
         "name": name,
         "namespace": namespace,
         "uid": f"uid-{name}",
@@ -40,9 +52,31 @@ def thing(name: str = "a", *, namespace: str = "default", **parts: Any) -> Objec
 
 def copy(name: str = "a", *, namespace: str = "c-default", uid: str = "", **parts: Any) -> Object:
     """What the provider has in the place of a copy."""
-    annotations = {"kube-bind.io/consumer-uid": uid or f"uid-{name}"}
-    meta = {"annotations": annotations, "uid": "theirs", **parts.pop("meta", {})}
-    return thing(name, namespace=namespace, meta=meta, **parts)
+    annotations = {
+        "kube-bind.io/cluster-namespace": "c",
+        "kube-bind.io/consumer-namespace": namespace.removeprefix("c-"),
+        "kube-bind.io/consumer-uid": uid or f"uid-{name}",
+    }
+    known = {
+        "name": name,
+        "namespace": namespace,
+        "uid": "theirs",
+        "creationTimestamp": HOUR_AGO,
+        "annotations": annotations,
+    }
+    metadata = {**known, **parts.pop("meta", {})}
+    return object_from_dict({"apiVersion": "e/v1", "kind": "Thing", "metadata": metadata, **parts})
+
+
+def labels(**given: str) -> JSON:
+    return {"labels": given}
+
+
+def noted(obj: Object, **notes: str) -> Object:
+    """The object with more annotations."""
+    body = obj.to_dict()
+    body["metadata"]["annotations"] |= notes
+    return object_from_dict(body)
 
 
 @pytest.mark.parametrize(
@@ -93,12 +127,35 @@ def test_contains(whole: Any, part: Any, expected: bool) -> None:
         pytest.param(
             thing(spec={"a": 1}), copy(status={"b": 1}), True, "ours", id="spec-before-status"
         ),
+        pytest.param(thing(meta=labels(a="1")), copy(), True, "ours", id="label-not-there"),
+        pytest.param(
+            thing(meta=labels(a="1")), copy(meta=labels(a="2")), True, "ours", id="other-label"
+        ),
+        pytest.param(thing(), copy(meta=labels(a="2")), True, "", id="label-of-others"),
+        pytest.param(noted(thing(), a="1"), copy(), True, "ours", id="annotation-not-there"),
+        pytest.param(thing(data={"a": 1}), copy(), True, "ours", id="other-member"),
+        pytest.param(thing(meta={"finalizers": []}), copy(), True, "ours", id="no-finalizer"),
+        pytest.param(thing(meta={"annotations": {}}), copy(), True, "theirs", id="not-told-back"),
+        pytest.param(
+            thing(), copy(meta={"deletionTimestamp": MINUTE_AGO}), True, "ours", id="copy-going"
+        ),
+        pytest.param(
+            thing(spec={"a": 1}),
+            copy(spec={"a": 1, "b": 2}, status={"b": 1}),
+            True,
+            "theirs",
+            id="status-beside-defaults",
+        ),
+        pytest.param(
+            thing(status={"b": 1, "c": None}), copy(status={"b": 1}), True, "", id="null-status"
+        ),
     ],
 )
 def test_the_side_that_waits(
     ours: Object, theirs: Object | None, status: bool, expected: str
 ) -> None:
-    found = waiting_side(ours, theirs, status=status)
+    pair = Pair(key=ours.key, consumer=ours, provider=theirs, target=SERVED.to_provider(ours.key))
+    found = waiting_side(msgspec.structs.replace(POLICY, status=status), pair)
     assert found is {"ours": ours, "theirs": theirs, "": None}[expected]
 
 
@@ -158,7 +215,7 @@ def kind(
 ) -> Kind:
     if copies is None:
         return Kind(objects)
-    return Kind(objects, copies=Copies(strategy, {one.key: one for one in copies}))
+    return Kind(objects, copies=Copies(POLICY, strategy, {one.key: one for one in copies}))
 
 
 def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:

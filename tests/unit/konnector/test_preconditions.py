@@ -6,39 +6,25 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from tests.support.ends import executor
 from tests.support.stale import GONE, StaleServer
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
 from fairlead.api.kubebind.conditions import Condition
-from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
-from fairlead.api.resource import CONFIGMAPS
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import StatusDetails
-from fairlead.konnector.claims.execution import Executor as Claims
-from fairlead.konnector.claims.steps import Delete, SetOwner
-from fairlead.konnector.claims.steps import Sides as ClaimSides
 from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
 )
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan
 from fairlead.konnector.options import Options
-from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.execution import Ends
-from fairlead.konnector.syncer.execution import Executor as Objects
-from fairlead.konnector.syncer.isolation import Namespaced
-from fairlead.konnector.syncer.steps import (
-    ConfirmConsumerGone,
-    DeleteProvider,
-    PatchConsumer,
-    Sides,
-    Step,
-)
+from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
 from fairlead.runtime import Request
 
 
 KEY = Key("shop", "creds")
 TARGET = Key("abc-shop", "creds")
-EXPORT = OwnerReference("kube-bind.io/v1alpha2", "APIServiceExport", "db", "export-1")
 VERSIONED = {"uid": "u-1", "resourceVersion": "7"}
 
 
@@ -47,66 +33,26 @@ def known(kind: str, key: Key, **metadata: Any) -> Object:
     return object_from_dict({"apiVersion": "v1", "kind": kind, "metadata": identity})
 
 
-def quiet(server: StaleServer) -> ServiceNamespaces:
-    silent = SimpleNamespace(subscribe=lambda _: None)
-    return ServiceNamespaces(server.client, cast("Any", silent), "abc")
-
-
-def objects(server: StaleServer) -> Objects:
-    ends = Ends(
-        consumer=server.client,
-        provider=server.client,
-        consumer_resource=CONFIGMAPS,
-        provider_resource=CONFIGMAPS,
-        strategy=Namespaced("abc"),
-        namespaces=quiet(server),
-        export=EXPORT,
-    )
-    return Objects(ends, forbidden=lambda _: None)
-
-
-def claims(server: StaleServer) -> Claims:
-    clients: Any = {"consumer": server.client, "provider": server.client}
-    return Claims(CONFIGMAPS, clients, quiet(server), EXPORT, forbidden=lambda _: None)
-
-
-def sides(**given: Any) -> Sides:
+def pair(**given: Any) -> Pair:
     found: JSON = {"consumer": known("ConfigMap", KEY), "provider": known("ConfigMap", TARGET)}
-    return Sides(**{**found, "target": TARGET, "cluster_namespace": "abc", **given})
-
-
-def claim_sides() -> ClaimSides:
-    return ClaimSides(
-        key=KEY,
-        consumer=known("ConfigMap", KEY),
-        provider=known("ConfigMap", TARGET),
-        target=TARGET,
-        service_namespace=True,
-        cluster_namespace="abc",
-        binding_name="db",
-        binding_uid="b-1",
-        bindings=frozenset({"b-1"}),
-        consumer_claimed=True,
-        provider_claimed=True,
-    )
+    return Pair(**{**found, "key": KEY, "target": TARGET, **given})
 
 
 async def test_a_copy_is_deleted_by_its_uid() -> None:
     server = StaleServer({})
-    await objects(server).carry_out(KEY, DeleteProvider(TARGET, "u-1"), sides())
-    await claims(server).carry_out(Delete("consumer", KEY, "u-1"), claim_sides())
+    writing = executor(server.client, server.client)
+    await writing.carry_out(Delete("provider", TARGET, "u-1"), pair())
+    await writing.carry_out(Delete("consumer", KEY, "u-1"), pair())
     assert server.written("delete", "configmaps") == [("creds", {"uid": "u-1"})] * 2
 
 
-async def test_an_object_is_patched_as_it_was_seen() -> None:
+@pytest.mark.parametrize("side", ["consumer", "provider"])
+async def test_an_object_is_patched_as_it_was_seen(side: Any) -> None:
     server = StaleServer({})
-    await objects(server).carry_out(KEY, PatchConsumer(["a"], {}), sides())
-    await claims(server).carry_out(SetOwner("consumer", "consumer"), claim_sides())
+    step = PatchMetadata(side, {"finalizers": ["a"]})
+    await executor(server.client, server.client).carry_out(step, pair())
     patches = [patch["metadata"] for _, patch in server.written("patch", "configmaps")]
-    assert patches == [
-        {**VERSIONED, "finalizers": ["a"]},
-        {**VERSIONED, "labels": {"kube-bind.io/owner": "consumer"}},
-    ]
+    assert patches == [{**VERSIONED, "finalizers": ["a"]}]
 
 
 @pytest.mark.parametrize(
@@ -117,9 +63,9 @@ async def test_an_object_of_the_consumer_is_gone_when_the_server_says_so(
     absent: StatusDetails | None, gone: bool
 ) -> None:
     server = StaleServer({}, absent=absent)
-    step: Step = ConfirmConsumerGone()
-    after = await objects(server).carry_out(KEY, step, sides(consumer=None))
-    assert (after is not None and after.consumer_gone) is gone
+    writing = executor(server.client, server.client)
+    after = await writing.carry_out(Read("consumer"), pair(consumer=None))
+    assert (after is not None and "consumer" in after.gone) is gone
 
 
 async def test_a_crd_is_deleted_by_its_uid() -> None:

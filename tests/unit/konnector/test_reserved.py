@@ -10,7 +10,7 @@ from fairlead.api.meta import Key
 from fairlead.api.resource import CONFIGMAPS, SECRETS, Resource
 from fairlead.client import Client
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.reserved import Reserved
+from fairlead.konnector.sync.selection import Reserved
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
 from fairlead.konnector.controllers.connections.controller import ConnectionsController
 from fairlead.konnector.controllers.connections.health import HealthReporter
-from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.options import Options
+from fairlead.konnector.policies.work import ConnectionSpec
 from fairlead.konnector.supervisor import Runnable, Supervisor
 from fairlead.runtime import Cluster, Metrics
 from fairlead.sandbox import Sandbox
@@ -55,7 +55,7 @@ class Child:
 
 
 async def test_a_child_runs_until_it_is_stopped(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     one, two = Child(), Child()
@@ -65,12 +65,12 @@ async def test_a_child_runs_until_it_is_stopped(start: Start) -> None:
     await supervisor.stop("one")
     assert one.ended
     assert not two.ended
-    assert supervisor.names == {"two"}
+    assert supervisor.keys == {"two"}
     await supervisor.stop("one")
 
 
 async def test_a_child_that_fails_is_started_again_alone(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     bad, good = Child(failures=1), Child()
@@ -87,7 +87,7 @@ class Refused:
 
 
 async def test_why_a_child_cannot_go_on_is_told_until_it_is_stopped(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     start(supervisor)
     await asyncio.sleep(0)
     told: list[str] = []
@@ -98,7 +98,7 @@ async def test_why_a_child_cannot_go_on_is_told_until_it_is_stopped(start: Start
 
 
 async def test_a_name_is_taken_once_and_only_while_it_runs(start: Start) -> None:
-    supervisor = Supervisor("test")
+    supervisor = Supervisor[str]("test")
     with pytest.raises(RuntimeError, match="cannot start"):
         supervisor.start("one", Child())
     start(supervisor)
@@ -109,13 +109,13 @@ async def test_a_name_is_taken_once_and_only_while_it_runs(start: Start) -> None
 
 
 class FakeConnection:
-    def __init__(self, identity: str, wanted: Wanted) -> None:
+    def __init__(self, identity: str, wanted: ConnectionSpec) -> None:
         self.identity = identity
         self.wanted = wanted
         self.ended = False
         self.stopped = False
 
-    def join(self, wanted: Wanted) -> None:
+    def join(self, wanted: ConnectionSpec) -> None:
         self.wanted = wanted
 
     async def stop(self) -> None:
@@ -128,7 +128,7 @@ class Connections:
     def __init__(self) -> None:
         self.made: list[FakeConnection] = []
 
-    async def __call__(self, identity: str, wanted: Wanted) -> FakeConnection:
+    async def __call__(self, identity: str, wanted: ConnectionSpec) -> FakeConnection:
         self.made.append(FakeConnection(identity, wanted))
         return self.made[-1]
 
@@ -293,7 +293,7 @@ async def test_what_controllers_do_is_in_the_metrics(
 async def provider(consumer: Consumer, client: Client, provider_kinds: None) -> Provider:
     """A provider that nobody runs yet: its caches are empty and not synced."""
     cluster = Cluster("provider", client)
-    wanted = Wanted(b"", frozenset({"db"}))
+    wanted = ConnectionSpec(b"", frozenset({"db"}))
     return Provider("identity", cluster, "cluster-abc", consumer, wanted)
 
 
@@ -321,7 +321,7 @@ async def test_a_provider_that_cannot_be_reached_is_told(
         Client(parse_kubeconfig(other.kubeconfig())) as theirs,
     ):
         other.faults.partition()
-        wanted = Wanted(b"", frozenset({"db"}))
+        wanted = ConnectionSpec(b"", frozenset({"db"}))
         down = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, wanted)
         start(HealthReporter(down))
         task = asyncio.create_task(down.cluster.run())
@@ -339,7 +339,7 @@ async def test_credentials_that_are_refused_are_told_with_a_remedy(
         config = parse_kubeconfig(other.kubeconfig())
         strange = replace(config, token="strange", client_certificate=b"", client_key=b"")
         async with Client(strange) as theirs:
-            wanted = Wanted(b"", frozenset({"db"}))
+            wanted = ConnectionSpec(b"", frozenset({"db"}))
             refused = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, wanted)
             start(HealthReporter(refused))
             task = asyncio.create_task(refused.cluster.run())
@@ -355,7 +355,7 @@ async def test_what_a_syncer_reports_is_told_with_patience(
     start(provider.cluster)
     start(HealthReporter(provider))
     await until(lambda: told(consumer, "InformersSynced")[0] == "True")
-    consumer.problems.report("db", "sync", "no right")
+    consumer.reports.problems.report("db", "sync", "no right")
     await until(lambda: told(consumer, "InformersSynced") == ("False", "no right"))
-    consumer.problems.report("db", "sync", "")
+    consumer.reports.problems.report("db", "sync", "")
     await until(lambda: told(consumer, "InformersSynced")[0] == "True")

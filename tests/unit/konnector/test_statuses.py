@@ -19,7 +19,7 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.client import Client, Forbidden
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.problems import Problems, ungranted
+from fairlead.konnector.reports import Problems, ungranted
 from fairlead.konnector.statuses import BindingStatuses, with_status
 from fairlead.sandbox import Sandbox
 
@@ -94,7 +94,7 @@ def test_problems_are_told_by_binding_until_they_are_solved() -> None:
     assert problems.message("db") == "first; second"
     problems.report("db", "a", "")
     assert problems.message("db") == "second"
-    problems.clear("db", "b")
+    problems.report("db", "b", "")
     assert problems.message("db") == ""
     assert problems.message("other") == "elsewhere"
 

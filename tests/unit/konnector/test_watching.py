@@ -1,4 +1,4 @@
-"""What is watched, and what not: Secrets, namespaces of the provider, views."""
+"""What is watched, and what not: Secrets, namespaces of the provider, collections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairlead.client import Client
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.syncer.view import EVERYWHERE, View
+from fairlead.konnector.sync.collection import EVERYWHERE, Collection
 from fairlead.runtime import Cluster, Delta
 
 
@@ -127,54 +127,51 @@ async def test_one_that_was_never_assigned_is_told_of_when_it_goes(
 
 
 class Watched:
-    """A view whose namespaces a test decides."""
+    """A collection whose namespaces a test decides."""
 
     def __init__(self, cluster: Cluster, *namespaces: str) -> None:
         self.namespaces = frozenset(namespaces)
         self.seen: list[Key] = []
         self.synced: list[str] = []
-        self.view = View(
-            cluster,
-            SECRETS,
-            lambda: self.namespaces,
-            handler=self._take,
-            on_synced=self.synced.append,
-        )
+        self.collection = Collection("consumer", cluster, SECRETS, lambda: self.namespaces)
+
+    async def run(self) -> None:
+        await self.collection.run(self._take, self.synced.append)
 
     def _take(self, delta: Delta) -> None:
         self.seen.append(delta.object.key)
 
 
-async def test_a_view_follows_its_namespaces(cluster: Cluster) -> None:
+async def test_a_collection_follows_its_namespaces(cluster: Cluster) -> None:
     for name in ("a", "b", "c"):
         await namespace(cluster.client, name)
         await cluster.client.create(SECRETS, secret_body("s", name))
     watched = Watched(cluster, "a")
-    task = asyncio.create_task(watched.view.run())
-    await until(watched.view.settled)
-    assert watched.view.ready("a")
-    assert not watched.view.ready("b")
+    task = asyncio.create_task(watched.run())
+    await until(watched.collection.settled)
+    assert watched.collection.ready("a")
+    assert not watched.collection.ready("b")
     assert watched.seen == [Key("a", "s")]
     watched.namespaces = frozenset({"b"})
-    watched.view.mark()
+    watched.collection.mark()
     await until(lambda: watched.synced == ["a", "b"])
-    assert watched.view.get(Key("a", "s")) is None
-    assert watched.view.get(Key("b", "s")) is not None
-    assert [obj.key for obj in watched.view.objects()] == [Key("b", "s")]
+    assert watched.collection.newest(Key("a", "s")) is None
+    assert watched.collection.newest(Key("b", "s")) is not None
+    assert [obj.key for obj in watched.collection.objects()] == [Key("b", "s")]
     assert scopes(cluster) == {("b", "")}
     task.cancel()
     await asyncio.wait([task])
     assert scopes(cluster) == set()
 
 
-async def test_a_view_of_everything(cluster: Cluster) -> None:
+async def test_a_collection_of_everything(cluster: Cluster) -> None:
     await namespace(cluster.client, "a")
     await cluster.client.create(SECRETS, secret_body("s", "a"))
     watched = Watched(cluster, *EVERYWHERE)
-    task = asyncio.create_task(watched.view.run())
+    task = asyncio.create_task(watched.run())
     await until(lambda: watched.synced)
-    assert watched.view.ready("a")
-    assert watched.view.get(Key("a", "s")) is not None
-    assert Key("a", "s") in [obj.key for obj in watched.view.objects("a")]
+    assert watched.collection.ready("a")
+    assert watched.collection.newest(Key("a", "s")) is not None
+    assert Key("a", "s") in [obj.key for obj in watched.collection.objects("a")]
     task.cancel()
     await asyncio.wait([task])

@@ -8,14 +8,22 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import ANNOTATION_CONSUMER_UID
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
-
-
-class _Parts(msgspec.Struct):
-    spec: msgspec.Raw = msgspec.Raw()
-    status: msgspec.Raw = msgspec.Raw()
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.copies import status_of
+from fairlead.konnector.policies.merge import owned_fields
+from fairlead.konnector.policies.steps import (
+    InSync,
+    Pair,
+    PatchMetadata,
+    Read,
+    Replace,
+    ReplaceStatus,
+    Settle,
+    Side,
+    Step,
+)
 
 
 class _Managed(msgspec.Struct):
@@ -30,27 +38,65 @@ class _Managers(msgspec.Struct):
     metadata: _Times = msgspec.field(default_factory=_Times)
 
 
-def waiting_side(consumer: Object, copy: Object | None, *, status: bool) -> Object | None:
-    """The object whose last change has not reached the other side; None when both are in sync.
+_MOST_STEPS = 6
+"""More than can follow from what two objects say."""
 
-    Args:
-        consumer: the original.
-        copy: what the provider has in the place of its copy.
-        status: whether the resource has a status that comes back.
+
+def waiting_side(policy: BoundPolicy, pair: Pair) -> Object | None:
+    """The end whose last change has not reached the other one; None when both are in sync.
+
+    In sync is what the engine would leave as it is: its own policy decides. The engine also knows
+    what came of its writes, which nobody tells here. So a write that would only take members away
+    from the copy counts as done, for a server that adds defaults brings them back each time, and
+    so does a status that differs in members that are null.
     """
-    if copy is None or consumer.meta.deleting:
-        return consumer
-    if copy.meta.annotations.get(ANNOTATION_CONSUMER_UID) != consumer.meta.uid:
-        return consumer
-    ours, theirs = consumer.decode(_Parts), copy.decode(_Parts)
-    if not _same(ours.spec, theirs.spec) and not contains(_value(theirs.spec), _value(ours.spec)):
-        return consumer
-    # A status that says nothing is as good as none.
-    if status and not _same(ours.status, theirs.status):
-        there, here = _value(theirs.status) or None, _value(ours.status) or None
-        if not (contains(there, here) and contains(here, there)):
-            return copy
+    for _ in range(_MOST_STEPS):
+        step = policy.next_step(pair)
+        if isinstance(step, Read) and pair.provider is not None:
+            owned = owned_fields(pair.provider.to_dict())
+            pair = msgspec.structs.replace(pair, owned=owned)
+        elif (settled := _as_good_as_done(step, pair)) is not None:
+            pair = _remembering(policy, pair, settled)
+        else:
+            return None if isinstance(step, InSync) else _waiting(step, pair)
+    return pair.consumer
+
+
+def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
+    """The side on which a step would change nothing that lasts."""
+    consumer, provider = pair.consumer, pair.provider
+    if consumer is None or provider is None:
+        return None
+    match step:
+        case Settle():
+            return step.side
+        case Replace(side="provider") if contains(provider.to_dict(), step.body):
+            return "provider"
+        case ReplaceStatus():
+            # A status that says nothing is as good as none.
+            there, here = status_of(provider) or None, status_of(consumer) or None
+            if contains(there, here) and contains(here, there):
+                return "consumer"
     return None
+
+
+def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
+    """The pair as if its end on this side had come of a write."""
+    came = policy.outcome(side, pair)
+    known = dict(pair.outcomes)
+    if came is not None:
+        known[side] = came
+    return msgspec.structs.replace(pair, outcomes=known)
+
+
+def _waiting(step: Step, pair: Pair) -> Object | None:
+    """Where the step comes from: the copy's status and uid go back, all else goes there."""
+    match step:
+        case ReplaceStatus():
+            return pair.provider
+        case PatchMetadata() if "finalizers" not in step.metadata:
+            return pair.provider
+    return pair.consumer
 
 
 def contains(whole: Any, part: Any) -> bool:
@@ -88,12 +134,3 @@ def _times(obj: Object) -> Iterator[datetime]:
                 yield parse_time(text)
         except ValueError:
             continue
-
-
-def _same(one: msgspec.Raw, other: msgspec.Raw) -> bool:
-    """Equal bytes prove it; different ones prove nothing."""
-    return bytes(one) == bytes(other)
-
-
-def _value(raw: msgspec.Raw) -> Any:
-    return msgspec.json.decode(raw) if raw else None

@@ -31,8 +31,9 @@ from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthor
 from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind
 from fairlead.konnector.crds import has_status, served_resource
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.isolation import Strategy, choose
 from fairlead.konnector.secrets import content, provider_config
-from fairlead.konnector.syncer.isolation import Strategy, choose
 
 
 AT_ONCE = 4
@@ -90,7 +91,7 @@ class Overview:
             consumed = await self._consumed(binding)
         except (ClientError, msgspec.MsgspecError) as error:
             return Bound(binding, problem=str(error))
-        here = [Kind(kind.objects, kind.status) for kind in consumed]
+        here = [Kind(kind.objects) for kind in consumed]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
@@ -124,7 +125,7 @@ class Overview:
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
-            here = [Kind(kind.objects, kind.status) for kind in consumed]
+            here = [Kind(kind.objects) for kind in consumed]
             problem = f"the provider has no APIServiceExport {binding.meta.name}"
             return Bound(binding, here, known, problem=problem)
         isolation = export.decode(APIServiceExport).spec.isolation
@@ -133,7 +134,7 @@ class Overview:
         for kind in consumed:
             strategy = _strategy(kind.resource, isolation, namespace, assigned)
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
-            kinds.append(Kind(kind.objects, kind.status, copies))
+            kinds.append(Kind(kind.objects, copies))
         return Bound(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
@@ -173,9 +174,11 @@ class Overview:
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
         found: dict[Key, Object] = {}
-        for namespace in namespaces:
-            found |= {item.key: item for item in await self._list(client, resource, namespace)}
-        return Copies(strategy, found)
+        for one in namespaces:
+            found |= {item.key: item for item in await self._list(client, resource, one)}
+        namespace = client.config.namespace
+        policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
+        return Copies(policy, strategy, found)
 
     async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
         async with self._slots:

@@ -12,12 +12,15 @@ from fairlead.api.kubebind.conditions import CONFLICTS, READY, Condition, get_co
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
-from fairlead.konnector.syncer.isolation import Strategy
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.isolation import Strategy
+from fairlead.konnector.policies.steps import Pair
 
 
 class Copies(msgspec.Struct, frozen=True):
-    """What the provider has of one kind, and where it has it."""
+    """What the provider has of one kind, where it has it, and when copies are in sync."""
 
+    policy: BoundPolicy
     strategy: Strategy
     objects: Mapping[Key, Object]
 
@@ -26,8 +29,6 @@ class Kind(msgspec.Struct, frozen=True):
     """The objects of one bound kind; ``copies`` is None when the provider was not seen."""
 
     objects: Sequence[Object]
-    status: bool = True
-    """Whether it has a status subresource."""
     copies: Copies | None = None
 
 
@@ -97,7 +98,8 @@ def _waiting(kind: Kind) -> Iterable[Object]:
     for obj in kind.objects:
         target = kind.copies.strategy.to_provider(obj.key)
         copy = kind.copies.objects.get(target) if target is not None else None
-        side = waiting_side(obj, copy, status=kind.status)
+        pair = Pair(key=obj.key, consumer=obj, provider=copy, target=target)
+        side = waiting_side(kind.copies.policy, pair)
         if side is not None:
             yield side
 

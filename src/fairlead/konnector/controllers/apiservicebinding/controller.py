@@ -27,7 +27,7 @@ from fairlead.api.kubebind.conditions import (
     Condition,
     get_condition,
 )
-from fairlead.api.meta import JSON, Key, Object, OwnerReference
+from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
@@ -43,8 +43,8 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import (
 )
 from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND
 from fairlead.konnector.crds import owned
+from fairlead.konnector.policies.steps import Outcome, outcome
 from fairlead.konnector.rights import remedy
-from fairlead.konnector.syncer.convergence import Convergence
 from fairlead.runtime import Delta, Request
 
 
@@ -56,7 +56,7 @@ class APIServiceBindingController:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._consumer = provider.consumer
-        self._written = Convergence()
+        self._outcomes: dict[str, Outcome] = {}
         self._controller = self._provider.controller(
             "konnector-apiservicebinding", self._reconcile
         )
@@ -131,7 +131,7 @@ class APIServiceBindingController:
             return status(fresh, plan, failures, now=now())
 
         await self._consumer.statuses.update(request.name, change)
-        self._consumer.refusals.report(request.name, "claims", changed_claims(state))
+        self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
         if retry is not None:
             raise retry
 
@@ -171,8 +171,8 @@ class APIServiceBindingController:
         return found.decode(ClusterBinding).spec.provider_pretty_name if found else ""
 
     def _converged(self, wanted: JSON, found: Object) -> bool:
-        key = Key("", found.meta.name)
-        return self._written.converged(key, wanted["spec"], found.to_dict().get("spec"))
+        now = outcome(wanted["spec"], found.to_dict().get("spec"))
+        return now is None or self._outcomes.get(found.meta.name) == now
 
     async def _write(self, write: CRDWrite, owner: OwnerReference) -> None:
         client = self._consumer.client
@@ -187,9 +187,11 @@ class APIServiceBindingController:
                 return
         else:
             written = await client.update(CUSTOMRESOURCEDEFINITIONS, write.body)
-        self._written.applied(
-            Key("", write.name), write.body["spec"], written.to_dict().get("spec")
-        )
+        result = outcome(write.body["spec"], written.to_dict().get("spec"))
+        if result is None:
+            self._outcomes.pop(write.name, None)
+        else:
+            self._outcomes[write.name] = result
 
     async def _add_finalizer(self, found: Object) -> None:
         """Before the first CRD, so that no CRD is ever left without a way to the provider."""

@@ -24,27 +24,25 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.client.lookups import find
-from fairlead.konnector.claims.syncer import ClaimSyncer
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
-    ClaimSpec,
     Plan,
-    ReleaseSpec,
     State,
-    SyncerSpec,
     reconcile,
 )
+from fairlead.konnector.policies.work import BoundSpec, ReleaseSpec, WorkKey, WorkSpec
 from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable
-from fairlead.konnector.syncer.controller import Syncer
-from fairlead.konnector.syncer.release import Releaser
+from fairlead.konnector.sync.claims import ClaimedObjects
+from fairlead.konnector.sync.objects import BoundObjects
+from fairlead.konnector.sync.release import Releaser
 from fairlead.runtime import Delta, Request, commit
 
 
 class _Wanted(NamedTuple):
-    """A syncer, and for which objects it was made: when any of it changes it is made anew."""
+    """Work, and for which objects it was set up: when any of it changes it is set up anew."""
 
-    spec: SyncerSpec | ClaimSpec | ReleaseSpec
+    spec: WorkSpec
     export: OwnerReference | None
     binding: OwnerReference
 
@@ -57,7 +55,7 @@ class APIServiceExportController:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._consumer = provider.consumer
-        self._running: dict[str, _Wanted] = {}
+        self._running: dict[WorkKey, _Wanted] = {}
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -114,7 +112,7 @@ class APIServiceExportController:
     async def _export(self, name: str, binding: Object | None) -> Object | None:
         """The export; that it is gone lets objects go for good, so the provider is asked."""
         found = self._provider.exports.get(self._provider.namespace, name)
-        if found is None and (binding is not None or self._runs(f"{name}/")):
+        if found is None and (binding is not None or self._works_for(name)):
             return await self._still(APISERVICEEXPORTS, name)
         return found
 
@@ -123,14 +121,14 @@ class APIServiceExportController:
         result: dict[str, Object] = {}
         for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
             found = self._provider.schemas.get(self._provider.namespace, item.name)
-            if found is None and self._runs(f"{name}/sync/{item.name}"):
+            if found is None and WorkKey(name, "objects", item.name) in self._running:
                 found = await self._still(BOUNDSCHEMAS, item.name)
             if found is not None:
                 result[item.name] = found
         return result
 
-    def _runs(self, prefix: str) -> bool:
-        return any(key.startswith(prefix) for key in self._running)
+    def _works_for(self, binding: str) -> bool:
+        return any(key.binding == binding for key in self._running)
 
     async def _still(self, resource: Resource, name: str) -> Object | None:
         """An object that the cache does not have (any more), as the provider answers.
@@ -153,24 +151,19 @@ class APIServiceExportController:
     async def _run_syncers(
         self, name: str, plan: Plan, export: Object | None, binding: Object | None
     ) -> None:
-        """Only what has changed is stopped or started; a name is never taken for a prefix."""
-        wanted: dict[str, _Wanted] = {}
+        """Only what has changed is stopped or started."""
+        wanted: dict[WorkKey, _Wanted] = {}
         if binding is not None:
             owner = export.owner_reference() if export is not None else None
             owners = (owner, binding.owner_reference(controller=False))
-            specs: dict[str, SyncerSpec | ClaimSpec | ReleaseSpec] = {
-                **{f"{name}/sync/{key}": spec for key, spec in plan.syncers.items()},
-                **{f"{name}/claim/{key}": spec for key, spec in plan.claims.items()},
-                **{f"{name}/release/{key}": spec for key, spec in plan.releases.items()},
-            }
-            wanted = {key: _Wanted(spec, *owners) for key, spec in specs.items()}
-        for key in [key for key in self._running if key.startswith(f"{name}/")]:
+            wanted = {key: _Wanted(spec, *owners) for key, spec in plan.work(name).items()}
+        for key in [key for key in self._running if key.binding == name]:
             if self._running[key] != wanted.get(key):
                 del self._running[key]
                 await self._provider.syncers.stop(key)
         for key, one in wanted.items():
             if key not in self._running:
-                report = partial(self._consumer.problems.report, name, key)
+                report = partial(self._consumer.reports.problems.report, name, str(key))
                 self._provider.syncers.start(key, self._make(name, one), failed=report)
                 self._running[key] = one
 
@@ -180,9 +173,9 @@ class APIServiceExportController:
             return Releaser(self._consumer, spec.resource)
         if export is None:
             raise ValueError(f"{name}: nothing is synchronised without an export")
-        if isinstance(spec, SyncerSpec):
-            return Syncer(self._provider, name, export, spec)
-        return ClaimSyncer(self._provider, wanted.binding, export, spec)
+        if isinstance(spec, BoundSpec):
+            return BoundObjects(self._provider, name, export, spec)
+        return ClaimedObjects(self._provider, wanted.binding, export, spec)
 
     async def _report(self, plan: Plan, export: Object, schemas: dict[str, Object]) -> None:
         for key, status in plan.schema_status.items():

@@ -15,10 +15,6 @@ from fairlead.api.kubebind import (
     BoundSchema,
     BoundSchemaStatus,
     ConditionsStatus,
-    ExportResource,
-    Isolation,
-    PermissionClaim,
-    Scope,
     crd_name,
 )
 from fairlead.api.kubebind.conditions import (
@@ -32,42 +28,23 @@ from fairlead.api.kubebind.conditions import (
     true,
 )
 from fairlead.api.meta import Object
-from fairlead.api.resource import Resource
 from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     schema_status,
     stale_types,
     worst_conditions,
 )
 from fairlead.konnector.crds import describes, established, served_resource
+from fairlead.konnector.policies.work import (
+    BoundSpec,
+    ClaimSpec,
+    ReleaseSpec,
+    WorkKey,
+    WorkSpec,
+)
 
 
 BINDING_NOT_FOUND = "APIServiceBindingNotFound"
 SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
-
-
-class SyncerSpec(msgspec.Struct, frozen=True):
-    """All that a syncer of one resource depends on: when it changes, the syncer is restarted."""
-
-    resource: Resource
-    scope: Scope
-    informer_scope: Scope
-    isolation: Isolation
-    status_subresource: bool
-
-
-class ClaimSpec(msgspec.Struct, frozen=True):
-    """All that the syncer of one claim depends on; ``unbinding`` claims nothing any more."""
-
-    claim: PermissionClaim
-    resources: list[ExportResource]
-    isolation: Isolation
-    unbinding: bool = False
-
-
-class ReleaseSpec(msgspec.Struct, frozen=True):
-    """A bound resource whose export is gone: deleted objects wait for nobody any more."""
-
-    resource: Resource
 
 
 class State(msgspec.Struct, frozen=True):
@@ -83,11 +60,19 @@ class State(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """What shall run, by name; statuses to write, None for no export."""
 
-    syncers: dict[str, SyncerSpec] = {}
+    syncers: dict[str, BoundSpec] = {}
     claims: dict[str, ClaimSpec] = {}
     releases: dict[str, ReleaseSpec] = {}
     status: ConditionsStatus | None = None
     schema_status: dict[str, BoundSchemaStatus] = {}
+
+    def work(self, binding: str) -> dict[WorkKey, WorkSpec]:
+        """All that shall run."""
+        specs: dict[WorkKey, WorkSpec] = {}
+        specs |= {WorkKey(binding, "objects", name): one for name, one in self.syncers.items()}
+        specs |= {WorkKey(binding, "claim", name): one for name, one in self.claims.items()}
+        specs |= {WorkKey(binding, "release", name): one for name, one in self.releases.items()}
+        return specs
 
 
 def reconcile(state: State, *, now: str) -> Plan:
@@ -116,8 +101,8 @@ def _releases(state: State) -> dict[str, ReleaseSpec]:
     return result
 
 
-def _syncers(state: State, export: APIServiceExport) -> dict[str, SyncerSpec]:
-    result: dict[str, SyncerSpec] = {}
+def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
+    result: dict[str, BoundSpec] = {}
     for item in export.spec.resources:
         schema = state.schemas.get(item.name)
         crd = state.crds.get(crd_name(item.resource, item.group))
@@ -129,7 +114,7 @@ def _syncers(state: State, export: APIServiceExport) -> dict[str, SyncerSpec]:
         resource = schema.spec.resource()
         if version is None or resource is None:
             continue
-        result[item.name] = SyncerSpec(
+        result[item.name] = BoundSpec(
             resource=resource,
             scope=schema.spec.scope,
             informer_scope=schema.spec.informer_scope,

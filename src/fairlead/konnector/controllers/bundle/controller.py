@@ -30,8 +30,8 @@ from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
 from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
-from fairlead.konnector.controllers.connections.reconcile import SecretKey
 from fairlead.konnector.controllers.connections.registry import Registry
+from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import Delta, Request, Result, commit
 

@@ -30,7 +30,7 @@ from fairlead.konnector.controllers.clusterbinding.reconcile import (
     heartbeating,
     reconcile,
 )
-from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import (

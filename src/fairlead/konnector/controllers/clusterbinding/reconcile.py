@@ -30,7 +30,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import format_time, parse_time
-from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.policies.work import SecretKey
 
 
 INTERVAL = timedelta(minutes=5)

@@ -18,12 +18,8 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
 from fairlead.konnector.consumer import Consumer
-from fairlead.konnector.controllers.connections.reconcile import (
-    Member,
-    SecretKey,
-    Wanted,
-    reconcile,
-)
+from fairlead.konnector.controllers.connections.reconcile import Member, reconcile
+from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.runtime import Delta, Request, Result
 
@@ -44,7 +40,7 @@ class Connection(Protocol):
         """Whether it has ended by itself."""
         ...
 
-    def join(self, wanted: Wanted) -> None:
+    def join(self, wanted: ConnectionSpec) -> None:
         """Others use it now."""
         ...
 
@@ -56,7 +52,7 @@ class Connection(Protocol):
 class Connector(Protocol):
     """Joins providers."""
 
-    async def __call__(self, identity: str, wanted: Wanted) -> Connection:
+    async def __call__(self, identity: str, wanted: ConnectionSpec) -> Connection:
         """Join one.
 
         Raises:
@@ -73,7 +69,7 @@ class ConnectionsController:
     def __init__(self, consumer: Consumer, connect: Connector) -> None:
         self._consumer = consumer
         self._connect = connect
-        self._running: dict[str, tuple[Wanted, Connection]] = {}
+        self._running: dict[str, tuple[ConnectionSpec, Connection]] = {}
         self._farewells: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -126,8 +122,8 @@ class ConnectionsController:
             if not there or any(there):
                 return False
             self._farewells[identity] = now + _FAREWELL
-            self._running[identity] = (Wanted(wanted.kubeconfig), connection)
-            connection.join(Wanted(wanted.kubeconfig))
+            self._running[identity] = (ConnectionSpec(wanted.kubeconfig), connection)
+            connection.join(ConnectionSpec(wanted.kubeconfig))
         return now < self._farewells[identity]
 
     async def _leave_all(self) -> None:
@@ -140,7 +136,7 @@ class ConnectionsController:
         _log.info("leaving provider", connection=identity[:12])
         await connection.stop()
 
-    async def _enter(self, identity: str, wanted: Wanted) -> None:
+    async def _enter(self, identity: str, wanted: ConnectionSpec) -> None:
         known = self._running.get(identity)
         if known is None:
             _log.info("joining provider", connection=identity[:12], bindings=len(wanted.bindings))

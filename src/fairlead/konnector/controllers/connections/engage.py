@@ -11,11 +11,11 @@ from fairlead.konnector.controllers.apiservicebinding.controller import APIServi
 from fairlead.konnector.controllers.apiserviceexport.controller import APIServiceExportController
 from fairlead.konnector.controllers.clusterbinding.controller import ClusterBindingController
 from fairlead.konnector.controllers.connections.health import HealthReporter
-from fairlead.konnector.controllers.connections.reconcile import Wanted
 from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
 )
+from fairlead.konnector.policies.work import ConnectionSpec
 from fairlead.konnector.secrets import provider_config
 from fairlead.runtime import Cluster, Engagement, Manager, strip_managed_fields
 
@@ -39,7 +39,7 @@ class ProviderConnection:
         """Whether its tasks have ended by themselves."""
         return self._engagement.done.is_set()
 
-    def join(self, wanted: Wanted) -> None:
+    def join(self, wanted: ConnectionSpec) -> None:
         """Others use it now."""
         self._provider.join(wanted)
 
@@ -58,7 +58,7 @@ class ProviderConnector:
         self._consumer = consumer
         self._registry = registry
 
-    async def __call__(self, identity: str, wanted: Wanted) -> ProviderConnection:
+    async def __call__(self, identity: str, wanted: ConnectionSpec) -> ProviderConnection:
         """Join a provider.
 
         Raises:

@@ -75,7 +75,7 @@ class HealthReporter:
         found = [condition] if condition is not None else []
         if refusal := self._refusal(binding):
             found.append(refusal)
-        conflicts = self._provider.consumer.conflicts.condition(binding)
+        conflicts = self._provider.consumer.reports.conflicts.condition(binding)
         if conflicts is not None:
             found.append(conflicts)
         absent = [CONFLICTS] if conflicts is None else []
@@ -87,7 +87,7 @@ class HealthReporter:
         obj = consumer.bindings.get("", binding)
         if obj is None or not obj.decode(APIServiceBinding).status.permission_claims:
             return None
-        message = consumer.refusals.message(binding)
+        message = consumer.reports.refusals.message(binding)
         if message:
             return false(PERMISSION_CLAIM, REFUSED, message, severity="Warning")
         return true(PERMISSION_CLAIM)

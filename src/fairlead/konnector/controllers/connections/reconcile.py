@@ -7,14 +7,7 @@ from hashlib import sha256
 
 import msgspec
 
-from fairlead.api.meta import Key
-
-
-class SecretKey(msgspec.Struct, frozen=True, order=True):
-    """One key of one Secret of the consumer."""
-
-    secret: Key
-    key: str
+from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -22,19 +15,6 @@ class Member(msgspec.Struct, frozen=True):
 
     binding: str
     source: SecretKey
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """One connection that shall be, for whom, and which Secrets keep its kubeconfig."""
-
-    kubeconfig: bytes
-    bindings: frozenset[str] = frozenset()
-    sources: frozenset[SecretKey] = frozenset()
-
-    def joined(self, member: Member) -> Wanted:
-        """The same connection with one more member."""
-        bindings = self.bindings | ({member.binding} if member.binding else set())
-        return Wanted(self.kubeconfig, bindings, self.sources | {member.source})
 
 
 def identify(kubeconfig: bytes) -> str:
@@ -45,27 +25,28 @@ def identify(kubeconfig: bytes) -> str:
 def reconcile(
     members: Iterable[Member],
     contents: Mapping[SecretKey, bytes],
-    running: Mapping[str, Wanted],
+    running: Mapping[str, ConnectionSpec],
     *,
     usable: Callable[[bytes], bool],
-) -> dict[str, Wanted]:
+) -> dict[str, ConnectionSpec]:
     """All connections that shall be, by :func:`identify`.
 
     A member whose Secret is gone or broken keeps the connection it has, so that the provider's
     copy of the kubeconfig can mend the Secret; without one it gets none.
     """
-    result: dict[str, Wanted] = {}
+    result: dict[str, ConnectionSpec] = {}
     for member in members:
         content = contents.get(member.source, b"")
         if not content or not usable(content):
             content = _present(member, running)
         if content:
             identity = identify(content)
-            result[identity] = result.get(identity, Wanted(content)).joined(member)
+            known = result.get(identity, ConnectionSpec(content))
+            result[identity] = known.joined(member.binding, member.source)
     return result
 
 
-def _present(member: Member, running: Mapping[str, Wanted]) -> bytes:
+def _present(member: Member, running: Mapping[str, ConnectionSpec]) -> bytes:
     for wanted in running.values():
         if member.source in wanted.sources and member.binding in {"", *wanted.bindings}:
             return wanted.kubeconfig

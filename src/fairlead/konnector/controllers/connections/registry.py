@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fairlead.konnector.consumer import Provider
-from fairlead.konnector.controllers.connections.reconcile import SecretKey
+from fairlead.konnector.policies.work import SecretKey
 
 
 class Registry:

@@ -24,9 +24,10 @@ from fairlead.konnector.controllers.unbind.reconcile import (
     reconcile,
 )
 from fairlead.konnector.crds import served_resource
+from fairlead.konnector.policies.work import WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.konnector.syncer.release import Releaser
+from fairlead.konnector.sync.release import Releaser
 from fairlead.runtime import Delta, Request, Result
 
 
@@ -187,7 +188,7 @@ class Releases:
     """One releaser for each CRD of a binding; counts what they have let go."""
 
     def __init__(self, consumer: Consumer) -> None:
-        self.supervisor = Supervisor("unbind")
+        self.supervisor = Supervisor[WorkKey]("unbind")
         self._consumer = consumer
         self._counts: Counter[str] = Counter()
 
@@ -197,13 +198,13 @@ class Releases:
 
     async def follow(self, binding: str, crds: Sequence[Object]) -> None:
         """Let go the objects of these CRDs, and of no others of the binding any more."""
-        found = {f"{binding}/{crd.meta.name}": served_resource(crd) for crd in crds}
-        wanted = {name: resource for name, resource in found.items() if resource is not None}
-        for name in self.supervisor.names - wanted.keys():
-            if name.startswith(f"{binding}/"):
-                await self.supervisor.stop(name)
-        for name in wanted.keys() - self.supervisor.names:
-            self.supervisor.start(name, self._releaser(binding, wanted[name]))
+        found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
+        wanted = {key: resource for key, resource in found.items() if resource is not None}
+        for key in self.supervisor.keys - wanted.keys():
+            if key.binding == binding:
+                await self.supervisor.stop(key)
+        for key in wanted.keys() - self.supervisor.keys:
+            self.supervisor.start(key, self._releaser(binding, wanted[key]))
 
     async def forget(self, binding: str) -> None:
         """The binding is gone, or its provider is back."""

@@ -1,9 +1,11 @@
-"""Our own writes, until the cache has seen them.
+"""Our own writes, until the cache has seen them: what Kubernetes' controllers call expectations.
 
-A cache lags behind what was just written. Acting on it would write the same again, and be
-refused. Versions are compared as numbers, as every server has them; where they are none, the
-cache is believed. A cache that was filled anew may never tell of an object that came and went in
-between: so after a while the cache is believed in any case.
+A cache lags behind what was just written. Acting on it would write the same again, and be refused
+for the older resourceVersion. So the server's answer to a write is laid over the cache until the
+cache tells of that version or of a later one. Versions are compared as numbers, as every server
+has them; where they are none, the cache is believed. A cache that was filled anew may never tell
+of an object that came and went in between: so after :data:`LAG` seconds the cache is believed in
+any case.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ LAG = 5.0
 """Seconds that a cache may lag behind."""
 
 
-class Ahead:
+class Expectations:
     """What was written to one collection and not seen in its cache yet."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

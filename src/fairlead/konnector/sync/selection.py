@@ -1,4 +1,4 @@
-"""Which objects a claim is about, kept up to date as referring objects come and go."""
+"""Which objects a claim is about, as referring objects come and go, and which none may be."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from fairlead.api.kubebind import PermissionClaim, SelectorReference, gjson
+from fairlead.api.kubebind import APIServiceBinding, PermissionClaim, SelectorReference, gjson
 from fairlead.api.kubebind.claims import Targets, matches, reference_targets
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta
+from fairlead.api.resource import SECRETS, Resource
 from fairlead.runtime import Delta, Informer
 
 
 _INDEX = "claimed-name"
+_RESERVED = "kubeconfig"
 
 
 class Referrers:
@@ -111,3 +113,32 @@ def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
     named = {key for key in targets.keys if key.namespace}
     anywhere = {key.name for key in targets.keys if not key.namespace}
     return named | {key for key in known if key.name in anywhere}
+
+
+class Reserved:
+    """The konnector's namespace, and the Secrets with kubeconfigs wherever they are.
+
+    A claim as wide as all Secrets must not hand one provider the way to another, nor may a
+    provider bring kubeconfigs to where they are read.
+    """
+
+    def __init__(self, bindings: Informer, namespace: str, *others: Informer) -> None:
+        """Take the konnector's namespace, bindings, and whatever else refers to kubeconfigs."""
+        self._informers = (bindings, *others)
+        self._namespace = namespace
+        for informer in self._informers:
+            informer.add_index(_RESERVED, _kubeconfig_secret)
+
+    def has(self, resource: Resource, key: Key) -> bool:
+        """Whether an object is among these."""
+        if key.namespace == self._namespace:
+            return True
+        return resource == SECRETS and any(
+            informer.by_index(_RESERVED, str(key)) for informer in self._informers
+        )
+
+
+def _kubeconfig_secret(found: Object) -> list[str]:
+    """Bindings and bundles have this field in common."""
+    ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+    return [str(Key(ref.namespace, ref.name))]

@@ -21,7 +21,7 @@ from fairlead.api.kubebind.names import (
     GROUP,
 )
 from fairlead.api.meta import JSON, Object, ObjectMeta
-from fairlead.konnector.syncer.merge import Owned, merged
+from fairlead.konnector.policies.merge import Owned, merged
 
 
 SERVER_SET = frozenset(

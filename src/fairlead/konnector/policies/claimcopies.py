@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     OWNER_PROVIDER,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.konnector.syncer.copies import (
+from fairlead.konnector.policies.copies import (
     NOT_COPIED,
     provider_annotations,
     source_annotations,

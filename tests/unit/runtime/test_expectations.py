@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, Object, object_from_dict
-from fairlead.konnector.ahead import LAG, Ahead
+from fairlead.runtime.expectations import LAG, Expectations
 
 
 KEY = Key("shop", "db")
@@ -26,40 +26,40 @@ def obj(version: str, uid: str = "1") -> Object:
     ],
 )
 def test_the_later_of_written_and_cached(cached: Object | None, newest: str | None) -> None:
-    ahead = Ahead()
-    ahead.wrote(obj("5"))
-    found = ahead.newest(KEY, cached)
+    expectations = Expectations()
+    expectations.wrote(obj("5"))
+    found = expectations.newest(KEY, cached)
     assert (found.meta.resource_version if found else None) == newest
 
 
 def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
-    ahead = Ahead()
-    ahead.wrote(obj("5"), created=True)
-    assert ahead.newest(KEY, None) is not None
-    ahead.seen(KEY)
-    assert ahead.newest(KEY, None) is None
+    expectations = Expectations()
+    expectations.wrote(obj("5"), created=True)
+    assert expectations.newest(KEY, None) is not None
+    expectations.seen(KEY)
+    assert expectations.newest(KEY, None) is None
 
 
 def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
     """It may have been filled anew after the object came and went."""
     clock = [0.0]
-    ahead = Ahead(lambda: clock[0])
-    ahead.wrote(obj("5"), created=True)
-    assert ahead.unconfirmed(KEY)
+    expectations = Expectations(lambda: clock[0])
+    expectations.wrote(obj("5"), created=True)
+    assert expectations.unconfirmed(KEY)
     clock[0] = LAG - 0.1
-    assert ahead.newest(KEY, None) is not None
+    assert expectations.newest(KEY, None) is not None
     clock[0] = LAG
-    assert ahead.newest(KEY, None) is None
-    assert not ahead.unconfirmed(KEY)
+    assert expectations.newest(KEY, None) is None
+    assert not expectations.unconfirmed(KEY)
 
 
 @pytest.mark.parametrize("forget", [lambda one: one.forget(KEY), lambda one: one.clear()])
 def test_after_a_conflict_the_cache_counts(forget: object) -> None:
-    ahead = Ahead()
-    ahead.wrote(obj("5"), created=True)
+    expectations = Expectations()
+    expectations.wrote(obj("5"), created=True)
     assert callable(forget)
-    forget(ahead)
-    assert ahead.newest(KEY, None) is None
+    forget(expectations)
+    assert expectations.newest(KEY, None) is None
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_after_a_conflict_the_cache_counts(forget: object) -> None:
 def test_what_the_cache_tells_of_our_own_writes_is_no_news(
     told: Object, *, echo: bool, kept: bool
 ) -> None:
-    ahead = Ahead()
-    assert not ahead.echoes(told)
-    ahead.wrote(obj("5"))
-    assert ahead.echoes(told) is echo
-    assert bool(ahead._written) is kept
+    expectations = Expectations()
+    assert not expectations.echoes(told)
+    expectations.wrote(obj("5"))
+    assert expectations.echoes(told) is echo
+    assert bool(expectations._written) is kept

@@ -1,30 +1,31 @@
-"""Every edge of kube-bind's spec and status syncers, as steps."""
+"""Every edge of the policy for bound objects: kube-bind's spec and status syncers, as steps."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.syncer import spec, status
-from fairlead.konnector.syncer.convergence import Convergence
-from fairlead.konnector.syncer.steps import (
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.steps import (
     AskNamespace,
-    AskOwned,
-    ConfirmConsumerGone,
-    ConfirmProviderGone,
-    CreateProvider,
-    DeleteProvider,
+    Create,
+    Delete,
     Done,
-    PatchConsumer,
+    InSync,
+    Outcome,
+    Pair,
+    PatchMetadata,
+    Read,
     Refuse,
+    Replace,
+    ReplaceStatus,
     Settle,
-    Sides,
     Step,
-    UpdateProvider,
-    UpdateStatus,
     Wait,
+    outcome,
 )
 
 
@@ -81,16 +82,28 @@ def provider(
     return object_from_dict({**whole, "spec": {"size": 1}, **body})
 
 
-def sides(**given: Any) -> Sides:
+POLICY = BoundPolicy(cluster_namespace=OURS)
+KEY = Key("shop", "db")
+
+
+def pair(**given: Any) -> Pair:
+    """Both ends; those in ``converged`` are what came of writing them."""
     known: dict[str, Any] = {
+        "key": KEY,
         "consumer": consumer(),
         "provider": provider(),
         "target": TARGET,
-        "cluster_namespace": OURS,
-        "spec_converged": True,
-        "status_converged": True,
     }
-    return Sides(**{**known, **given})
+    converged = given.pop("converged", ("consumer", "provider"))
+    found = Pair(**{**known, **given})
+    outcomes: dict[Any, Outcome] = {
+        side: came for side in converged if (came := POLICY.outcome(side, found)) is not None
+    }
+    return msgspec.structs.replace(found, outcomes=outcomes)
+
+
+def next_step(found: Pair, **given: Any) -> Step:
+    return POLICY.next_step(found, **given)
 
 
 FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
@@ -99,14 +112,13 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
 @pytest.mark.parametrize(
     ("given", "step"),
     [
-        pytest.param({"consumer": None}, Done(), id="consumer-absent"),
         pytest.param(
-            {"target": None, "service_namespace": False}, AskNamespace(), id="namespace-unasked"
+            {"target": None, "namespace_asked": False}, AskNamespace(), id="namespace-unasked"
         ),
         pytest.param({"target": None}, Wait("provider namespace"), id="namespace-pending"),
         pytest.param(
             {"provider": None, "consumer": consumer(finalizers=("a",), annotations={})},
-            PatchConsumer(["a", SYNCER], {}),
+            PatchMetadata("consumer", {"finalizers": ["a", SYNCER]}),
             id="new-finalizer-first",
         ),
         pytest.param(
@@ -116,21 +128,21 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
         ),
         pytest.param(
             {"consumer": consumer(finalizers=(), annotations={})},
-            PatchConsumer([SYNCER], BACK),
+            PatchMetadata("consumer", {"finalizers": [SYNCER], "annotations": BACK}),
             id="finalizer-and-annotations-in-one-write",
         ),
-        pytest.param({}, Done(), id="nothing-changed"),
+        pytest.param({}, InSync(), id="nothing-changed"),
         pytest.param(
             {"consumer": consumer(deleting=True, finalizers=())}, Done(), id="released-already"
         ),
         pytest.param(
             {"consumer": consumer(deleting=True, finalizers=("a", SYNCER)), "target": None},
-            PatchConsumer(["a"], {}),
+            PatchMetadata("consumer", {"finalizers": ["a"]}),
             id="deleting-before-it-had-a-namespace",
         ),
         pytest.param(
             {"consumer": consumer(deleting=True)},
-            DeleteProvider(TARGET, "provider-1"),
+            Delete("provider", TARGET, "provider-1"),
             id="deleting-takes-the-copy",
         ),
         pytest.param(
@@ -140,28 +152,32 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
         ),
         pytest.param(
             {"consumer": consumer(deleting=True), "provider": None},
-            ConfirmProviderGone(),
+            Read("provider"),
             id="deleting-asks-the-server",
         ),
         pytest.param(
-            {"consumer": consumer(deleting=True), "provider": None, "provider_gone": True},
-            PatchConsumer([], {}),
+            {
+                "consumer": consumer(deleting=True),
+                "provider": None,
+                "gone": frozenset({"provider"}),
+            },
+            PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-copy-gone",
         ),
         pytest.param(
             {"consumer": consumer(deleting=True), "provider": provider(annotations=FOREIGN)},
-            PatchConsumer([], {}),
+            PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-leaves-a-foreign-object",
         ),
         pytest.param(
             {"consumer": consumer(deleting=True), "provider": provider(annotations={})},
-            PatchConsumer([], {}),
+            PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-leaves-a-native-object",
         ),
     ],
 )
 def test_spec(given: dict[str, Any], step: Step) -> None:
-    assert spec.next_step(sides(**given)) == step
+    assert next_step(pair(**given)) == step
 
 
 @pytest.mark.parametrize(
@@ -182,7 +198,7 @@ def test_spec(given: dict[str, Any], step: Step) -> None:
 def test_spec_refuses_with_a_reason_that_a_person_can_act_on(
     given: dict[str, Any], reason: str
 ) -> None:
-    step = spec.next_step(sides(**given))
+    step = next_step(pair(**given))
     assert isinstance(step, Refuse)
     assert step.reason == reason
 
@@ -190,20 +206,21 @@ def test_spec_refuses_with_a_reason_that_a_person_can_act_on(
 def test_a_new_copy_carries_what_is_the_users_and_nothing_of_the_cluster() -> None:
     mine = {"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "{}", **BACK}
     source = consumer(annotations=mine, status={"ready": True}, data={"k": "v"})
-    step = spec.next_step(sides(consumer=source, provider=None))
-    assert step == CreateProvider(
+    step = next_step(pair(consumer=source, provider=None))
+    assert step == Create(
+        "provider",
         {
             "apiVersion": "example.org/v1",
             "kind": "Thing",
             "metadata": {
                 "name": "db",
-                "namespace": "shop",
+                "namespace": "cluster-abc-shop",
                 "labels": {"team": "shop"},
                 "annotations": {"note": "kept", **SOURCE},
             },
             "spec": {"size": 1},
             "data": {"k": "v"},
-        }
+        },
     )
 
 
@@ -235,11 +252,9 @@ def test_what_the_consumer_changed_is_put_at_once(source: Any, found: Any, wante
     copy = {**COPY, "spec": found}
     if found is None:
         del copy["spec"]
-    given = sides(
-        consumer=consumer(spec=source), provider=object_from_dict(copy), spec_converged=False
-    )
-    step = spec.next_step(given)
-    assert isinstance(step, UpdateProvider)
+    given = pair(consumer=consumer(spec=source), provider=object_from_dict(copy), converged=())
+    step = next_step(given)
+    assert isinstance(step, Replace)
     assert step.body["spec"] == wanted
     assert step.body["metadata"]["resourceVersion"] == "9"
 
@@ -254,7 +269,7 @@ def test_what_the_consumer_changed_is_put_at_once(source: Any, found: Any, wante
     ],
 )
 def test_what_a_copy_has_more_is_asked_after_before_it_is_judged(copy: Object) -> None:
-    assert spec.next_step(sides(provider=copy, spec_converged=False)) == AskOwned()
+    assert next_step(pair(provider=copy, converged=())) == Read("provider")
 
 
 @pytest.mark.parametrize(
@@ -269,15 +284,15 @@ def test_what_a_copy_has_more_is_asked_after_before_it_is_judged(copy: Object) -
 )
 def test_a_member_that_the_consumer_lacks(owned: JSON, wanted: JSON) -> None:
     copy = changed(COPY, spec={"size": 3, "theirs": 2})
-    step = spec.next_step(sides(provider=copy, spec_converged=False, owned=owned))
-    assert isinstance(step, UpdateProvider)
+    step = next_step(pair(provider=copy, converged=(), owned=owned))
+    assert isinstance(step, Replace)
     assert step.body["spec"] == wanted
 
 
 def test_what_others_added_alone_needs_no_write() -> None:
     copy = changed(COPY, spec={"size": 1, "theirs": 2})
-    step = spec.next_step(sides(provider=copy, spec_converged=False, owned=MINE))
-    assert step == Settle()
+    step = next_step(pair(provider=copy, converged=(), owned=MINE))
+    assert step == Settle("provider")
 
 
 def test_labels_and_annotations_follow_the_consumer() -> None:
@@ -290,14 +305,14 @@ def test_labels_and_annotations_follow_the_consumer() -> None:
             "f:annotations": {"f:note": {}, "f:gone": {}},
         }
     }
-    given = sides(
+    given = pair(
         consumer=consumer(annotations=mine),
         provider=object_from_dict(copy),
-        spec_converged=False,
+        converged=(),
         owned=owned,
     )
-    step = spec.next_step(given)
-    assert isinstance(step, UpdateProvider)
+    step = next_step(given)
+    assert isinstance(step, Replace)
     assert step.body["metadata"]["labels"] == {"team": "shop", "theirs": "kept"}
     assert step.body["metadata"]["annotations"] == {**SOURCE, "note": "new", "theirs": "kept"}
 
@@ -305,30 +320,30 @@ def test_labels_and_annotations_follow_the_consumer() -> None:
 def test_a_removed_spec_is_removed_there() -> None:
     body = consumer().to_dict()
     del body["spec"]
-    given = sides(
+    given = pair(
         consumer=object_from_dict(body),
         provider=object_from_dict(COPY),
-        spec_converged=False,
+        converged=(),
         owned=MINE,
     )
-    step = spec.next_step(given)
-    assert isinstance(step, UpdateProvider)
+    step = next_step(given)
+    assert isinstance(step, Replace)
     assert "spec" not in step.body
 
 
 def test_a_copy_of_an_object_of_the_same_name_before_is_taken_over() -> None:
     older = {**SOURCE, "kube-bind.io/consumer-uid": "older", "theirs": "kept"}
     copy = labelled(provider(annotations=older).to_dict())
-    step = spec.next_step(sides(provider=object_from_dict(copy), owned=MINE))
-    assert isinstance(step, UpdateProvider)
+    step = next_step(pair(provider=object_from_dict(copy), owned=MINE))
+    assert isinstance(step, Replace)
     assert step.body["metadata"]["annotations"] == {"theirs": "kept", **SOURCE}
 
 
 def test_a_copy_that_was_let_go_is_taken_up_again() -> None:
     free = {name: value for name, value in SOURCE.items() if not name.endswith("-uid")}
     copy = labelled(provider(annotations=free).to_dict())
-    step = spec.next_step(sides(provider=object_from_dict(copy)))
-    assert isinstance(step, UpdateProvider)
+    step = next_step(pair(provider=object_from_dict(copy)))
+    assert isinstance(step, Replace)
     assert step.body["metadata"]["annotations"] == SOURCE
 
 
@@ -336,7 +351,11 @@ def test_a_copy_that_was_let_go_is_taken_up_again() -> None:
     ("given", "step"),
     [
         pytest.param({}, None, id="loses-the-uid-first"),
-        pytest.param({"provider": None, "provider_gone": True}, PatchConsumer([], {}), id="gone"),
+        pytest.param(
+            {"provider": None, "gone": frozenset({"provider"})},
+            PatchMetadata("consumer", {"finalizers": []}),
+            id="gone",
+        ),
         pytest.param(
             {"provider": provider(deleting=True)},
             Wait("deletion of the provider's copy"),
@@ -344,77 +363,92 @@ def test_a_copy_that_was_let_go_is_taken_up_again() -> None:
         ),
         pytest.param(
             {"provider": provider(annotations={"kube-bind.io/cluster-namespace": OURS})},
-            PatchConsumer([], {}),
+            PatchMetadata("consumer", {"finalizers": []}),
             id="then-the-object-goes",
         ),
     ],
 )
 def test_an_orphaned_copy_stays(given: dict[str, Any], step: Step | None) -> None:
-    found = spec.next_step(sides(consumer=consumer(deleting=True), orphan=True, **given))
+    found = next_step(pair(consumer=consumer(deleting=True), **given), orphan=True)
     if step is not None:
         assert found == step
         return
-    assert isinstance(found, UpdateProvider)
+    assert isinstance(found, Replace)
     assert "kube-bind.io/consumer-uid" not in found.body["metadata"]["annotations"]
     assert found.body["spec"] == {"size": 1}
 
 
 def test_a_copy_that_was_let_go_is_nobodys_orphan() -> None:
     free = provider(annotations={"kube-bind.io/cluster-namespace": OURS})
-    given = sides(consumer=None, consumer_gone=True, provider=free)
-    assert status.next_step(given) == Done()
+    given = pair(consumer=None, gone=frozenset({"consumer"}), provider=free)
+    assert next_step(given) == Done()
 
 
 @pytest.mark.parametrize(
     ("given", "step"),
     [
-        pytest.param({"provider": None}, Done(), id="provider-absent"),
-        pytest.param({"consumer": None}, ConfirmConsumerGone(), id="orphan-asks-the-server"),
+        pytest.param({"provider": None, "consumer": None}, Done(), id="nothing-anywhere"),
+        pytest.param({"consumer": None}, Read("consumer"), id="orphan-asks-the-server"),
         pytest.param(
-            {"consumer": None, "consumer_gone": True},
-            DeleteProvider(TARGET, "provider-1"),
+            {"consumer": None, "gone": frozenset({"consumer"})},
+            Delete("provider", TARGET, "provider-1"),
             id="orphan-goes",
         ),
         pytest.param(
-            {"consumer": None, "consumer_gone": True, "provider": provider(deleting=True)},
+            {
+                "consumer": None,
+                "gone": frozenset({"consumer"}),
+                "provider": provider(deleting=True),
+            },
             Done(),
             id="orphan-is-going",
         ),
         pytest.param(
-            {"consumer": None, "consumer_gone": True, "provider": provider(annotations={})},
+            {
+                "consumer": None,
+                "gone": frozenset({"consumer"}),
+                "provider": provider(annotations={}),
+            },
             Done(),
             id="native-object-stays",
         ),
         pytest.param(
-            {"consumer": None, "consumer_gone": True, "provider": provider(annotations=FOREIGN)},
+            {
+                "consumer": None,
+                "gone": frozenset({"consumer"}),
+                "provider": provider(annotations=FOREIGN),
+            },
             Done(),
             id="foreign-object-stays",
         ),
         pytest.param(
-            {"provider": provider(annotations=FOREIGN), "status_converged": False},
+            {
+                "consumer": consumer(deleting=True, finalizers=(), annotations={}),
+                "provider": provider(annotations=FOREIGN, status={"a": 1}),
+                "converged": ("provider",),
+            },
             Done(),
             id="foreign-status-does-not-come",
         ),
         pytest.param(
-            {"provider": provider(annotations={}), "status_converged": False},
+            {
+                "consumer": consumer(deleting=True, finalizers=(), annotations={}),
+                "provider": provider(annotations={}, status={"a": 1}),
+                "converged": ("provider",),
+            },
             Done(),
             id="native-status-does-not-come",
         ),
         pytest.param(
             {"consumer": consumer(annotations={"mine": "kept"})},
-            PatchConsumer([SYNCER], BACK),
+            PatchMetadata("consumer", {"annotations": BACK}),
             id="annotations-first",
         ),
-        pytest.param({}, Done(), id="nothing-changed"),
-        pytest.param(
-            {"status_converged": False, "status_subresource": False},
-            Done(),
-            id="no-status-subresource",
-        ),
+        pytest.param({}, InSync(), id="nothing-changed"),
     ],
 )
 def test_status(given: dict[str, Any], step: Step) -> None:
-    assert status.next_step(sides(**given)) == step
+    assert next_step(pair(**given)) == step
 
 
 @pytest.mark.parametrize(
@@ -425,13 +459,19 @@ def test_status(given: dict[str, Any], step: Step) -> None:
     ],
 )
 def test_the_whole_status_comes_back(found: JSON, wanted: Any) -> None:
-    given = sides(
-        consumer=consumer(status={"old": 1}), provider=provider(**found), status_converged=False
+    given = pair(
+        consumer=consumer(status={"old": 1}), provider=provider(**found), converged=("provider",)
     )
-    step = status.next_step(given)
-    assert isinstance(step, UpdateStatus)
+    step = next_step(given)
+    assert isinstance(step, ReplaceStatus)
     assert step.body.get("status") == wanted
     assert step.body["metadata"]["resourceVersion"] == "7"
+
+
+def test_without_the_subresource_no_status_comes_back() -> None:
+    given = pair(provider=provider(status={"ready": True}), converged=("provider",))
+    assert isinstance(next_step(given), ReplaceStatus)
+    assert BoundPolicy(cluster_namespace=OURS, status=False).next_step(given) == InSync()
 
 
 @pytest.mark.parametrize(
@@ -446,13 +486,8 @@ def test_the_whole_status_comes_back(found: JSON, wanted: Any) -> None:
     ],
 )
 def test_what_came_of_a_write_is_no_difference(source: Any, target: Any, converged: bool) -> None:
-    memory = Convergence()
-    memory.applied(TARGET, {"a": 1}, {"a": 1, "b": 0})
-    assert memory.converged(TARGET, source, target) is converged
-
-
-def test_what_was_forgotten_is_written_again() -> None:
-    memory = Convergence()
-    memory.applied(TARGET, {"a": 1}, {"a": 1, "b": 0})
-    memory.forget(TARGET)
-    assert not memory.converged(TARGET, {"a": 1}, {"a": 1, "b": 0})
+    written = outcome({"a": 1}, {"a": 1, "b": 0})
+    assert written is not None
+    now = outcome(source, target)
+    assert Pair(key=KEY, outcomes={"provider": written}).converged("provider", now) is converged
+    assert Pair(key=KEY).converged("provider", now) is (now is None)

@@ -11,18 +11,24 @@ import pytest
 from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import Targets
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.claims.reconcile import copy_content, next_step
-from fairlead.konnector.claims.selection import Referrers, Selection, keys
-from fairlead.konnector.claims.steps import (
-    Confirm,
+from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
+from fairlead.konnector.policies.steps import (
+    AskNamespace,
     ConfirmNamespace,
     Create,
     Delete,
+    Done,
+    InSync,
+    Outcome,
+    Pair,
+    PatchMetadata,
+    Read,
+    Refuse,
     Replace,
-    SetOwner,
-    Sides,
+    Step,
+    Wait,
 )
-from fairlead.konnector.syncer.steps import AskNamespace, Done, Refuse, Step, Wait
+from fairlead.konnector.sync.selection import Referrers, Selection, keys
 from fairlead.runtime import Delta
 
 
@@ -92,22 +98,33 @@ def sent(**given: Any) -> Object:
     return provider("consumer", **{"annotations": SOURCE, **given})
 
 
-def sides(**given: Any) -> Sides:
-    known: dict[str, Any] = {
-        "key": KEY,
-        "consumer": None,
-        "provider": None,
-        "target": TARGET,
-        "service_namespace": True,
-        "cluster_namespace": OURS,
-        "binding_name": "db",
-        "binding_uid": "binding-1",
+POLICY = ClaimPolicy(cluster_namespace=OURS, binding_name="db", binding_uid="binding-1")
+
+
+def next_step(*, converged: bool = True, **given: Any) -> Step:
+    """The step for a pair, which is claimed on both sides unless something else is given."""
+    state: dict[str, Any] = {
         "bindings": frozenset({"binding-1", "binding-3"}),
-        "consumer_claimed": True,
-        "provider_claimed": True,
-        "converged": True,
+        "consumer": given.pop("consumer_claimed", True),
+        "provider": given.pop("provider_claimed", True),
     }
-    return Sides(**{**known, **given})
+    for name in ("consumer_namespace", "others", "readable", "orphan"):
+        if name in given:
+            state[name] = given.pop(name)
+    pair = Pair(**{"key": KEY, "target": TARGET, **given})
+    if converged:
+        outcomes: dict[Any, Outcome] = {
+            side: came
+            for side in ("consumer", "provider")
+            if (came := POLICY.outcome(side, pair)) is not None
+        }
+        pair = msgspec.structs.replace(pair, outcomes=outcomes)
+    return POLICY.next_step(pair, ClaimState(**state))
+
+
+def owner(side: Any, value: str | None) -> PatchMetadata:
+    """The step that labels an original."""
+    return PatchMetadata(side, {"labels": {LABEL: value}})
 
 
 UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
@@ -118,13 +135,15 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
     [
         pytest.param({}, Done(), id="nothing-anywhere"),
         pytest.param({"provider": provider(), **UNCLAIMED}, Done(), id="not-claimed"),
-        pytest.param({"provider": provider()}, SetOwner("provider", "provider"), id="label-first"),
+        pytest.param({"provider": provider()}, owner("provider", "provider"), id="label-first"),
         pytest.param(
             {"provider": provider("provider"), "consumer_namespace": False},
             Wait("consumer namespace"),
             id="consumer-namespace-is-going",
         ),
-        pytest.param({"provider": provider("provider"), "consumer": copy()}, Done(), id="in-step"),
+        pytest.param(
+            {"provider": provider("provider"), "consumer": copy()}, InSync(), id="in-step"
+        ),
         pytest.param(
             {"provider": provider("provider"), "consumer": copy(deleting=True)},
             Wait("deletion of the consumer's copy"),
@@ -135,9 +154,9 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
             Delete("consumer", KEY, "c-1"),
             id="original-is-going",
         ),
-        pytest.param({"consumer": copy()}, Confirm("provider"), id="original-gone-says-the-cache"),
+        pytest.param({"consumer": copy()}, Read("provider"), id="original-gone-says-the-cache"),
         pytest.param(
-            {"consumer": copy(), "confirmed_gone": frozenset({"provider"})},
+            {"consumer": copy(), "gone": frozenset({"provider"})},
             Delete("consumer", KEY, "c-1"),
             id="original-gone-says-the-server",
         ),
@@ -147,7 +166,7 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
             id="provider-namespace-is-not-known",
         ),
         pytest.param(
-            {"consumer": copy(), "target": None, "service_namespace": False},
+            {"consumer": copy(), "target": None, "namespace_asked": False},
             ConfirmNamespace(),
             id="provider-namespace-gone-says-the-cache",
         ),
@@ -155,7 +174,7 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
             {
                 "consumer": copy(),
                 "target": None,
-                "service_namespace": False,
+                "namespace_asked": False,
                 "namespace_gone": True,
             },
             Delete("consumer", KEY, "c-1"),
@@ -163,7 +182,7 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
         ),
         pytest.param(
             {"provider": provider("provider"), "consumer": copy(), **UNCLAIMED},
-            SetOwner("provider", None),
+            owner("provider", None),
             id="unclaimed-label-first",
         ),
         pytest.param(
@@ -174,7 +193,7 @@ UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
     ],
 )
 def test_provider_owned(given: dict[str, Any], step: Step) -> None:
-    assert next_step(sides(**given)) == step
+    assert next_step(**given) == step
 
 
 @pytest.mark.parametrize(
@@ -182,7 +201,7 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
     [
         pytest.param({"consumer": consumer(), **UNCLAIMED}, Done(), id="not-claimed"),
         pytest.param(
-            {"consumer": consumer(), "target": None, "service_namespace": False},
+            {"consumer": consumer(), "target": None, "namespace_asked": False},
             AskNamespace(),
             id="namespace-unasked",
         ),
@@ -191,11 +210,13 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
             Wait("provider namespace"),
             id="namespace-pending",
         ),
-        pytest.param({"consumer": consumer()}, SetOwner("consumer", "consumer"), id="label-first"),
-        pytest.param({"consumer": consumer("consumer"), "provider": sent()}, Done(), id="in-step"),
+        pytest.param({"consumer": consumer()}, owner("consumer", "consumer"), id="label-first"),
+        pytest.param(
+            {"consumer": consumer("consumer"), "provider": sent()}, InSync(), id="in-step"
+        ),
         pytest.param(
             {"consumer": consumer(), "provider": sent()},
-            SetOwner("consumer", "consumer"),
+            owner("consumer", "consumer"),
             id="label-again",
         ),
         pytest.param(
@@ -203,15 +224,15 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
             Wait("deletion of the provider's copy"),
             id="copy-is-going",
         ),
-        pytest.param({"provider": sent()}, Confirm("consumer"), id="original-gone-says-the-cache"),
+        pytest.param({"provider": sent()}, Read("consumer"), id="original-gone-says-the-cache"),
         pytest.param(
-            {"provider": sent(), "confirmed_gone": frozenset({"consumer"})},
+            {"provider": sent(), "gone": frozenset({"consumer"})},
             Delete("provider", TARGET, "p-1"),
             id="original-gone-says-the-server",
         ),
         pytest.param(
             {"consumer": consumer("consumer"), "provider": sent(), **UNCLAIMED},
-            SetOwner("consumer", None),
+            owner("consumer", None),
             id="unclaimed-label-first",
         ),
         pytest.param(
@@ -227,7 +248,7 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
     ],
 )
 def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
-    assert next_step(sides(**given)) == step
+    assert next_step(**given) == step
 
 
 @pytest.mark.parametrize(
@@ -287,7 +308,7 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
     ],
 )
 def test_what_needs_a_person_is_told(given: dict[str, Any], reason: str) -> None:
-    step = next_step(sides(**given))
+    step = next_step(**given)
     assert isinstance(step, Refuse)
     assert step.reason == reason
     assert "Yg==" not in step.message
@@ -296,13 +317,13 @@ def test_what_needs_a_person_is_told(given: dict[str, Any], reason: str) -> None
 def test_one_providers_secret_never_goes_to_another() -> None:
     """The label alone says nothing: a claim for all Secrets finds the other provider's copy."""
     other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
-    assert next_step(sides(consumer=other)) == Done()
-    assert next_step(sides(consumer=other, target=None, service_namespace=False)) == Done()
+    assert next_step(consumer=other) == Done()
+    assert next_step(consumer=other, target=None, namespace_asked=False) == Done()
 
 
 def test_a_provider_cannot_pass_for_another_by_its_uids() -> None:
     other = consumer("provider", annotations=BACK, owners=(OTHER_BINDING,))
-    step = next_step(sides(provider=provider("provider"), consumer=other, converged=False))
+    step = next_step(provider=provider("provider"), consumer=other, converged=False)
     assert isinstance(step, Refuse)
     assert step.reason == "ForeignObjectExists"
 
@@ -310,14 +331,14 @@ def test_a_provider_cannot_pass_for_another_by_its_uids() -> None:
 def test_two_bindings_of_one_provider_share_a_copy() -> None:
     """It stays as long as one of them claims it, and goes with the last."""
     sibling = copy(owners=({**BINDING, "uid": "binding-3"},))
-    step = next_step(sides(provider=provider("provider"), consumer=sibling))
+    step = next_step(provider=provider("provider"), consumer=sibling)
     assert isinstance(step, Replace)
     owners = [owner["uid"] for owner in step.body["metadata"]["ownerReferences"]]
     assert owners == ["binding-3", "binding-1"]
 
 
 def test_a_copy_of_another_konnector_is_adopted() -> None:
-    step = next_step(sides(provider=provider("provider"), consumer=copy(owners=())))
+    step = next_step(provider=provider("provider"), consumer=copy(owners=()))
     assert isinstance(step, Replace)
     (owner,) = step.body["metadata"]["ownerReferences"]
     assert owner["uid"] == "binding-1"
@@ -330,7 +351,7 @@ def test_a_new_copy_on_the_consumer() -> None:
         owners=({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "pod"},),
         immutable=True,
     )
-    assert next_step(sides(provider=original)) == Create(
+    assert next_step(provider=original) == Create(
         "consumer",
         {
             "apiVersion": "v1",
@@ -350,7 +371,7 @@ def test_a_new_copy_on_the_consumer() -> None:
 
 
 def test_a_new_copy_on_the_provider() -> None:
-    step = next_step(sides(consumer=consumer("consumer")))
+    step = next_step(consumer=consumer("consumer"))
     assert isinstance(step, Create)
     assert step.side == "provider"
     assert step.body["metadata"] == {
@@ -363,7 +384,7 @@ def test_a_new_copy_on_the_provider() -> None:
 
 def test_a_changed_copy_keeps_its_version_owners_and_finalizers() -> None:
     held = copy(owners=(BINDING, {**BINDING, "kind": "Other", "uid": "z"}), data={"old": "eA=="})
-    step = next_step(sides(provider=provider("provider"), consumer=held, converged=False))
+    step = next_step(provider=provider("provider"), consumer=held, converged=False)
     assert isinstance(step, Replace)
     assert step.body["data"] == {"a": "Yg=="}
     assert step.body["metadata"]["resourceVersion"] == "3"
@@ -381,15 +402,15 @@ def test_a_changed_copy_keeps_its_version_owners_and_finalizers() -> None:
     ],
 )
 def test_a_copy_that_cannot_be_changed_is_made_anew(held: Object) -> None:
-    given = sides(provider=provider("provider"), consumer=held, converged=False)
-    assert next_step(given) == Delete("consumer", KEY, "c-1")
+    given = {"provider": provider("provider"), "consumer": held}
+    assert next_step(converged=False, **given) == Delete("consumer", KEY, "c-1")
 
 
 def test_a_service_accounts_own_secrets_are_not_compared() -> None:
-    body = {"kind": "ServiceAccount", "secrets": [{"name": "token-x"}]}
-    found = copy_content(sides(provider=provider("provider", **body), consumer=copy()))
-    assert found is not None
-    assert "secrets" not in found[0]
+    theirs = provider("provider", kind="ServiceAccount", secrets=[{"name": "token-x"}])
+    ours = copy(kind="ServiceAccount", secrets=[{"name": "token-y"}])
+    pair = Pair(key=KEY, target=TARGET, provider=theirs, consumer=ours)
+    assert POLICY.outcome("consumer", pair) is None
 
 
 def selection(selector: JSON) -> Selection:

@@ -147,13 +147,12 @@ def choose(
     raise ValueError(f"isolation {isolation!r} is none of Prefixed, Namespaced, None")
 
 
-def place(body: JSON, key: Key, strategy: Strategy) -> JSON:
-    """The body of a copy, put at its provider key."""
+def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
+    """The body of a copy, put at its provider key; ``owner`` is an owner reference."""
     metadata: JSON = {**body["metadata"], "name": key.name}
     metadata.pop("namespace", None)
     if key.namespace:
         metadata["namespace"] = key.namespace
-    owner = strategy.owner()
     if owner is not None:
-        metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+        metadata["ownerReferences"] = [owner]
     return {**body, "metadata": metadata}

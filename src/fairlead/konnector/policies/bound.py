@@ -1,0 +1,226 @@
+"""Objects of bound resources: the spec goes to the provider, the status comes back.
+
+Every object that crosses gets the finalizer ``kubebind.io/syncer`` first, so that it cannot go
+without its copy. What the consumer wants of the copy is done before anything comes back. Sources:
+kube-bind's documents on its spec and status syncers, and on isolation.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, FINALIZER_SYNCER
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.konnector.policies.copies import (
+    belongs,
+    copy_of,
+    in_step,
+    is_foreign,
+    is_ours,
+    let_go,
+    merged_body,
+    payload,
+    provider_annotations,
+    source_annotations,
+    status_in_step,
+    status_of,
+    with_status,
+)
+from fairlead.konnector.policies.isolation import MAX_NAME, place
+from fairlead.konnector.policies.merge import has_more
+from fairlead.konnector.policies.steps import (
+    FOREIGN_OBJECT,
+    NAME_TOO_LONG,
+    TERMINAL,
+    AskNamespace,
+    Create,
+    Delete,
+    Done,
+    InSync,
+    Outcome,
+    Pair,
+    PatchMetadata,
+    Read,
+    Refuse,
+    Replace,
+    ReplaceStatus,
+    Settle,
+    Side,
+    Step,
+    Wait,
+    digest,
+    outcome,
+)
+
+
+DELETION = "deletion of the provider's copy"
+"""What an object waits for that is being deleted, here or over there."""
+
+
+class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Decides about the objects of one bound resource.
+
+    ``cluster_namespace`` is the consumer's on the provider. ``owner`` is set on new copies, None
+    for copies that go with their namespace. ``status`` says whether the resource has a status
+    that comes back.
+    """
+
+    cluster_namespace: str
+    owner: JSON | None = None
+    status: bool = True
+
+    def next_step(self, pair: Pair, *, orphan: bool = False) -> Step:
+        """What to do next about one object.
+
+        ``orphan`` says that the copy shall stay when the object goes.
+        """
+        step = self._there(pair, orphan=orphan)
+        if isinstance(step, Refuse) or not isinstance(step, TERMINAL):
+            return step
+        back = self._back(pair)
+        return step if isinstance(back, Done) else back
+
+    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+        """What came of the consumer's payload, or of the provider's status.
+
+        Equal bytes prove that nothing else did; different ones prove nothing.
+        """
+        consumer, provider = pair.consumer, pair.provider
+        if consumer is None or provider is None:
+            return None
+        if side == "consumer":
+            if status_in_step(consumer, provider):
+                return None
+            return outcome(status_of(provider), status_of(consumer))
+        if in_step(consumer, provider):
+            return None
+        return outcome(payload(consumer.to_dict()), payload(provider.to_dict()))
+
+    def _there(self, pair: Pair, *, orphan: bool) -> Step:
+        """What the consumer's object wants of its copy next."""
+        consumer, target = pair.consumer, pair.target
+        if consumer is None:
+            return Done()
+        if consumer.meta.deleting:
+            return self._release(pair, consumer, orphan=orphan)
+        if target is None:
+            return _without_namespace(pair, consumer)
+        if len(target.name) > MAX_NAME:
+            return Refuse(
+                NAME_TOO_LONG,
+                f"the provider's copy would be named {target.name!r}, longer than {MAX_NAME} "
+                "characters: delete this object and create it under a shorter name",
+            )
+        if pair.provider is None:
+            return self._create(consumer, target)
+        return self._keep(pair, consumer, pair.provider)
+
+    def _create(self, consumer: Object, target: Key) -> Step:
+        if FINALIZER_SYNCER not in consumer.meta.finalizers:
+            return _with_finalizer(consumer, {})
+        body = copy_of(consumer, self.cluster_namespace)
+        return Create("provider", place(body, target, self.owner))
+
+    def _keep(self, pair: Pair, consumer: Object, provider: Object) -> Step:
+        if not belongs(provider.meta, self.cluster_namespace):
+            return self._refuse(provider)
+        if provider.meta.deleting:
+            return Wait(DELETION)
+        if FINALIZER_SYNCER not in consumer.meta.finalizers:
+            return _with_finalizer(consumer, provider_annotations(provider.meta))
+        wanted = source_annotations(consumer.meta, self.cluster_namespace)
+        annotated = wanted.items() <= provider.meta.annotations.items()
+        if annotated and pair.converged("provider", self.outcome("provider", pair)):
+            return InSync()
+        return self._merge(pair, consumer, provider, annotated=annotated)
+
+    def _merge(self, pair: Pair, consumer: Object, provider: Object, *, annotated: bool) -> Step:
+        """What somebody added over there stays; what the consumer took away goes.
+
+        Which is which only the provider knows, and only a copy that has more needs the question.
+        """
+        found = payload(provider.to_dict())
+        if pair.owned is None and has_more(found, payload(consumer.to_dict())):
+            return Read("provider")
+        body = merged_body(provider, consumer, self.cluster_namespace, pair.owned or {})
+        if annotated and digest(payload(body)) == digest(found):
+            return Settle("provider")
+        return Replace("provider", body)
+
+    def _refuse(self, provider: Object) -> Refuse:
+        if is_foreign(provider.meta, self.cluster_namespace):
+            message = (
+                f"{provider.kind} {provider.key} on the provider belongs to another consumer, so "
+                "this object is not synced: rename this object, or ask the provider to remove "
+                "the other"
+            )
+        else:
+            message = (
+                f"{provider.kind} {provider.key} on the provider is the provider's own, so this "
+                "object is not synced: rename this object, or ask the provider to remove its own "
+                "or to hand it over with annotation "
+                f"{ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}"
+            )
+        return Refuse(FOREIGN_OBJECT, message)
+
+    def _release(self, pair: Pair, consumer: Object, *, orphan: bool) -> Step:
+        """The object goes only when its copy is gone."""
+        if FINALIZER_SYNCER not in consumer.meta.finalizers:
+            return Done()
+        remaining = [name for name in consumer.meta.finalizers if name != FINALIZER_SYNCER]
+        release = PatchMetadata("consumer", {"finalizers": remaining})
+        provider = pair.provider
+        if pair.target is None:
+            return release
+        if provider is None:
+            return release if "provider" in pair.gone else Read("provider")
+        if not is_ours(provider.meta, self.cluster_namespace):
+            return release
+        if provider.meta.deleting:
+            return Wait(DELETION)
+        if orphan:
+            return Replace("provider", let_go(provider))
+        return Delete("provider", pair.target, provider.meta.uid)
+
+    def _back(self, pair: Pair) -> Step:
+        """What the provider's copy wants of the consumer's object next."""
+        consumer, provider = pair.consumer, pair.provider
+        if provider is None:
+            return Done()
+        if consumer is None:
+            return self._leftover(pair, provider)
+        if not belongs(provider.meta, self.cluster_namespace):
+            return Done()
+        wanted = provider_annotations(provider.meta)
+        if not wanted.items() <= consumer.meta.annotations.items():
+            return PatchMetadata("consumer", {"annotations": wanted})
+        if not self.status or pair.converged("consumer", self.outcome("consumer", pair)):
+            return Done()
+        return ReplaceStatus("consumer", with_status(consumer, provider))
+
+    def _leftover(self, pair: Pair, provider: Object) -> Step:
+        """A copy whose object went while nobody looked; what is not our copy is never deleted."""
+        if provider.meta.deleting or not is_ours(provider.meta, self.cluster_namespace):
+            return Done()
+        if "consumer" not in pair.gone:
+            return Read("consumer")
+        return Delete("provider", provider.key, provider.meta.uid)
+
+
+def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:
+    metadata: JSON = {"finalizers": [*consumer.meta.finalizers, FINALIZER_SYNCER]}
+    if annotations:
+        metadata["annotations"] = annotations
+    return PatchMetadata("consumer", metadata)
+
+
+def _without_namespace(pair: Pair, consumer: Object) -> Step:
+    if not pair.namespace_asked:
+        return AskNamespace()
+    if pair.namespace_refusal:
+        return Refuse(
+            FOREIGN_OBJECT,
+            f"the provider has no place for objects of namespace {consumer.meta.namespace}: "
+            f"{pair.namespace_refusal}",
+        )
+    return Wait("provider namespace")

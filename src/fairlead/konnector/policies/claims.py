@@ -1,0 +1,263 @@
+"""Objects of permission claims: the original is on one side, its copy on the other.
+
+The label ``kube-bind.io/owner`` says which side has the original. What is not our copy is never
+overwritten or deleted, and no provider gets what another provider has sent. What it mends of
+kube-bind is in docs/compatibility.md.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from fairlead.api.kubebind import LABEL_OWNER, OWNER_CONSUMER, OWNER_PROVIDER
+from fairlead.api.meta import JSON, Object
+from fairlead.konnector.policies.claimcopies import (
+    binding_reference,
+    consumer_copy,
+    is_consumer_copy,
+    is_token,
+    must_recreate,
+    new_body,
+    owner_of,
+    payload,
+    provider_copy,
+    replaced_body,
+)
+from fairlead.konnector.policies.copies import belongs, is_foreign, is_ours, let_go
+from fairlead.konnector.policies.steps import (
+    FOREIGN_OBJECT,
+    OWNER_UNKNOWN,
+    AskNamespace,
+    ConfirmNamespace,
+    Create,
+    Delete,
+    Done,
+    InSync,
+    Outcome,
+    Pair,
+    PatchMetadata,
+    Read,
+    Refuse,
+    Replace,
+    Side,
+    Step,
+    Wait,
+    outcome,
+)
+
+
+AGAIN = 5.0
+"""Seconds after which an object is looked at again while referring objects cannot be read."""
+
+
+class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
+    """What claims say of one pair at the moment.
+
+    ``consumer`` and ``provider`` say whether the selector of this claim matches the object of
+    that side, ``others`` whether the object is another claim's instead, ``readable`` whether the
+    objects that may refer to it are known. ``bindings`` are the uids of all bindings that use the
+    same connection. ``consumer_namespace`` says whether objects can be created in the consumer's
+    namespace, ``orphan`` that copies on the provider stay when they are claimed no more.
+    """
+
+    consumer: bool
+    provider: bool
+    bindings: frozenset[str]
+    others: bool = False
+    readable: bool = True
+    consumer_namespace: bool = True
+    orphan: bool = False
+
+
+class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Decides about the objects of one claim of one binding."""
+
+    cluster_namespace: str
+    binding_name: str
+    binding_uid: str
+
+    def next_step(self, pair: Pair, state: ClaimState) -> Step:
+        """What to do next about one name."""
+        if not (state.consumer or state.provider):
+            if state.others:
+                return Done()
+            if not state.readable:
+                # What cannot be read at the moment may refer to it: nothing is taken away.
+                return Wait("referring objects", AGAIN)
+        consumer, provider = pair.consumer, pair.provider
+        if provider is None:
+            return self._without_provider(pair, state, consumer) if consumer else Done()
+        if is_foreign(provider.meta, self.cluster_namespace):
+            return _refuse_foreign(pair, state, provider)
+        if owner_of(provider) == OWNER_CONSUMER:
+            return self._consumer_owned(pair, state, provider)
+        return self._provider_owned(pair, state, provider)
+
+    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+        """What came of the original's payload on the copy's side."""
+        if pair.consumer is None or pair.provider is None:
+            return None
+        if side == "provider":
+            return outcome(self._sent(pair.consumer), payload(pair.provider.to_dict()))
+        return outcome(consumer_copy(pair.provider), payload(pair.consumer.to_dict()))
+
+    def _sent(self, consumer: Object) -> JSON:
+        return provider_copy(consumer, cluster_namespace=self.cluster_namespace)
+
+    def _without_provider(self, pair: Pair, state: ClaimState, consumer: Object) -> Step:
+        if owner_of(consumer) == OWNER_PROVIDER:
+            return _stale_copy(pair, state, consumer)
+        if not state.consumer:
+            return Done()
+        if is_token(consumer):
+            return _refuse_token(consumer)
+        if pair.target is None:
+            return Wait("provider namespace") if pair.namespace_asked else AskNamespace()
+        if owner_of(consumer) != OWNER_CONSUMER:
+            return _set_owner("consumer", OWNER_CONSUMER)
+        name, namespace = pair.target.name, pair.target.namespace
+        content = self._sent(consumer)
+        return Create(
+            "provider", new_body(consumer, content, name=name, namespace=namespace, owner=None)
+        )
+
+    def _consumer_owned(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
+        consumer = pair.consumer
+        if not belongs(provider.meta, self.cluster_namespace):
+            return _refuse_foreign(pair, state, provider)
+        if provider.meta.deleting:
+            return Wait("deletion of the provider's copy")
+        if consumer is None:
+            if "consumer" not in pair.gone:
+                return Read("consumer")
+            return self._delete_provider(state, provider)
+        if owner_of(consumer) == OWNER_PROVIDER:
+            return self._delete_provider(state, provider)
+        if not state.consumer:
+            if owner_of(consumer) == OWNER_CONSUMER:
+                return _set_owner("consumer", None)
+            return self._delete_provider(state, provider)
+        if owner_of(consumer) != OWNER_CONSUMER:
+            return _set_owner("consumer", OWNER_CONSUMER)
+        if pair.converged("provider", self.outcome("provider", pair)):
+            return InSync()
+        content = self._sent(consumer)
+        if must_recreate(provider, content):
+            return Delete("provider", provider.key, provider.meta.uid)
+        return Replace("provider", replaced_body(provider, content, owner=None))
+
+    def _delete_provider(self, state: ClaimState, provider: Object) -> Step:
+        """A copy goes; one that was let go, or shall be, stays."""
+        if not is_ours(provider.meta, self.cluster_namespace):
+            return Done()
+        if state.orphan:
+            return Replace("provider", let_go(provider))
+        return Delete("provider", provider.key, provider.meta.uid)
+
+    def _provider_owned(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
+        consumer = pair.consumer
+        ours = consumer is not None and is_consumer_copy(
+            consumer, provider, bindings=state.bindings
+        )
+        if not ours and consumer is not None and _wanted_there(state, consumer, provider):
+            return _refuse_taken(consumer, provider)
+        if not state.provider or provider.meta.deleting:
+            return _unclaim(consumer if ours else None, provider)
+        if consumer is not None and not ours:
+            return _refuse_taken(consumer, provider)
+        if is_token(provider):
+            return _refuse_token(provider)
+        if owner_of(provider) != OWNER_PROVIDER:
+            return _set_owner("provider", OWNER_PROVIDER)
+        return self._keep_consumer(pair, state, provider)
+
+    def _keep_consumer(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
+        consumer = pair.consumer
+        owner = binding_reference(self.binding_name, self.binding_uid)
+        content = consumer_copy(provider)
+        if consumer is None:
+            if not state.consumer_namespace:
+                return Wait("consumer namespace")
+            name, namespace = provider.meta.name, pair.key.namespace
+            body = new_body(provider, content, name=name, namespace=namespace, owner=owner)
+            return Create("consumer", body)
+        if consumer.meta.deleting:
+            return Wait("deletion of the consumer's copy")
+        owned = consumer.meta.owned_by(self.binding_uid)
+        if owned and pair.converged("consumer", self.outcome("consumer", pair)):
+            return InSync()
+        if must_recreate(consumer, content):
+            return _delete_consumer(consumer)
+        return Replace("consumer", replaced_body(consumer, content, owner=owner))
+
+
+def _set_owner(side: Side, owner: str | None) -> Step:
+    """Label the original with its owner, or take the label off."""
+    return PatchMetadata(side, {"labels": {LABEL_OWNER: owner}})
+
+
+def _stale_copy(pair: Pair, state: ClaimState, consumer: Object) -> Step:
+    """A copy whose original is gone; another provider's copy is none of our business."""
+    if not is_consumer_copy(consumer, None, bindings=state.bindings):
+        return Done()
+    if pair.target is None and pair.namespace_asked:
+        return Wait("provider namespace")
+    if pair.target is None and not pair.namespace_gone:
+        return ConfirmNamespace()
+    if pair.target is not None and "provider" not in pair.gone:
+        return Read("provider")
+    return _delete_consumer(consumer)
+
+
+def _wanted_there(state: ClaimState, consumer: Object, provider: Object) -> bool:
+    """Whether the consumer's object is an original whose copy would have the provider's name."""
+    original = owner_of(consumer) != OWNER_PROVIDER and not consumer.meta.deleting
+    return state.consumer and original and not provider.meta.deleting
+
+
+def _unclaim(copy: Object | None, provider: Object) -> Step:
+    """The label goes first, so that a restart in between finds the copy still to be deleted."""
+    if copy is None:
+        return Done()
+    if owner_of(provider) == OWNER_PROVIDER and not provider.meta.deleting:
+        return _set_owner("provider", None)
+    return _delete_consumer(copy)
+
+
+def _delete_consumer(copy: Object) -> Step:
+    if copy.meta.deleting:
+        return Wait("deletion of the consumer's copy")
+    return Delete("consumer", copy.key, copy.meta.uid)
+
+
+def _refuse_foreign(pair: Pair, state: ClaimState, provider: Object) -> Step:
+    if pair.consumer is None or not state.consumer:
+        return Done()
+    return Refuse(
+        FOREIGN_OBJECT,
+        f"{provider.kind} {provider.key} on the provider belongs to another consumer: "
+        "rename this object, or ask the provider to remove the other",
+    )
+
+
+def _refuse_taken(consumer: Object, provider: Object) -> Step:
+    """An object that is no copy of ours holds somebody's data, whatever the labels say."""
+    if owner_of(consumer) == OWNER_PROVIDER:
+        return Refuse(
+            FOREIGN_OBJECT,
+            f"{consumer.kind} {consumer.key} is another provider's copy, so the one of this "
+            "provider cannot come: use another name for one of them",
+        )
+    return Refuse(
+        OWNER_UNKNOWN,
+        f"{consumer.kind} {consumer.key} exists on both sides and is no copy of the other: "
+        f"delete or rename this one, or ask the provider to remove {provider.key}",
+    )
+
+
+def _refuse_token(obj: Object) -> Step:
+    return Refuse(
+        "ClusterToken",
+        f"Secret {obj.key} is a token for the cluster that it is in and is never copied: "
+        "claim another Secret",
+    )

@@ -1,0 +1,181 @@
+"""Both ends of one object, and the steps that bring them together.
+
+The vocabulary between the policies, which choose a step, and the engine, which carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.konnector.policies.merge import Owned
+
+
+Side = Literal["consumer", "provider"]
+
+FOREIGN_OBJECT: Final = "ForeignObjectExists"
+OWNER_UNKNOWN: Final = "OwnerUnknown"
+NAME_TOO_LONG: Final = "NameTooLong"
+CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
+"""The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
+
+
+class Outcome(NamedTuple):
+    """What was wanted of one end and what is there, as digests.
+
+    A server may add defaults to what it was given, or prune what its schema lacks. Comparing both
+    ends would then find the same difference for ever. So the outcome of a write is remembered:
+    as long as the outcome is the same, writing again would change nothing.
+    """
+
+    wanted: bytes
+    found: bytes
+
+
+def outcome(wanted: Any, found: Any) -> Outcome | None:
+    """The outcome to remember of two JSON values; None when they are equal."""
+    result = Outcome(digest(wanted), digest(found))
+    return None if result.wanted == result.found else result
+
+
+def digest(value: Any) -> bytes:
+    """16 bytes that tell a JSON value from others, in any order of members; None for missing."""
+    encoded = msgspec.json.encode(value, order="deterministic")
+    return blake2b(encoded, digest_size=16).digest()
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of both ends of one object.
+
+    ``key`` is the consumer's. ``target`` is where the provider's end belongs, None as long as the
+    provider has assigned no namespace. ``gone`` has the sides of which the server itself, not a
+    cache, has said that the object is not there. ``namespace_asked`` says whether there is an
+    APIServiceNamespace for the consumer's namespace, ``namespace_refusal`` why the provider
+    assigns none ("" if it does not refuse), ``namespace_gone`` that the provider itself says that
+    there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None as
+    long as the provider was not asked. ``outcomes`` are those of the last writes, where what came
+    of them was not what was wanted.
+    """
+
+    key: Key
+    consumer: Object | None = None
+    provider: Object | None = None
+    target: Key | None = None
+    gone: frozenset[Side] = frozenset()
+    namespace_asked: bool = True
+    namespace_refusal: str = ""
+    namespace_gone: bool = False
+    owned: Owned | None = None
+    outcomes: Mapping[Side, Outcome] = {}
+
+    def at(self, side: Side) -> Object | None:
+        """The end on this side."""
+        return self.consumer if side == "consumer" else self.provider
+
+    def place(self, side: Side) -> Key | None:
+        """Where the end on this side belongs."""
+        return self.key if side == "consumer" else self.target
+
+    def converged(self, side: Side, now: Outcome | None) -> bool:
+        """Whether the end on this side is what came of writing it last, or equal anyway."""
+        return now is None or self.outcomes.get(side) == now
+
+    def having(self, side: Side, obj: Object | None) -> Pair:
+        """The pair with another object on this side."""
+        if side == "consumer":
+            return msgspec.structs.replace(self, consumer=obj)
+        return msgspec.structs.replace(self, provider=obj)
+
+    def without(self, side: Side) -> Pair:
+        """The pair whose end on this side is gone, as the server itself has said."""
+        return msgspec.structs.replace(self.having(side, None), gone=self.gone | {side})
+
+
+class Step(msgspec.Struct, frozen=True, tag=True):
+    """The base of all steps."""
+
+
+class Done(Step, frozen=True):
+    """There is nothing to do."""
+
+
+class InSync(Done, frozen=True):
+    """Both ends are there and as they should be."""
+
+
+class Wait(Step, frozen=True):
+    """An event will bring us back, or so many seconds at the latest."""
+
+    reason: str
+    seconds: float | None = None
+
+
+class Refuse(Step, frozen=True):
+    """Nothing may be done until a person acts."""
+
+    reason: str
+    message: str
+
+
+class AskNamespace(Step, frozen=True):
+    """Create the APIServiceNamespace."""
+
+
+class ConfirmNamespace(Step, frozen=True):
+    """Ask the provider whether the APIServiceNamespace is gone, and all objects with it."""
+
+
+class Read(Step, frozen=True):
+    """Ask the server of one side for the object: whether it is gone, and whose its fields are."""
+
+    side: Side
+
+
+class PatchMetadata(Step, frozen=True):
+    """Merge members into the metadata of the object that was seen, and of no later one."""
+
+    side: Side
+    metadata: JSON
+
+
+class Create(Step, frozen=True):
+    """Create one end."""
+
+    side: Side
+    body: JSON
+
+
+class Replace(Step, frozen=True):
+    """Replace one end but for its status."""
+
+    side: Side
+    body: JSON
+
+
+class ReplaceStatus(Step, frozen=True):
+    """Replace the status of one end."""
+
+    side: Side
+    body: JSON
+
+
+class Delete(Step, frozen=True):
+    """Delete one end, and no other object that has taken its name meanwhile."""
+
+    side: Side
+    key: Key
+    uid: str
+
+
+class Settle(Step, frozen=True):
+    """Remember that the end on this side, as it is, is what is wanted of it."""
+
+    side: Side
+
+
+TERMINAL = (Done, Wait, Refuse)
+"""The steps that are not carried out."""

@@ -1,0 +1,78 @@
+"""What shall run: connections to providers, and the work on each bound resource and each claim.
+
+The seam between the controllers that decide what shall run and ``konnector.sync``, which runs it.
+When the description of a piece of work changes in any part, it is stopped and started anew.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.kubebind import ExportResource, Isolation, PermissionClaim, Scope
+from fairlead.api.meta import Key
+from fairlead.api.resource import Resource
+
+
+class SecretKey(msgspec.Struct, frozen=True, order=True):
+    """One key of one Secret of the consumer."""
+
+    secret: Key
+    key: str
+
+
+class ConnectionSpec(msgspec.Struct, frozen=True):
+    """One connection that shall be, for whom, and which Secrets keep its kubeconfig."""
+
+    kubeconfig: bytes
+    bindings: frozenset[str] = frozenset()
+    sources: frozenset[SecretKey] = frozenset()
+
+    def joined(self, binding: str, source: SecretKey) -> ConnectionSpec:
+        """The same connection for one binding more; "" when it is not for a binding."""
+        bindings = self.bindings | ({binding} if binding else set())
+        return ConnectionSpec(self.kubeconfig, bindings, self.sources | {source})
+
+
+class WorkKey(msgspec.Struct, frozen=True):
+    """Which piece of work: of which binding, of what kind, and for which resource or claim."""
+
+    binding: str
+    kind: Literal["objects", "claim", "release"]
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name} of {self.binding}"
+
+
+class BoundSpec(msgspec.Struct, frozen=True):
+    """Synchronise the objects of one bound resource.
+
+    ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
+    provider.
+    """
+
+    resource: Resource
+    scope: Scope
+    informer_scope: Scope
+    isolation: Isolation
+    status_subresource: bool
+
+
+class ClaimSpec(msgspec.Struct, frozen=True):
+    """Synchronise the objects of one claim; ``unbinding`` claims nothing any more."""
+
+    claim: PermissionClaim
+    resources: list[ExportResource]
+    isolation: Isolation
+    unbinding: bool = False
+
+
+class ReleaseSpec(msgspec.Struct, frozen=True):
+    """Let objects go whose export is gone: deleted ones wait for nobody any more."""
+
+    resource: Resource
+
+
+WorkSpec = BoundSpec | ClaimSpec | ReleaseSpec

@@ -1,0 +1,244 @@
+"""The work for one permission claim: both ends of it, what is claimed, and its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from fairlead.api.kubebind import BoundSchema, SelectorReference
+from fairlead.api.kubebind.claims import Targets, reference_allowed, reference_versions
+from fairlead.api.meta import Key, Object, OwnerReference
+from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS, Resource
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.policies.claimcopies import is_consumer_copy
+from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
+from fairlead.konnector.policies.copies import is_orphan, is_ours
+from fairlead.konnector.policies.isolation import ServiceNamespaced
+from fairlead.konnector.policies.steps import Pair, Step
+from fairlead.konnector.policies.work import ClaimSpec
+from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault, faults_of
+from fairlead.konnector.sync.engine import Engine
+from fairlead.konnector.sync.execution import BothEnds
+from fairlead.konnector.sync.objects import surroundings
+from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
+from fairlead.runtime import Informer
+
+
+CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
+
+
+class ClaimedObjects:
+    """Synchronises the objects of one claim of one binding."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        binding: OwnerReference,
+        export: OwnerReference,
+        wanted: ClaimSpec,
+    ) -> None:
+        self._provider = provider
+        self._binding = binding
+        self._export = export
+        self._wanted = wanted
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            ClientError: the kind of a referring object is not known.
+        """
+        async with AsyncExitStack() as stack:
+            referrers = [] if self._wanted.unbinding else await self._referrers(stack)
+            run = _Run(self._provider, self._binding, self._export, self._wanted, referrers)
+            await run.run()
+
+    async def _referrers(self, stack: AsyncExitStack) -> list[Referrers]:
+        result = []
+        for reference in self._wanted.claim.selector.references:
+            if not reference_allowed(
+                reference, self._wanted.resources, isolation=self._wanted.isolation
+            ):
+                continue
+            informers: list[Informer] = []
+            for version in reference_versions(reference, self._wanted.resources):
+                resource = await self._resource(reference, version)
+                informer = self._provider.consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                informers.append(informer)
+            result.append(Referrers(reference, informers))
+        return result
+
+    async def _resource(self, reference: SelectorReference, version: str) -> Resource:
+        """What is bound is known: an API server tells of a CRD some time after it serves it.
+
+        Raises:
+            ClientError: the kind is not bound, and discovery does not name it.
+        """
+        for item in self._wanted.resources:
+            if item.group_resource == reference.group_resource:
+                schema = self._provider.schemas.get(self._provider.namespace, item.name)
+                found = schema and schema.decode(BoundSchema).spec.resource()
+                if found:
+                    return msgspec.structs.replace(found, version=version)
+        discovery = self._provider.consumer.cluster.client.discovery
+        return await discovery.resource_by_plural(reference.group, reference.resource, version)
+
+
+class _Run:
+    """One run of a claim: the policy, with what it has to know of the claims around it."""
+
+    failed = "ClaimFailed"
+
+    def __init__(
+        self,
+        provider: Provider,
+        binding: OwnerReference,
+        export: OwnerReference,
+        wanted: ClaimSpec,
+        referrers: list[Referrers],
+    ) -> None:
+        consumer, namespaces = provider.consumer, provider.service_namespaces
+        self._provider = provider
+        self._consumer = consumer
+        self._binding = binding
+        self._wanted = wanted
+        self._referring = [informer for one in referrers for informer in one.informers]
+        self._resource = resource = CLAIMABLE[wanted.claim.resource]
+        self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
+        self._consumers = Collection(
+            "consumer", consumer.cluster, resource, self._consumer_namespaces
+        )
+        self._providers = Collection(
+            "provider", provider.cluster, resource, self._provider_namespaces
+        )
+        self._policy = ClaimPolicy(
+            cluster_namespace=provider.namespace,
+            binding_name=binding.name,
+            binding_uid=binding.uid,
+        )
+        self.outcome = self._policy.outcome
+        self._selection = Selection(
+            wanted.claim, referrers, changed=self._referrer_changed, moved=self._consumers.mark
+        )
+        ends = BothEnds(
+            consumer=self._consumers,
+            provider=self._providers,
+            strategy=ServiceNamespaced(namespaces.provider, namespaces.consumer),
+            namespaces=namespaces,
+            export=export,
+        )
+        claim = wanted.claim.name
+        name = f"claim-{claim}"
+        self._engine = Engine(
+            name, ends, self, surroundings(provider, binding.name, claim, name, f"claim {claim}")
+        )
+
+    async def run(self) -> None:
+        at_work = (self._binding.name, self._wanted.claim.name)
+        try:
+            await self._engine.run()
+        finally:
+            self._provider.claims.pop(at_work, None)
+
+    async def ready(self) -> None:
+        """Referring objects are known first: what nobody refers to is taken away."""
+        for informer in self._referring:
+            await informer.synced()
+        self._selection.start()
+        self._provider.claims[self._binding.name, self._wanted.claim.name] = self
+
+    def faults(self) -> Iterable[Fault]:
+        return [faults_of(informer) for informer in self._referring if informer.error]
+
+    def next_step(self, pair: Pair) -> Step:
+        return self._policy.next_step(pair, self._state(pair))
+
+    def remaining(self) -> list[str]:
+        """Copies that are still there while the binding goes."""
+        if not self._wanted.unbinding or not (
+            self._consumers.settled() and self._providers.settled()
+        ):
+            return [f"claimed {self._wanted.claim.resource}"]
+        found = [
+            (obj, obj.meta.namespace)
+            for obj in self._consumers.objects()
+            if is_consumer_copy(obj, None, bindings=frozenset({self._binding.uid}))
+        ]
+        found += [
+            (obj, self._provider.service_namespaces.consumer(obj.meta.namespace))
+            for obj in self._providers.objects()
+            if is_ours(obj.meta, self._provider.namespace)
+        ]
+        return [
+            f"{obj.kind} {obj.key}"
+            for obj, namespace in found
+            if not self._others_claim(obj, namespace)
+        ]
+
+    def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
+        """Whether this claim is about an object, given the consumer's namespace for it."""
+        return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
+
+    def _state(self, pair: Pair) -> ClaimState:
+        """What claims say of a pair; asked anew after each write, which may have changed it."""
+        namespace = pair.key.namespace
+        consumer = self._claimed(pair.consumer, namespace)
+        provider = self._claimed(pair.provider, namespace)
+        claimed = consumer or provider
+        return ClaimState(
+            consumer=consumer,
+            provider=provider,
+            others=not claimed
+            and (
+                self._others_claim(pair.consumer, namespace)
+                or self._others_claim(pair.provider, namespace)
+            ),
+            readable=claimed or not any(informer.error for informer in self._referring),
+            bindings=self._provider.binding_uids() | {self._binding.uid},
+            consumer_namespace=self._namespace_usable(namespace),
+            orphan=self._wanted.unbinding and self._orphan(),
+        )
+
+    def _others_claim(self, obj: Object | None, namespace: str) -> bool:
+        """Whether another binding of this connection claims the object, or might."""
+        if obj is None:
+            return False
+        resource = self._wanted.claim.resource
+        others = [one for one in self._provider.claims.values() if one is not self]
+        if any(one.verdict(resource, obj, namespace) for one in others):
+            return True
+        return not self._wanted.unbinding and self._provider.claims_pending(resource)
+
+    def _claimed(self, obj: Object | None, namespace: str) -> bool:
+        if obj is None or self._wanted.unbinding:
+            return False
+        if self._reserved.has(self._resource, Key(namespace, obj.meta.name)):
+            return False
+        return self._selection.claims(obj.meta, namespace)
+
+    def _namespace_usable(self, name: str) -> bool:
+        found = self._consumer.namespaces.get("", name)
+        return found is not None and not found.meta.deleting
+
+    def _orphan(self) -> bool:
+        binding = self._consumer.bindings.get("", self._binding.name)
+        return binding is not None and is_orphan(binding.meta)
+
+    def _consumer_namespaces(self) -> frozenset[str]:
+        if self._selection.everywhere():
+            return EVERYWHERE
+        assigned = self._provider.service_namespaces.assigned()
+        return self._selection.namespaces() | assigned.keys()
+
+    def _provider_namespaces(self) -> frozenset[str]:
+        """Never the whole cluster: claims give rights in the consumer's namespaces alone."""
+        return frozenset(self._provider.service_namespaces.assigned().values())
+
+    def _referrer_changed(self, targets: Targets) -> None:
+        anywhere = "" in targets.namespaces
+        known = {obj.key for obj in self._consumers.objects()} if anywhere else ()
+        for key in keys(targets, known):
+            self._engine.enqueue(key)

@@ -1,0 +1,194 @@
+"""Carries out the steps of one object, and tells what is known after each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from fairlead.client.lookups import find
+from fairlead.konnector.policies.isolation import Strategy
+from fairlead.konnector.policies.merge import owned_fields
+from fairlead.konnector.policies.steps import (
+    AskNamespace,
+    ConfirmNamespace,
+    Create,
+    Delete,
+    Outcome,
+    Pair,
+    PatchMetadata,
+    Read,
+    Replace,
+    ReplaceStatus,
+    Settle,
+    Side,
+    Step,
+)
+from fairlead.konnector.servicenamespaces import ServiceNamespaces
+from fairlead.konnector.sync.collection import Collection
+
+
+class BothEnds(msgspec.Struct, frozen=True):
+    """Both ends of one resource, and how the keys of one lead to those of the other.
+
+    ``export`` owns the APIServiceNamespaces that are asked for.
+    """
+
+    consumer: Collection
+    provider: Collection
+    strategy: Strategy
+    namespaces: ServiceNamespaces
+    export: OwnerReference
+
+    def at(self, side: Side) -> Collection:
+        """The end on this side."""
+        return self.consumer if side == "consumer" else self.provider
+
+
+class Executor:
+    """One write or question per step; what came of it goes into the pair.
+
+    Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` tells
+    what came of a write. ``refused`` is what the consumer's server refused last, None once it
+    has allowed something.
+    """
+
+    def __init__(self, ends: BothEnds, outcome: Callable[[Side, Pair], Outcome | None]) -> None:
+        self.refused: Forbidden | None = None
+        self._ends = ends
+        self._outcome = outcome
+
+    async def carry_out(self, step: Step, pair: Pair) -> Pair | None:
+        """Do one step; None when there is nothing more to do until something happens.
+
+        Raises:
+            ClientError: a server refused or cannot be reached, or said 404 of something else
+                than the object.
+        """
+        ours = getattr(step, "side", "") == "consumer"
+        try:
+            after = await self._carry_out(step, pair)
+        except Forbidden as error:
+            if ours:
+                self.refused = error
+            raise
+        if ours:
+            self.refused = None
+        return after
+
+    async def _carry_out(self, step: Step, pair: Pair) -> Pair | None:
+        match step:
+            case AskNamespace():
+                await self._ends.namespaces.ask(pair.key.namespace, self._ends.export)
+                return None
+            case ConfirmNamespace():
+                gone = await self._ends.namespaces.gone(pair.key.namespace)
+                return msgspec.structs.replace(pair, namespace_gone=True) if gone else None
+            case Read():
+                return await self._read(step.side, pair)
+            case PatchMetadata():
+                return await self._patch(step, pair)
+            case Create():
+                return await self._create(step, pair)
+            case Replace():
+                return await self._replace(step, pair)
+            case ReplaceStatus():
+                return await self._replace_status(step, pair)
+            case Delete():
+                return await self._delete(step, pair)
+            case Settle():
+                return self._settled(step.side, pair)
+        raise TypeError(f"{step} is no step to carry out")
+
+    async def _read(self, side: Side, pair: Pair) -> Pair | None:
+        end, place = self._ends.at(side), pair.place(side)
+        if place is None:
+            return None
+        try:
+            found = await find(end.client, end.resource, place.name, place.namespace)
+        except NotFound:
+            if side == "provider":
+                raise
+            # A CRD that is gone says nothing of its objects; its watch will bring us back.
+            return None
+        if found is None:
+            end.expectations.forget(place)
+            return pair.without(side)
+        if side == "provider":
+            pair = msgspec.structs.replace(pair, owned=owned_fields(found.to_dict()))
+        return pair.having(side, found)
+
+    async def _patch(self, step: PatchMetadata, pair: Pair) -> Pair | None:
+        end, old = self._ends.at(step.side), pair.at(step.side)
+        if old is None:
+            return None
+        seen = {"uid": old.meta.uid, "resourceVersion": old.meta.resource_version}
+        body: JSON = {"metadata": {**seen, **step.metadata}}
+        try:
+            written = await end.client.merge_patch(
+                end.resource, old.meta.name, old.meta.namespace, body
+            )
+        except NotFound:
+            return None
+        if old.meta.deleting and "finalizers" in step.metadata:
+            # It is gone with this, or waits for other finalizers than ours.
+            return None
+        end.expectations.wrote(written)
+        return pair.having(step.side, written)
+
+    async def _create(self, step: Create, pair: Pair) -> Pair | None:
+        end = self._ends.at(step.side)
+        namespace = step.body["metadata"].get("namespace", "")
+        try:
+            created = await end.client.create(end.resource, step.body, namespace)
+        except AlreadyExists:
+            return await self._read(step.side, pair)
+        return self._wrote(step.side, pair, created, created=True)
+
+    async def _replace(self, step: Replace, pair: Pair) -> Pair | None:
+        end, place = self._ends.at(step.side), pair.place(step.side)
+        try:
+            written = await end.client.update(end.resource, step.body)
+        except NotFound:
+            if place is not None:
+                end.expectations.forget(place)
+            return pair.having(step.side, None)
+        return self._wrote(step.side, pair, written)
+
+    async def _replace_status(self, step: ReplaceStatus, pair: Pair) -> Pair | None:
+        end = self._ends.at(step.side)
+        try:
+            written = await end.client.update(end.resource, step.body, subresource="status")
+        except NotFound:
+            return None
+        return self._wrote(step.side, pair, written)
+
+    async def _delete(self, step: Delete, pair: Pair) -> Pair | None:
+        end = self._ends.at(step.side)
+        try:
+            await end.client.delete(end.resource, step.key.name, step.key.namespace, uid=step.uid)
+        except NotFound as error:
+            if not error.about(step.key.name):
+                raise
+            end.expectations.forget(step.key)
+            return pair.without(step.side)
+        except Conflict:
+            return await self._read(step.side, pair)
+        return None
+
+    def _wrote(self, side: Side, pair: Pair, written: Object, *, created: bool = False) -> Pair:
+        self._ends.at(side).expectations.wrote(written, created=created)
+        return self._settled(side, pair.having(side, written))
+
+    def _settled(self, side: Side, pair: Pair) -> Pair:
+        """Remember what came of a write, where that is not what was wanted."""
+        outcomes = self._ends.at(side).outcomes
+        found = self._outcome(side, pair)
+        known = {name: value for name, value in pair.outcomes.items() if name != side}
+        if found is None:
+            outcomes.pop(pair.key, None)
+        else:
+            outcomes[pair.key] = known[side] = found
+        return msgspec.structs.replace(pair, outcomes=known)

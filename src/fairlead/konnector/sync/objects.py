@@ -1,0 +1,131 @@
+"""The work for one bound resource: both ends of it, where copies belong, and its policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from fairlead.api.meta import OwnerReference
+from fairlead.api.resource import Resource
+from fairlead.konnector.consumer import Provider
+from fairlead.konnector.policies.bound import BoundPolicy
+from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.isolation import choose
+from fairlead.konnector.policies.steps import Pair, Step
+from fairlead.konnector.policies.work import BoundSpec
+from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault
+from fairlead.konnector.sync.engine import Engine, Surroundings
+from fairlead.konnector.sync.execution import BothEnds
+
+
+def surroundings(
+    provider: Provider, binding: str, resource: str, controller: str, source: str
+) -> Surroundings:
+    """Those of the work on one resource, or one claim, of one binding."""
+    consumer = provider.consumer
+    return Surroundings(
+        report=consumer.reports.of(binding, source),
+        metrics=consumer.syncs.of(binding, resource, controller),
+        events=consumer.events,
+        controller=provider.controller,
+        workers=consumer.options.workers,
+        interval=consumer.options.health_interval,
+    )
+
+
+class BoundObjects:
+    """Synchronises the objects of one bound resource of one binding."""
+
+    def __init__(
+        self, provider: Provider, binding: str, export: OwnerReference, wanted: BoundSpec
+    ) -> None:
+        self._provider = provider
+        self._binding = binding
+        self._export = export
+        self._wanted = wanted
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            ClientError: the consumer's namespace on the provider cannot be read.
+        """
+        provider, wanted = self._provider, self._wanted
+        namespaces, resource = provider.service_namespaces, wanted.resource
+        strategy = choose(
+            scope=wanted.scope,
+            isolation=wanted.isolation,
+            cluster_namespace=await provider.owner(),
+            provider_namespace=namespaces.provider,
+            consumer_namespace=namespaces.consumer,
+        )
+        owner = strategy.owner()
+        policy = BoundPolicy(
+            cluster_namespace=provider.namespace,
+            owner=msgspec.to_builtins(owner) if owner is not None else None,
+            status=wanted.status_subresource,
+        )
+        here, there = provider.consumer.cluster, provider.cluster
+        ends = BothEnds(
+            consumer=Collection("consumer", here, resource, lambda: EVERYWHERE),
+            provider=Collection("provider", there, _theirs(wanted), self._namespaces),
+            strategy=strategy,
+            namespaces=namespaces,
+            export=self._export,
+        )
+        name = f"sync-{resource.group_resource}"
+        surrounding = surroundings(
+            provider,
+            self._binding,
+            resource.group_resource,
+            name,
+            f"sync {resource.group_resource}",
+        )
+        await Engine(name, ends, _Deciding(provider, self._binding, policy), surrounding).run()
+
+    def _namespaces(self) -> frozenset[str]:
+        """Where the konnector has the right to watch copies."""
+        if self._wanted.scope == "Cluster":
+            flipped = self._wanted.isolation == "Namespaced"
+            return frozenset({self._provider.namespace}) if flipped else EVERYWHERE
+        if self._wanted.informer_scope == "Cluster":
+            return EVERYWHERE
+        return frozenset(self._provider.service_namespaces.assigned().values())
+
+
+class _Deciding:
+    """The policy, with what it has to know of the binding."""
+
+    failed = "SyncFailed"
+
+    def __init__(self, provider: Provider, binding: str, policy: BoundPolicy) -> None:
+        self._bindings = provider.consumer.bindings
+        self._binding = binding
+        self._policy = policy
+        self.outcome = policy.outcome
+
+    def next_step(self, pair: Pair) -> Step:
+        return self._policy.next_step(pair, orphan=self._orphan(pair))
+
+    def faults(self) -> Iterable[Fault]:
+        return ()
+
+    async def ready(self) -> None:
+        return
+
+    def _orphan(self, pair: Pair) -> bool:
+        """By the object's own annotation, or by that of its binding when the binding goes."""
+        consumer = pair.consumer
+        if consumer is None or not consumer.meta.deleting:
+            return False
+        binding = self._bindings.get("", self._binding)
+        leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
+        return leaving or is_orphan(consumer.meta)
+
+
+def _theirs(wanted: BoundSpec) -> Resource:
+    """Under Namespaced isolation the provider's resource is namespaced, the consumer's is not."""
+    if wanted.isolation == "Namespaced" and not wanted.resource.namespaced:
+        return msgspec.structs.replace(wanted.resource, namespaced=True)
+    return wanted.resource
