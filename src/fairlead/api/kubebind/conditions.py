@@ -28,6 +28,8 @@ HEARTBEATING: Final = "Heartbeating"
 INFORMERS_SYNCED: Final = "InformersSynced"
 NAMESPACE_READY: Final = "NamespaceReady"
 """Our own condition: kube-bind's APIServiceNamespace has none."""
+OBJECTS_FAILING: Final = "ObjectsFailing"
+"""Ours, on an APIServiceBinding: servers refuse to write some of its objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
 """Why NamespaceReady is False while a provider namespace that should go is kept."""
@@ -135,10 +137,13 @@ def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Cond
 def happening(condition: Condition) -> tuple[Literal["Normal", "Warning"], str, str]:
     """Type, reason and message of the Event about a condition that has turned.
 
-    What is wrong is a warning, and so are conflicts, which are wrong while they are True.
+    What is wrong is a warning, and so are conflicts and failing objects: they are wrong while
+    they are True.
     """
     failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
-    warns = failed or (condition.type == CONFLICTS and condition.status == "True")
+    warns = failed or (
+        condition.type in {CONFLICTS, OBJECTS_FAILING} and condition.status == "True"
+    )
     return (
         "Warning" if warns else "Normal",
         condition.reason or condition.type,
