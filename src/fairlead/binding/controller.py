@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -19,7 +20,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
-from fairlead.api.timestamps import now
+from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.committing import Committer
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
@@ -28,12 +29,13 @@ from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.fetching import fetch
 from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import Quarrels, Retries
+from fairlead.binding.pacing import PATIENCE_SECONDS, Quarrels, Retries, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
 from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result
+from fairlead.runtime.events import EventType
 from fairlead.runtime.stats import ControllerStats
 
 
@@ -82,7 +84,8 @@ class BindingController:
         self._committer = Committer(cluster.client, api.resource)
         self._events = cluster.events(COMPONENT)
         self._retries = Retries()
-        self._quarrels = Quarrels(lambda: asyncio.get_running_loop().time())
+        self._quarrels = Quarrels(_seconds)
+        self._waits = Waits(_seconds)
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
         self._watches = Watches(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
@@ -157,7 +160,8 @@ class BindingController:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
-            self._announce(binding, Condition(READY, "False", "ProcessingError", str(error)))
+            invalid = Condition(READY, "False", "ProcessingError", str(error))
+            self._announce(request, binding, invalid)
             return None
         pause = self._pause_for_quarrel(request, context)
         if context.meta.deleting and not context.flow.error:
@@ -166,7 +170,7 @@ class BindingController:
         await self._watches.settle(request, snapshot.asked)
         condition = context.get_condition(READY)
         if condition:
-            self._announce(binding, condition)
+            self._announce(request, binding, condition, waiting=context.flow.waiting)
         return self._next(request, context, blind=blind, pause=pause)
 
     async def _run(
@@ -236,29 +240,63 @@ class BindingController:
         if blind or context.flow.transient:
             return Result(requeue_after=self._retries.next(request))
         self._retries.forget(request)
-        return None
+        left = self._waits.left(request)
+        return Result(requeue_after=left) if left else None
 
-    def _announce(self, binding: Object, condition: Condition) -> None:
-        """An event when Ready changes its status or its reason."""
-        status = binding.to_dict().get("status") or {}
-        try:
-            known = msgspec.convert(status.get("conditions") or [], list[Condition])
-        except msgspec.ValidationError:
-            known = []
-        before = get_condition(known, READY)
-        if before and (before.status, before.reason) == (condition.status, condition.reason):
-            return
+    def _announce(
+        self, request: Request, binding: Object, condition: Condition, *, waiting: bool = False
+    ) -> None:
+        """An Event when Ready changes its status or its reason; a Warning where that is amiss.
+
+        That something has not come yet is the ordinary way, and amiss only when it lasts.
+        """
+        before = _ready_before(binding)
+        turned = not before or (before.status, before.reason) != (
+            condition.status,
+            condition.reason,
+        )
         text = condition.message or "the service is bound to the workload"
-        if condition.status == "True":
-            self._events.event(binding, "Normal", condition.reason, text)
-        else:
-            self._events.event(binding, "Warning", condition.reason, text)
+        if waiting:
+            waited = 0.0 if turned or not before else _age(before)
+            overdue = self._waits.overdue(request, waited)
+            if turned:
+                self._events.event(binding, "Normal", "Waiting", text)
+            elif overdue:
+                late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {text}"
+                self._events.event(binding, "Warning", condition.reason, late)
+            return
+        if self._waits.over(request) or turned:
+            kind: EventType = "Normal" if condition.status == "True" else "Warning"
+            self._events.event(binding, kind, condition.reason, text)
 
     async def _forget(self, request: Request) -> None:
         self._retries.forget(request)
         self._quarrels.forget(request)
+        self._waits.over(request)
         self._mappings.forget(request)
         await self._watches.settle(request, ())
+
+
+def _seconds() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _ready_before(binding: Object) -> Condition | None:
+    status = binding.to_dict().get("status") or {}
+    try:
+        known = msgspec.convert(status.get("conditions") or [], list[Condition])
+    except msgspec.ValidationError:
+        return None
+    return get_condition(known, READY)
+
+
+def _age(condition: Condition) -> float:
+    """Seconds since a condition changed its status; 0 when it does not say."""
+    try:
+        changed = parse_time(condition.last_transition_time)
+    except ValueError:
+        return 0.0
+    return max((datetime.now(UTC) - changed).total_seconds(), 0.0)
 
 
 def _spec_changed(delta: Delta) -> bool:

@@ -42,11 +42,11 @@ def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig
     """
     from fairlead.client import load_config
 
-    _log_to_stderr()
+    log_to_stderr()
     return load_config(kubeconfig, context)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Keep what libraries say off standard output; long-running commands set up more."""
     import structlog
 
