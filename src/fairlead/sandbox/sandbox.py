@@ -24,8 +24,10 @@ from fairlead.sandbox.http.server import HttpServer
 from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
+from fairlead.sandbox.requests.heavy import Completion
 from fairlead.sandbox.requests.openapi import OpenApiDocuments
 from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.requests.workers import Workers
 from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.storage.compaction import Compactor
 from fairlead.sandbox.storage.log import Log
@@ -65,6 +67,8 @@ class Sandbox:
         self._rbac = rbac
         self._tls = tls
         self._guard: Guard | None = None
+        self._workers = Workers()
+        self._completion: Completion | None = None
         self._secrets: Secrets | None = None
         self._log: Log | None = None
         self._core: Core | None = None
@@ -119,7 +123,9 @@ class Sandbox:
         guard = self._guard = install(
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )
-        server = HttpServer(router, DiscoveryDocuments(core.registry), guard, self.faults)
+        server = HttpServer(
+            router, self._workers, DiscoveryDocuments(core.registry), guard, self.faults
+        )
         openapi = OpenApiDocuments(core.registry)
         server.routes.append(
             lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
@@ -136,7 +142,8 @@ class Sandbox:
         core = Core(store, ResourceRegistry([*builtin_types(), *review_types(), CRD_TYPE]))
         core.admission += [check_namespace(core), give_addresses(core)]
         store.observe(reactor.observe)
-        reactor.add(CrdController(core))
+        self._completion = Completion(core, self._workers)
+        reactor.add(CrdController(core, self._completion))
         reactor.add(NamespaceLifecycleController(core))
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
@@ -167,6 +174,9 @@ class Sandbox:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
+        if self._completion is not None:
+            await self._completion.close()
+        await self._workers.close()
         if self._compactor is not None:
             self._compactor.stop()
         if self._core is not None:
