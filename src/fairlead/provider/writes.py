@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind.conditions import happening, transitions
+from fairlead.api.kubebind.conditions import happening, stored_conditions, transitions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import AlreadyExists, Client, NotFound
-from fairlead.provider.changes import stored_conditions
 from fairlead.runtime import EventRecorder, commit
 
 

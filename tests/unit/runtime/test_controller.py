@@ -19,7 +19,7 @@ from fairlead.client.errors import api_error
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.informer import Delta
-from fairlead.runtime.requests import (
+from fairlead.runtime.reconcile import (
     Reconciler,
     Request,
     Result,
