@@ -1,4 +1,4 @@
-"""When to look again, when to warn, and when somebody else keeps undoing what is written."""
+"""When to warn of what does not come, and when somebody else keeps undoing what is written."""
 
 from __future__ import annotations
 
@@ -6,33 +6,12 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 
-FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 60.0
-"""Pauses between looks at what no watch announces the end of."""
-
 PATIENCE_SECONDS = 60.0
 """So long may a binding lack something that has not come yet before an Event warns of it."""
 
 WRITES = 5
 WINDOW_SECONDS = 60.0
 """So often within this time is the same projection written at once; more is a quarrel."""
-
-
-class Retries:
-    """Growing pauses, by key: 1 s, 2 s, and so on to a minute."""
-
-    def __init__(self) -> None:
-        self._pauses: dict[Hashable, float] = {}
-
-    def next(self, key: Hashable) -> float:
-        """The pause before the next look, in seconds."""
-        pause = min(self._pauses.get(key, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
-        self._pauses[key] = pause
-        return pause
-
-    def forget(self, key: Hashable) -> None:
-        """The trouble is over."""
-        self._pauses.pop(key, None)
 
 
 class Waits:

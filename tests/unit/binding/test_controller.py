@@ -26,8 +26,9 @@ from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding.controller import (
+    _WANTED,
+    RETRIES,
     BindingController,
-    _spec_changed,
     coreos_api,
     spec_api,
 )
@@ -175,21 +176,22 @@ async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "pauses"),
+    ("failing", "again"),
     [
-        pytest.param(("get", "secrets"), [1.0, 2.0, 4.0], id="forbidden: pauses grow"),
-        pytest.param(None, [60.0, 60.0, 60.0], id="missing: a watch will tell, then a warning"),
+        pytest.param(("get", "secrets"), Result(backoff=RETRIES), id="forbidden: pauses grow"),
+        pytest.param(
+            None, Result(requeue_after=60.0), id="missing: a watch will tell, then a warning"
+        ),
     ],
 )
 async def test_when_it_is_looked_at_again(
-    failing: tuple[str, str] | None, pauses: list[float | None]
+    failing: tuple[str, str] | None, again: Result | None
 ) -> None:
     bench = Bench(spec_binding(), database(), deployment())
     bench.clock()
     if failing:
         bench.client.fail[failing] = Forbidden(Status("Failure", "no", "Forbidden", 403))
-    found = [await bench.reconcile() for _ in pauses]
-    assert [result.requeue_after if result else None for result in found] == pauses
+    assert [await bench.reconcile() for _ in range(3)] == [again] * 3
     assert len(bench.events) == 1
 
 
@@ -285,7 +287,7 @@ def test_which_changes_of_a_binding_count(
         None if meta is None else object_from_dict({"metadata": {"name": "sb", **meta}})
         for meta in (before, after)
     )
-    assert _spec_changed(Delta("MODIFIED", old, new)) is looked_at
+    assert _WANTED(Delta("MODIFIED", old, new)) is looked_at
 
 
 def mapping(volumes: str, version: str) -> Object:

@@ -1,27 +1,16 @@
-"""Pauses, and quarrels about who writes last."""
+"""Quarrels about who writes last."""
 
 from __future__ import annotations
 
 import pytest
 
 from fairlead.binding.pacing import (
-    LONGEST_SECONDS,
     PATIENCE_SECONDS,
     WINDOW_SECONDS,
     WRITES,
     Quarrels,
-    Retries,
     Waits,
 )
-
-
-def test_pauses_grow_to_a_minute_and_begin_anew_when_the_trouble_is_over() -> None:
-    retries = Retries()
-    assert [retries.next("a") for _ in range(4)] == [1.0, 2.0, 4.0, 8.0]
-    assert retries.next("b") == 1.0
-    assert [retries.next("a") for _ in range(4)][-1] == LONGEST_SECONDS
-    retries.forget("a")
-    assert retries.next("a") == 1.0
 
 
 class Clock:

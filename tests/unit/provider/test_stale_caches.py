@@ -35,11 +35,12 @@ from fairlead.client.wire import Page
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
+from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import Watches
-from fairlead.runtime import Cluster, Request
+from fairlead.runtime import Cluster, Request, Result
 
 
 ROLE = "kube-binder-resources-widgets"
@@ -147,10 +148,10 @@ async def test_a_namespace_with_synced_objects_stays(
     assert server.written("delete", "namespaces") == (DELETED if deleted else [])
     patches = [body["metadata"] for _, body in server.written("patch", "apiservicenamespaces")]
     assert [body for body in patches if "finalizers" in body] == (
-        [{"finalizers": None, "uid": "uid-shop", "resourceVersion": "7"}] if released else []
+        [{"finalizers": [], "uid": "uid-shop", "resourceVersion": "7"}] if released else []
     )
     looks_again = not deleted and widget() in live
-    assert (result.requeue_after is not None) is looks_again
+    assert result == Result(backoff=LOOK_AGAIN if looks_again else None)
 
 
 async def test_a_kind_that_is_exported_no_more_is_looked_at_too() -> None:
@@ -186,7 +187,7 @@ async def test_what_cannot_be_looked_at_is_not_deleted() -> None:
     condition = conditions(body)["NamespaceReady"]
     assert condition["reason"] == "ObjectsUnknown"
     assert "may not list widgets.example.org" in condition["message"]
-    assert result.requeue_after is not None
+    assert result == Result(backoff=LOOK_AGAIN)
 
 
 @pytest.mark.parametrize(

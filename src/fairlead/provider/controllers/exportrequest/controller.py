@@ -17,7 +17,7 @@ from fairlead.api.kubebind import (
     BOUNDSCHEMAS,
     LABEL_EXPORTED,
 )
-from fairlead.api.kubebind.conditions import EXPORTS_READY, false
+from fairlead.api.kubebind.conditions import EXPORTS_READY, false, status_events
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
@@ -46,8 +46,7 @@ from fairlead.provider.watches import (
     requests_for,
     terminal_when_invalid,
 )
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter, commit
 
 
 class Sources:
@@ -119,7 +118,9 @@ class RequestController:
 
     def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
         self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, APISERVICEEXPORTREQUESTS, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self._options = options
         self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
@@ -161,9 +162,7 @@ class RequestController:
             # Trying again may help once the provider's rights or schemas are mended.
             await self._refused(request, error)
             raise
-        await store_status(
-            self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, plan.status
-        )
+        await self._statuses.write(request, plan.status)
         return Result(self._options.schema_sync_interval if follow else None)
 
     async def _state(self, key: Request, request: Object, follow: bool) -> State:
@@ -206,7 +205,7 @@ class RequestController:
             EXPORTS_READY, "ExportFailed", f"the provider's API server refused: {error}"
         )
         status = waiting_status(request, condition, now=now())
-        await store_status(self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, status)
+        await self._statuses.write(request, status)
 
 
 async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:
