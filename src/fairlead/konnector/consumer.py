@@ -71,6 +71,20 @@ class Consumer:
         return controller
 
 
+class KubeBindInformers:
+    """A provider's kube-bind objects for this consumer, as every controller reads them."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.exports = cluster.informer(APISERVICEEXPORTS, namespace=namespace)
+        self.requests = cluster.informer(APISERVICEEXPORTREQUESTS, namespace=namespace)
+        self.schemas = cluster.informer(BOUNDSCHEMAS, namespace=namespace)
+        self.cluster_bindings = cluster.informer(CLUSTERBINDINGS, namespace=namespace)
+
+    def all(self) -> tuple[Informer, ...]:
+        """All of them."""
+        return (self.exports, self.requests, self.schemas, self.cluster_bindings)
+
+
 class Provider:
     """One provider connection: its cluster, whose it is, and what runs on it."""
 
@@ -88,18 +102,15 @@ class Provider:
         self.namespace = namespace
         self.consumer = consumer
         self.wanted = wanted
-        self.exports = cluster.informer(APISERVICEEXPORTS, namespace=namespace)
-        self.requests = cluster.informer(APISERVICEEXPORTREQUESTS, namespace=namespace)
-        self.schemas = cluster.informer(BOUNDSCHEMAS, namespace=namespace)
-        self.cluster_bindings = cluster.informer(CLUSTERBINDINGS, namespace=namespace)
+        self.kubebind = KubeBindInformers(cluster, namespace)
         self.service_namespaces = ServiceNamespaces(
             cluster.client,
             cluster.informer(APISERVICENAMESPACES, namespace=namespace),
             namespace,
         )
         self.syncers = Supervisor[WorkKey]("syncers")
-        self.claims: dict[tuple[str, str], Claim] = {}
-        """The claims at work, by binding and claim."""
+        self.claims: dict[WorkKey, Claim] = {}
+        """The claims at work."""
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
         self._controllers: WeakSet[Controller] = WeakSet()
@@ -140,24 +151,28 @@ class Provider:
     def problem(self, binding: str) -> str:
         """What keeps a binding's objects from being synchronised, "" when nothing does."""
         told = self.consumer.reports.problems.message(binding)
-        lacking = ungranted(self.exports.get(self.namespace, binding))
+        lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
 
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Claimed objects of a binding that still have a copy; [] once the export is gone."""
         name = binding.metadata.name
-        if self.exports.has_synced and self.exports.get(self.namespace, name) is None:
+        if (
+            self.kubebind.exports.has_synced
+            and self.kubebind.exports.get(self.namespace, name) is None
+        ):
             return []
         result: list[str] = []
         for claim in binding.status.permission_claims:
-            at_work = self.claims.get((name, claim.name))
+            at_work = self.claims.get(WorkKey(name, "claim", claim.name))
             result += at_work.remaining() if at_work else [f"claimed {claim.resource}"]
         return result
 
     def claims_pending(self, resource: str) -> bool:
         """Whether any binding has a claim on a resource that is not at work yet."""
         return any(
-            claim.resource == resource and (found.meta.name, claim.name) not in self.claims
+            claim.resource == resource
+            and WorkKey(found.meta.name, "claim", claim.name) not in self.claims
             for found in self._bindings()
             for claim in found.decode(APIServiceBinding).status.permission_claims
         )
@@ -181,13 +196,7 @@ class Provider:
         self._listeners.append(listener)
 
     def _informers(self) -> tuple[Informer, ...]:
-        return (
-            self.exports,
-            self.requests,
-            self.schemas,
-            self.cluster_bindings,
-            self.service_namespaces.informer,
-        )
+        return (*self.kubebind.all(), self.service_namespaces.informer)
 
     async def owner(self) -> OwnerReference:
         """A reference to the consumer's cluster namespace, read once.

@@ -17,7 +17,7 @@ from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.isolation import ServiceNamespaced
 from fairlead.konnector.policies.steps import Pair, Step
-from fairlead.konnector.policies.work import ClaimSpec
+from fairlead.konnector.policies.work import ClaimSpec, WorkKey
 from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault, faults_of
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
@@ -79,7 +79,7 @@ class ClaimedObjects:
         """
         for item in self._wanted.resources:
             if item.group_resource == reference.group_resource:
-                schema = self._provider.schemas.get(self._provider.namespace, item.name)
+                schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
                 found = schema and schema.decode(BoundSchema).spec.resource()
                 if found:
                     return msgspec.structs.replace(found, version=version)
@@ -105,6 +105,7 @@ class _Run:
         self._consumer = consumer
         self._binding = binding
         self._wanted = wanted
+        self._key = WorkKey(binding.name, "claim", wanted.claim.name)
         self._referring = [informer for one in referrers for informer in one.informers]
         self._resource = resource = CLAIMABLE[wanted.claim.resource]
         self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
@@ -137,18 +138,17 @@ class _Run:
         )
 
     async def run(self) -> None:
-        at_work = (self._binding.name, self._wanted.claim.name)
         try:
             await self._engine.run()
         finally:
-            self._provider.claims.pop(at_work, None)
+            self._provider.claims.pop(self._key, None)
 
     async def ready(self) -> None:
         """Referring objects are known first: what nobody refers to is taken away."""
         for informer in self._referring:
             await informer.synced()
         self._selection.start()
-        self._provider.claims[self._binding.name, self._wanted.claim.name] = self
+        self._provider.claims[self._key] = self
 
     def faults(self) -> Iterable[Fault]:
         return [faults_of(informer) for informer in self._referring if informer.error]

@@ -71,9 +71,9 @@ class APIServiceBindingController:
             crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
             stack.push_async_callback(crds.close)
             controller.watch(crds, self._bindings_of_crd)
-            for informer in (provider.exports, provider.requests):
+            for informer in (provider.kubebind.exports, provider.kubebind.requests):
                 controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
-            for informer in (provider.schemas, provider.cluster_bindings):
+            for informer in (provider.kubebind.schemas, provider.kubebind.cluster_bindings):
                 controller.watch(informer, self._all, predicate=spec_changed)
             controller.watch(
                 provider.service_namespaces.informer, self._all, predicate=changed(_held)
@@ -138,8 +138,8 @@ class APIServiceBindingController:
 
     def _state(self, found: Object) -> State:
         name, namespace = found.meta.name, self._provider.namespace
-        export = self._provider.exports.get(namespace, name)
-        request = self._provider.requests.get(namespace, name)
+        export = self._provider.kubebind.exports.get(namespace, name)
+        request = self._provider.kubebind.requests.get(namespace, name)
         parsed = export.decode(APIServiceExport) if export else None
         resources = parsed.spec.resources if parsed else []
         crds = {crd_name(item.resource, item.group) for item in resources}
@@ -164,11 +164,13 @@ class APIServiceBindingController:
         return {
             name: found.decode(BoundSchema).spec
             for name in names
-            if (found := self._provider.schemas.get(self._provider.namespace, name))
+            if (found := self._provider.kubebind.schemas.get(self._provider.namespace, name))
         }
 
     def _pretty_name(self) -> str:
-        found = self._provider.cluster_bindings.get(self._provider.namespace, CLUSTER_BINDING_NAME)
+        found = self._provider.kubebind.cluster_bindings.get(
+            self._provider.namespace, CLUSTER_BINDING_NAME
+        )
         return found.decode(ClusterBinding).spec.provider_pretty_name if found else ""
 
     def _converged(self, wanted: JSON, found: Object) -> bool:

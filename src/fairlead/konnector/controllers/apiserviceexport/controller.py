@@ -66,7 +66,7 @@ class APIServiceExportController:
             return Request("", provider.namespace, name)
 
         def everything(_delta: Delta | None = None) -> Iterable[Request]:
-            return [named(export.meta.name) for export in provider.exports.list()]
+            return [named(export.meta.name) for export in provider.kubebind.exports.list()]
 
         def of_crd(delta: Delta) -> Iterable[Request]:
             return [named(owner.name) for owner in delta.object.meta.owner_references]
@@ -80,8 +80,8 @@ class APIServiceExportController:
             stack.push_async_callback(bindings.close)
             crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
             stack.push_async_callback(crds.close)
-            controller.watch(provider.exports)
-            controller.watch(provider.schemas, everything)
+            controller.watch(provider.kubebind.exports)
+            controller.watch(provider.kubebind.schemas, everything)
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
             controller.watch(crds, of_crd)
             provider.on_join(joined)
@@ -111,7 +111,7 @@ class APIServiceExportController:
 
     async def _export(self, name: str, binding: Object | None) -> Object | None:
         """The export; that it is gone lets objects go for good, so the provider is asked."""
-        found = self._provider.exports.get(self._provider.namespace, name)
+        found = self._provider.kubebind.exports.get(self._provider.namespace, name)
         if found is None and (binding is not None or self._works_for(name)):
             return await self._still(APISERVICEEXPORTS, name)
         return found
@@ -120,7 +120,7 @@ class APIServiceExportController:
         """Those that are there; one that a syncer needs is believed gone when it is confirmed."""
         result: dict[str, Object] = {}
         for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
-            found = self._provider.schemas.get(self._provider.namespace, item.name)
+            found = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
             if found is None and WorkKey(name, "objects", item.name) in self._running:
                 found = await self._still(BOUNDSCHEMAS, item.name)
             if found is not None:

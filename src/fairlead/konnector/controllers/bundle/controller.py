@@ -94,7 +94,7 @@ class BundleController:
 
     def _joined(self, provider: Provider) -> None:
         """The shared watch of a connection tells of exports; it ends with the connection."""
-        provider.exports.subscribe(lambda _delta: self._enqueue_all())
+        provider.kubebind.exports.subscribe(lambda _delta: self._enqueue_all())
         self._enqueue_all()
 
     async def _reconcile(self, request: Request) -> Result | None:
@@ -128,7 +128,7 @@ class BundleController:
         valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
         looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
         self._unconnected[found.meta.name] = looks
-        exports = provider.exports if provider is not None else None
+        exports = provider.kubebind.exports if provider is not None else None
         bindings = self._consumer.bindings
         return State(
             bundle=bundle,

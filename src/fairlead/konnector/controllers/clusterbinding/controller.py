@@ -64,7 +64,7 @@ class ClusterBindingController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        self._controller.watch(self._provider.cluster_bindings)
+        self._controller.watch(self._provider.kubebind.cluster_bindings)
         async with AsyncExitStack() as stack:
             bindings = self._consumer.cluster.informer(APISERVICEBINDINGS)
             stack.push_async_callback(bindings.close)
@@ -83,11 +83,11 @@ class ClusterBindingController:
             self._all()
 
     def _all(self) -> None:
-        for found in self._provider.cluster_bindings.list():
+        for found in self._provider.kubebind.cluster_bindings.list():
             self._controller.enqueue(Request("", *found.key))
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._provider.cluster_bindings.get(request.namespace, request.name)
+        found = self._provider.kubebind.cluster_bindings.get(request.namespace, request.name)
         if found is None:
             return None
         state = await self._look(found.decode(ClusterBinding))
