@@ -18,7 +18,7 @@ from fairlead.sandbox.schema.errors import (
     too_long,
     type_invalid,
 )
-from fairlead.sandbox.schema.formats import CHECKS
+from fairlead.sandbox.schema.objects.formats import CHECKS
 from fairlead.sandbox.schema.regex import compile_regex
 
 

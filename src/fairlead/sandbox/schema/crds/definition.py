@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.crdversions import check_versions
+from fairlead.sandbox.schema.crds.versions import check_versions
 from fairlead.sandbox.schema.errors import FieldError, invalid, not_supported, required
 from fairlead.sandbox.schema.names import dns1035_label, dns1123_subdomain
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.defaults import compile_defaulter
-from fairlead.sandbox.schema.embedded import compile_embedded_check
 from fairlead.sandbox.schema.errors import FieldError, invalid
-from fairlead.sandbox.schema.listtypes import compile_list_check
-from fairlead.sandbox.schema.prune import compile_pruner
-from fairlead.sandbox.schema.rules import compile_rules
-from fairlead.sandbox.schema.values import compile_check
+from fairlead.sandbox.schema.objects.defaults import compile_defaulter
+from fairlead.sandbox.schema.objects.embedded import compile_embedded_check
+from fairlead.sandbox.schema.objects.lists import compile_list_check
+from fairlead.sandbox.schema.objects.prune import compile_pruner
+from fairlead.sandbox.schema.objects.rules import compile_rules
+from fairlead.sandbox.schema.objects.values import compile_check
 
 
 _BLOCKING = frozenset(

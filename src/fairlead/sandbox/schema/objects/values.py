@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.errors import FieldError, invalid, required, too_many
-from fairlead.sandbox.schema.scalars import (
+from fairlead.sandbox.schema.objects.scalars import (
     Check,
     enum_check,
     format_check,

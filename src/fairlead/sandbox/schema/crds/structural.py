@@ -6,13 +6,12 @@ Source: "Specifying a structural schema" in the CRD documentation; texts seen on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.crds.lists import check_list_keywords
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
-from fairlead.sandbox.schema.junctors import check_junctors
-from fairlead.sandbox.schema.listschemas import check_list_keywords
 from fairlead.sandbox.schema.regex import compile_regex
 
 
@@ -50,7 +49,7 @@ def _check(schema: Any, path: str, where: str, errors: list[FieldError]) -> None
     for part in _PARTS:
         part(schema, path, errors)
     _check_type(schema, path, where, errors)
-    check_junctors(schema, path, errors)
+    _check_junctors(schema, path, errors)
     for name, member in (schema.get("properties") or {}).items():
         _check(member, f"{path}.properties[{name}]", "field", errors)
     additional = schema.get("additionalProperties")
@@ -155,6 +154,62 @@ def _check_root(schema: JSON, path: str, errors: list[FieldError]) -> None:
             "but metadata is implicitly specified"
         )
         errors.append(forbidden(field, detail))
+
+
+_EMPTY_IN_JUNCTORS = {
+    "default": "undefined",
+    "description": "empty",
+    "nullable": "false",
+    "title": "empty",
+    "type": "empty",
+    "x-kubernetes-embedded-resource": "false",
+    "x-kubernetes-int-or-string": "false",
+    "x-kubernetes-list-map-keys": "empty",
+    "x-kubernetes-list-type": "undefined",
+    "x-kubernetes-map-type": "undefined",
+    "x-kubernetes-preserve-unknown-fields": "false",
+    "x-kubernetes-validations": "empty",
+}
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def _check_junctors(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    """Report structure inside allOf, anyOf, oneOf and not: they only restrict values."""
+    for inner, at in _nested(schema, path):
+        if schema.get("x-kubernetes-int-or-string") and _is_idiom(schema, inner, at):
+            continue
+        _check_value_schema(inner, at, errors)
+
+
+def _is_idiom(schema: JSON, inner: JSON, at: str) -> bool:
+    """``anyOf: [integer, string]`` beside int-or-string, or as the first of its allOf."""
+    if schema.get("anyOf") == _INT_OR_STRING and ".anyOf[" in at:
+        return True
+    return at.endswith(".allOf[0]") and inner.get("anyOf") == _INT_OR_STRING and len(inner) == 1
+
+
+def _nested(schema: JSON, path: str) -> Iterator[tuple[JSON, str]]:
+    for name in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(schema.get(name) or ()):
+            yield inner, f"{path}.{name}[{index}]"
+    if isinstance(schema.get("not"), dict):
+        yield schema["not"], f"{path}.not"
+
+
+def _check_value_schema(schema: JSON, path: str, errors: list[FieldError]) -> None:
+    if schema.get("additionalProperties") is not None:
+        detail = "must be undefined to be structural"
+        errors.append(forbidden(f"{path}.additionalProperties", detail))
+    for inner, at in _nested(schema, path):
+        _check_value_schema(inner, at, errors)
+    if isinstance(schema.get("items"), dict):
+        _check_value_schema(schema["items"], f"{path}.items", errors)
+    for name, member in (schema.get("properties") or {}).items():
+        _check_value_schema(member, f"{path}.properties[{name}]", errors)
+    for name, wanted in _EMPTY_IN_JUNCTORS.items():
+        given = name in schema if name == "default" else schema.get(name)
+        if given:
+            errors.append(forbidden(f"{path}.{name}", f"must be {wanted} to be structural"))
 
 
 _PARTS: tuple[_Part, ...] = (

@@ -8,7 +8,7 @@ from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.errors import FieldError, invalid, required, type_invalid
 from fairlead.sandbox.schema.names import dns1035_label
-from fairlead.sandbox.schema.scalars import Check, type_name
+from fairlead.sandbox.schema.objects.scalars import Check, type_name
 
 
 def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:

@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.errors import FieldError, duplicate, invalid
-from fairlead.sandbox.schema.scalars import Check
+from fairlead.sandbox.schema.objects.scalars import Check
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")

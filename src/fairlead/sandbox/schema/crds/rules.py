@@ -8,12 +8,12 @@ from typing import Any
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.cel import CompileError, compile_rule
 from fairlead.sandbox.schema.cel.types import Type, of_schema, root_type
-from fairlead.sandbox.schema.defaults import compile_defaulter
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
-from fairlead.sandbox.schema.listtypes import compile_list_check
-from fairlead.sandbox.schema.prune import compile_pruner
-from fairlead.sandbox.schema.rules import REASONS
-from fairlead.sandbox.schema.values import compile_check
+from fairlead.sandbox.schema.objects.defaults import compile_defaulter
+from fairlead.sandbox.schema.objects.lists import compile_list_check
+from fairlead.sandbox.schema.objects.prune import compile_pruner
+from fairlead.sandbox.schema.objects.rules import REASONS
+from fairlead.sandbox.schema.objects.values import compile_check
 
 
 def check_defaults(schema: JSON, path: str, errors: list[FieldError]) -> None:

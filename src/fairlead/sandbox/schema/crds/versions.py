@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.crds.rules import check_defaults, check_rules
+from fairlead.sandbox.schema.crds.structural import check_structural
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 from fairlead.sandbox.schema.jsonpath import compile_path
 from fairlead.sandbox.schema.names import dns1035_label
-from fairlead.sandbox.schema.ruleschemas import check_defaults, check_rules
-from fairlead.sandbox.schema.structural import check_structural
 
 
 MAX_DEPTH = 100
