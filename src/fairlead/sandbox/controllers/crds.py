@@ -13,7 +13,7 @@ from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.resources.custom import custom_types
 from fairlead.sandbox.resources.types import ResourceType, Strategy
-from fairlead.sandbox.schema.crd import validate_crd
+from fairlead.sandbox.schema.crds import validate_crd
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.storage.records import Change, Record
 
