@@ -118,15 +118,16 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (when, self._number, key, band))
         self._schedule()
 
-    def retry(self, key: K, policy: BackoffPolicy = RETRIES) -> float:
+    def retry(self, key: K, policy: BackoffPolicy | None = None) -> float:
         """Add the key after its back-off, which grows each time; the delay in seconds.
 
-        Times in a row are counted by key, whatever the policy of each.
+        Times in a row are counted by key, whatever the policy of each; without one it is
+        :data:`RETRIES`.
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.stats.retries += 1
-        delay = policy.delay(failures)
+        delay = (policy or RETRIES).delay(failures)
         self.add_after(key, delay)
         return delay
 
