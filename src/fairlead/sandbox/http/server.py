@@ -33,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 Route = Callable[[web.BaseRequest], Answer | None]
 
+_READS = 5
+"""How often an object or a list is read that shows what is then not stored."""
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of the largest request body, as kube-apiserver has it."""
 
@@ -73,7 +75,7 @@ class HttpServer:
         except StatusError as error:
             return respond(error_answer(error))
         except StorageError as error:
-            return respond(error_answer(errors.internal(str(error))))
+            return respond(error_answer(errors.disk_full(str(error))))
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
@@ -100,10 +102,21 @@ class HttpServer:
         if creates(call):
             self._authorize(user, info._replace(verb="create"))
         try:
-            answer = await heavy.answer(call, self._router.handler(call), self._workers)
+            answer = await self._answered(call)
         except StatusError as error:
             answer = error_answer(error)
         return with_warnings(answer, [call.type.warning] if call.type.warning else [])
+
+    async def _answered(self, call: Call) -> Answer:
+        handler = self._router.handler(call)
+        for _ in range(_READS):
+            try:
+                return await heavy.answer(call, handler, self._workers)
+            except StorageError:
+                # What was read has been taken back; what is there now was there before.
+                if call.info.verb not in {"get", "list"}:
+                    raise
+        raise errors.disk_full("changes are made and taken back all the time")
 
     def _call(
         self, request: web.BaseRequest, info: RequestInfo, user: User, body: bytes

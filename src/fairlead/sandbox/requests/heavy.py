@@ -12,6 +12,7 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core, Operation
 from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.bodies import is_yaml
@@ -144,7 +145,7 @@ def _commit(call: Call, old: Record | None, result: Result) -> Record:
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
     if result.change == "remove":
         return core.store.remove(type_.collection, key, body)
-    return core.store.put(type_.collection, key, body)
+    return writes.store(core, type_, key, body)
 
 
 def _shown(call: Call, found: Record, result: Result) -> Answer:
