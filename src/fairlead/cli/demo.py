@@ -135,5 +135,9 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer) -> list[str
 
 def _program() -> str:
     """How this program is called from another terminal."""
-    found = shutil.which("fairlead")
-    return "fairlead" if found else shlex.quote(str(Path(sys.argv[0]).resolve()))
+    if shutil.which("fairlead"):
+        return "fairlead"
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m fairlead"
+    return shlex.quote(str(called.resolve()))
