@@ -13,20 +13,20 @@ help: ## list the targets
 
 .venv: $(VENV)/dev.stamp ## the virtual environment, with everything for development
 
-$(VENV)/run.stamp: requirements/run.txt pyproject.toml
+$(VENV)/demo.stamp: requirements/demo.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fairlead needs Python 3.11 or newer: make PYTHON=python3.12")'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing what Fairlead needs into $(VENV)"
-	@$(PIP) install --require-hashes -r requirements/run.txt
+	@echo "installing Fairlead, with its sandbox and demo, into $(VENV)"
+	@$(PIP) install --require-hashes -r requirements/demo.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/run.stamp
+$(VENV)/dev.stamp: requirements/dev.txt $(VENV)/demo.stamp
 	@echo "installing the development tools into $(VENV)"
 	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
 
-demo: $(VENV)/run.stamp ## play the story on embedded control planes and an embedded PostgreSQL
+demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an embedded PostgreSQL
 	@$(BIN)/fairlead demo
 
 # Three, even on two cores: a third of the time is waiting.

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from fairlead import garbage
+
 
 T = TypeVar("T")
 
@@ -29,6 +31,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:
     Raises:
         KeyboardInterrupt: ``main`` was stopped before it had a result.
     """
+    garbage.relax()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         try:
             return runner.run(_guarded(main))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
+import re
 import signal
 import stat
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
+from tests.support.kubectl import kubectls
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CONFIGMAPS, NAMESPACES
+from fairlead.api.postgresaccess import POSTGRESSERVERS
+from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SECRETS
 from fairlead.client import Client, load_config
 from fairlead.demo import objects
 from fairlead.demo.identity import create_all
@@ -46,9 +53,16 @@ async def fairlead(*arguments: str, stdin: str = "") -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
+class Running(NamedTuple):
+    """A long-running command, and what it has said up to being ready."""
+
+    process: asyncio.subprocess.Process
+    said: str
+
+
 @asynccontextmanager
-async def running(*arguments: str, ready: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A long-running command, once it has said that it is ready; it must end well on SIGTERM."""
+async def started(*arguments: str, ready: str) -> AsyncIterator[Running]:
+    """A long-running command, once it has said that it is ready."""
     process = await asyncio.create_subprocess_exec(
         *FAIRLEAD,
         *arguments,
@@ -62,15 +76,24 @@ async def running(*arguments: str, ready: str) -> AsyncIterator[asyncio.subproce
             line = await process.stdout.readline()
             said += line
             assert line, f"ended before it was ready: {said.decode()}"
-        yield process
-        process.send_signal(signal.SIGTERM)
-        rest = await process.stdout.read()
-        assert await process.wait() == 0, (said + rest).decode()
-        assert b"Traceback" not in said + rest
+        yield Running(process, said.decode())
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+
+
+@asynccontextmanager
+async def running(*arguments: str, ready: str) -> AsyncIterator[Running]:
+    """A long-running command, once it has said that it is ready; it must end well on SIGTERM."""
+    async with started(*arguments, ready=ready) as command:
+        yield command
+        process = command.process
+        assert process.stdout is not None
+        process.send_signal(signal.SIGTERM)
+        rest = (await process.stdout.read()).decode()
+        assert await process.wait() == 0, command.said + rest
+        assert "Traceback" not in command.said + rest
 
 
 @pytest.fixture
@@ -188,6 +211,78 @@ async def test_the_demo_prints_one_json_object() -> None:
     assert len(report["steps"]) == 8
 
 
-async def test_what_is_kept_goes_on_a_signal(tmp_path: Path) -> None:
-    async with running("demo", "--keep", ready="Ctrl-C removes everything"):
-        pass
+async def test_what_is_kept_goes_on_a_signal_and_no_password_is_printed() -> None:
+    async with running("demo", "--keep", ready="Ctrl-C removes everything") as demo:
+        (path,) = re.findall(r"^provider: +(\S+)$", demo.said, re.MULTILINE)
+        async with Client(load_config(path)) as admin:
+            secret = await admin.get(SECRETS, "main-admin", "fairlead-postgres")
+        password = base64.b64decode(secret.to_dict()["data"]["password"]).decode()
+        assert password not in demo.said
+        hints = demo.said.partition("Look, in another terminal:")[2]
+        for hint in re.findall(r"^  (.+)$", hints, re.MULTILINE) if kubectls() else ():
+            await succeeds(hint)
+    assert not os.path.exists(path)  # noqa: ASYNC240, PTH110
+
+
+async def succeeds(command: str) -> None:
+    """Wait until a command of the shell succeeds: what was deleted comes back a moment later."""
+    async with asyncio.timeout(SECONDS):
+        while True:
+            process = await asyncio.create_subprocess_shell(
+                command, stdout=asyncio.subprocess.DEVNULL, stdin=asyncio.subprocess.DEVNULL
+            )
+            if await process.wait() == 0:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def test_a_sandbox_with_a_database_server_that_an_operator_finds(tmp_path: Path) -> None:
+    up = ("sandbox", "up", "--dir", str(tmp_path), "--data", "--postgres")
+    clusters = ("--cluster", "provider", "--cluster", "consumer")
+    quiet = ("--health-probe-bind-address=", "--metrics-bind-address=")
+    operator = ("postgres", "run", *kubeconfig(tmp_path, "provider"), *quiet)
+    ports = []
+    for _ in range(2):  # the second finds the objects of the first
+        async with running(*up, *clusters, ready="ready") as sandbox:
+            assert "PostgresServer main of provider" in sandbox.said
+            async with (
+                Client(load_config(kubeconfig(tmp_path, "provider")[1])) as admin,
+                running(*operator, ready='"running"'),
+            ):
+                found = await when(admin, POSTGRESSERVERS, "main", until=is_ready)
+            ports.append(found["spec"]["port"])
+            async with Client(load_config(kubeconfig(tmp_path, "consumer")[1])) as other:
+                names = {item.meta.name for item in (await other.list(NAMESPACES)).items}
+            assert "fairlead-postgres" not in names
+        assert not await listening(ports[-1])
+    assert ports[0] != ports[1]
+
+
+def is_ready(body: JSON) -> bool:
+    """Ready as it is now, not as an earlier server was."""
+    found = condition(body, "Ready")
+    return (found.get("status"), found.get("observedGeneration")) == (
+        "True",
+        body["metadata"]["generation"],
+    )
+
+
+async def test_a_sandbox_that_is_killed_leaves_no_database_server(tmp_path: Path) -> None:
+    up = ("sandbox", "up", "--dir", str(tmp_path), "--postgres")
+    async with started(*up, ready="ready") as sandbox:
+        (found,) = re.findall(r"PostgreSQL: 127.0.0.1:(\d+)", sandbox.said)
+        port = int(found)
+        assert await listening(port)
+        sandbox.process.kill()
+        async with asyncio.timeout(SECONDS):
+            while await listening(port):  # noqa: ASYNC110  a port that closes tells nobody
+                await asyncio.sleep(0.05)
+
+
+async def listening(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True

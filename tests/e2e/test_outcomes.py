@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
     CLUSTERBINDINGS,
@@ -294,6 +295,9 @@ async def test_an_export_made_anew_brings_no_more_than_was_agreed_to(world: Worl
         spec["resources"].append({**spec["resources"][0], "resource": "gadgets"})
         spec["permissionClaims"][0]["selector"] = {"labelSelector": {}}
 
+    template = (await world.provider.get(APISERVICEEXPORTTEMPLATES, link.name)).to_dict()
+    wider(template["spec"])
+    await world.provider.update(APISERVICEEXPORTTEMPLATES, template)
     await ask(link, link.name, wider)
     told = await binding.says("Connected", "False", "Error", "APIServiceExportChanged")
     assert "gadgets.example.org" in told
@@ -413,7 +417,7 @@ async def test_a_heartbeat_without_an_interval_says_nothing(world: World) -> Non
 async def test_a_request_that_waits_says_what_for(
     stack: AsyncExitStack, isolation: Isolation, spec: JSON, both: bool, reason: str, told: str
 ) -> None:
-    options = ProviderOptions(isolation=isolation)
+    options = ProviderOptions(isolation=isolation, requests="any")
     world = World(stack, options=options)
     await world.start()
     gadgets = msgspec.structs.replace(GADGETS, group=world.group)

@@ -313,7 +313,7 @@ async def test_a_request_cannot_be_widened_once_it_was_granted(
 async def test_a_request_waits_for_its_crd_and_says_so(
     admin: Client, stack: AsyncExitStack
 ) -> None:
-    async with running(admin):
+    async with running(admin, ProviderOptions(requests="any")):
         team = await consumer(stack, admin)
         request = team.response["requests"][0]
         request["spec"]["resources"] = [{"group": "example.org", "resource": "gadgets"}]

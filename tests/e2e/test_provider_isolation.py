@@ -353,7 +353,7 @@ async def test_an_export_made_by_hand_becomes_the_owner_of_its_schemas(
 
 
 async def test_kinds_of_kubernetes_are_not_exported(admin: Client, stack: AsyncExitStack) -> None:
-    async with running(admin):
+    async with running(admin, ProviderOptions(requests="any")):
         team = await consumer(stack, admin)
         request = team.response["requests"][0]
         request["spec"] = {"resources": [{"group": "", "resource": "configmaps"}]}

@@ -4,17 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import structlog
 from tests.support.pairs import fresh_planes
 from tests.support.realplane import missing_assets
+from tests.support.waiting import SECONDS
 
+from fairlead.api.meta import JSON
+from fairlead.api.resource import EVENTS
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo import play, story
 from fairlead.demo.postgresql import EmbeddedPostgres
 from fairlead.demo.screen import SilentScreen
 from fairlead.demo.steps import Narrator, StoryError
 from fairlead.demo.world import Plane, World, open_world
+
+
+class Told:
+    """The Events of a control plane, also of objects and namespaces that go meanwhile."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._seen: list[JSON] = []
+        self._last = asyncio.Event()
+
+    async def watch(self) -> None:
+        listed = await self._client.list(EVENTS)
+        self._seen += [item.to_dict() for item in listed.items]
+        version = listed.resource_version
+        while True:
+            async for event in self._client.watch(EVENTS, resource_version=version):
+                body = event.object.to_dict()
+                version = body["metadata"]["resourceVersion"]
+                if event.type in {"ADDED", "MODIFIED"}:
+                    self._seen.append(body)
+                if body.get("reason") == "TheEnd":
+                    self._last.set()
+
+    async def warnings(self) -> list[tuple[str, str, str]]:
+        """Kind of object, reason and message of every Warning up to now."""
+        end: JSON = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": "end-", "namespace": "default"},
+            "involvedObject": {"namespace": "default"},
+            "reason": "TheEnd",
+            "type": "Normal",
+        }
+        await self._client.create(EVENTS, end, "default")
+        async with asyncio.timeout(SECONDS):
+            await self._last.wait()
+        return [
+            (body["involvedObject"]["kind"], body["reason"], body["message"])
+            for body in self._seen
+            if body["type"] == "Warning"
+        ]
+
+
+@asynccontextmanager
+async def told(*planes: Plane) -> AsyncIterator[Sequence[Told]]:
+    async with AsyncExitStack() as stack:
+        configs = [parse_kubeconfig(plane.kubeconfig()) for plane in planes]
+        clients = [await stack.enter_async_context(Client(config)) for config in configs]
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        result = [Told(client) for client in clients]
+        tasks = [group.create_task(one.watch()) for one in result]
+        yield result
+        for task in tasks:
+            task.cancel()
 
 
 @pytest.mark.parametrize("kind", ["sandbox", "real"])
@@ -25,12 +85,14 @@ async def test_a_database_in_one_cluster_reaches_an_app_in_another(kind: str) ->
     with structlog.testing.capture_logs() as logs:
         async with (
             fresh_planes(kind, "provider", "consumer") as (provider, consumer),
+            told(provider, consumer) as events,
             EmbeddedPostgres() as database,
-            open_world(provider, consumer, database) as world,
         ):
-            await story.ready(world)
-            await play.tell(narrator, world)
-            secret = database.password
+            async with open_world(provider, consumer, database) as world:
+                await story.ready(world)
+                await play.tell(narrator, world)
+                secret = database.password
+            assert [await one.warnings() for one in events] == [[], []]
     assert json.loads(narrator.report.to_json())["ok"] is True
     assert [step.name[:2] for step in narrator.report.steps] == [f"{n}." for n in range(1, 8)]
     assert [entry for entry in logs if entry["log_level"] == "error"] == []

@@ -37,7 +37,7 @@ from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeat
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.sync import engine
-from fairlead.runtime import backoff, expectations, queue, reflector
+from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -284,7 +284,7 @@ async def test_a_provider_that_cannot_be_reached_for_minutes(
         await world.uplink.cut()
         world.uplink.attempts, begun, since = 0, world.load.done, loop.time()
         with monkeypatch.context() as patch:
-            patch.setattr(queue, "RETRY_INITIAL", 120.0)
+            patch.setattr(queue, "RETRIES", BackoffPolicy(initial=120.0, maximum=1000.0))
             await admin.create(WIDGETS, thing("arriving", shop))
             await admin.delete(WIDGETS, "leaving", shop)
             await world.load.progress(100)

@@ -33,7 +33,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import ApiError, Client, NotFound
 from fairlead.konnector.sync import engine
-from fairlead.runtime import backoff, expectations, queue, reflector
+from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
 
 
 NAMES = st.sampled_from(["a", "b"])
@@ -84,7 +84,7 @@ def _bench() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, _runner() as runner:
         patch.setattr(backoff, "BackoffPolicy", lambda: policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.2)
-        patch.setattr(queue, "RETRY_MAXIMUM", 0.5)
+        patch.setattr(queue, "RETRIES", BackoffPolicy(initial=0.005, maximum=0.5))
         for module in (expectations, engine):
             patch.setattr(module, "LAG", 0.5)
         bench = Bench(runner)

@@ -104,7 +104,7 @@ async def test_a_konnector_that_does_not_run_is_told_and_waited_for(
         world.consumer_plane, tmp_path, "unbind", "widgets", "--yes", "--timeout", "1s"
     )
     assert (code, out) == (1, "")
-    assert "waiting for the konnector to take it apart: is one running?" in err
+    assert "waiting for the konnector to take it apart (waited 1 s): a konnector ran" in err
     assert "`fairlead unbind widgets` again goes on waiting" in err
     await konnector.start()
     code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")

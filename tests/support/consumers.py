@@ -75,10 +75,12 @@ class Consumer:
         pytest.fail(f"no Event with reason {reason}")
 
 
-async def consumer(stack: AsyncExitStack, admin: Client) -> Consumer:
+async def consumer(
+    stack: AsyncExitStack, admin: Client, *, template: str = "widgets", identity: str = ""
+) -> Consumer:
     """A consumer that nobody knew before, invited to use widgets."""
-    identity = str(uuid.uuid4())
-    response = await invite(admin, name="team", template="widgets", identity=identity)
+    chosen = identity or str(uuid.uuid4())
+    response = await invite(admin, name="team", template=template, identity=chosen)
     client, namespace = await stack.enter_async_context(invited(msgspec.json.encode(response)))
     return Consumer(client, namespace, response)
 

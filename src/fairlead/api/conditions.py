@@ -6,12 +6,20 @@ kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubeb
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
 
 ConditionStatus = Literal["True", "False", "Unknown"]
+
+
+class Event(NamedTuple):
+    """What an Event (core/v1) says: its type, reason and message."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
 
 
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -47,6 +55,27 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """The condition of this type, if it was ever set."""
     return next((condition for condition in conditions if condition.type == type_), None)
+
+
+def turned(
+    old: Iterable[Condition], new: Iterable[Condition], type_: str, *, good: str = ""
+) -> list[Event]:
+    """The Event about the condition of a type, if its status or its reason is a new one.
+
+    Args:
+        old: the conditions as they were stored.
+        new: the conditions as they are stored now.
+        type_: of the condition.
+        good: the message where the condition is True and has none of its own.
+    """
+    before, after = get_condition(old, type_), get_condition(new, type_)
+    if after is None:
+        return []
+    if before is not None and (before.status, before.reason) == (after.status, after.reason):
+        return []
+    if after.status == "True":
+        return [Event("Normal", after.reason, after.message or good)]
+    return [Event("Warning", after.reason, after.message or f"{type_} is {after.status}")]
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:

@@ -36,3 +36,12 @@ def format_duration(duration: timedelta) -> str:
     if hours:
         text = f"{int(hours)}h{text}"
     return f"-{text}" if total < 0 else text
+
+
+def rough_duration(duration: timedelta) -> str:
+    """The duration in its largest unit, such as ``42s``, ``7m``, ``3h`` or ``12d``."""
+    seconds = max(duration.total_seconds(), 0.0)
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < limit:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds // 86_400)}d"

@@ -23,6 +23,8 @@ METRICS_PORT = 8080
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
 _USER = 65532
+# Client certificates of kubeconfigs reach TLS through files that are gone at once.
+_TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
 
 
 def rule(
@@ -126,6 +128,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [self._container()],
+            "volumes": [_TEMPORARY],
         }
         return {
             "apiVersion": "apps/v1",
@@ -145,6 +148,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return {
             "name": self.name,
             "image": self.image,
+            # Without it a tag "latest" is pulled each time, from a registry that may not have it.
+            "imagePullPolicy": "IfNotPresent",
             "args": [
                 *self.command,
                 f"--namespace={self.namespace}",
@@ -164,6 +169,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 "requests": {"cpu": "10m", "memory": "64Mi"},
                 "limits": {"memory": "256Mi"},
             },
+            "volumeMounts": [{"name": _TEMPORARY["name"], "mountPath": "/tmp"}],  # noqa: S108
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,

@@ -20,6 +20,9 @@ class UnwelcomeYAMLError(ValueError):
     """Valid YAML of a shape that is not read; the message goes after the name of its place."""
 
 
+YAMLError = yaml.YAMLError
+
+
 def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
     """The value of one document.
 
@@ -33,6 +36,31 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
             stack on deep nesting, so this is found out before anything is built.
         yaml.YAMLError: it is no YAML, or has tags of a language.
     """
+    _check_shape(text, aliases=aliases, max_depth=max_depth)
+    return yaml.load(text, _Loader)  # noqa: S506  a safe loader
+
+
+def load_all(text: str | bytes, *, aliases: bool, max_depth: int) -> list[Any]:
+    """The values of all documents in a stream; see :func:`load`.
+
+    Raises:
+        UnwelcomeYAMLError: one of them is too deep, or has aliases.
+        YAMLError: it is no YAML, or has tags of a language.
+    """
+    _check_shape(text, aliases=aliases, max_depth=max_depth)
+    return list(yaml.load_all(text, _Loader))
+
+
+def problem(error: Exception) -> str:
+    """What is wrong and on which line, without the line, which may hold a secret."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} (line {error.problem_mark.line + 1})"
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"unacceptable character at position {error.position}"
+    return type(error).__name__
+
+
+def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int) -> None:
     depth = 0
     for event in yaml.parse(text, _Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -43,4 +71,3 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
             depth -= 1
         elif isinstance(event, yaml.AliasEvent) and not aliases:
             raise UnwelcomeYAMLError("has YAML aliases, which are not allowed here")
-    return yaml.load(text, _Loader)  # noqa: S506  a safe loader

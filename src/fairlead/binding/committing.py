@@ -12,24 +12,27 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.conditions import Condition, Event, turned
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
 from fairlead.binding.fetching import grant
 from fairlead.binding.items import encode_data
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
-from fairlead.runtime import commit
+from fairlead.runtime import EventRecorder, StatusWriter, commit
 
 
 class Committer:
     """Writes to one cluster for the bindings of one API."""
 
-    def __init__(self, client: Client, resource: Resource) -> None:
+    def __init__(self, client: Client, resource: Resource, recorder: EventRecorder) -> None:
         self._client = client
         self._resource = resource
+        self._statuses = StatusWriter(client, resource, recorder, ready_events)
+        self._waiting = StatusWriter(client, resource, recorder, waiting_events)
 
     async def write(self, context: BaseContext) -> Object:
         """Write Secret, workloads, annotations and status; returns the binding as it is then.
@@ -49,7 +52,7 @@ class Committer:
         await self._workloads(context, workloads)
         if context.dropped_annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
-        return await self.status(binding, context.status(now()))
+        return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
 
     async def workloads(self, context: BaseContext) -> None:
         """Write the changed workloads alone; refusals end up in the context."""
@@ -61,17 +64,13 @@ class Committer:
             if not await self._workload(context, workload):
                 return
 
-    async def status(self, binding: Object, status: JSON) -> Object:
-        """Write a whole status, if it differs."""
-        body = {**binding.to_dict(), "status": status}
-        return await commit(self._client, self._resource, binding, body, subresource="status")
+    async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
+        """Write a whole status, if it differs, with an Event when Ready has turned.
 
-    async def finalizer(self, binding: Object, name: str, *, present: bool) -> Object:
-        """Add or remove a finalizer."""
-        body = binding.to_dict()
-        names: list[str] = [item for item in binding.meta.finalizers if item != name]
-        body["metadata"]["finalizers"] = [*names, name] if present else names
-        return await commit(self._client, self._resource, binding, body)
+        That something has not come yet is the ordinary way: while ``waiting`` nothing warns.
+        """
+        writer = self._waiting if waiting else self._statuses
+        return await writer.write(binding, {**binding.to_dict(), "status": status})
 
     async def annotate(self, binding: Object, annotation: str, value: str) -> Object:
         """Set an annotation."""
@@ -145,6 +144,26 @@ class Committer:
         else:
             return True
         return False
+
+
+def ready_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a binding whose status has changed."""
+    before, after = (stored_conditions(binding) for binding in (old, new))
+    return turned(before, after, READY, good="the service is bound to the workload")
+
+
+def waiting_events(old: Object, new: Object) -> list[Event]:
+    """The same about a binding that waits for what has not come yet."""
+    return [Event("Normal", "Waiting", event.message) for event in ready_events(old, new)]
+
+
+def stored_conditions(binding: Object) -> list[Condition]:
+    """The conditions of a binding's status; none where others wrote what cannot be read."""
+    status = binding.to_dict().get("status") or {}
+    try:
+        return msgspec.convert(status.get("conditions") or [], list[Condition])
+    except msgspec.ValidationError:
+        return []
 
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)

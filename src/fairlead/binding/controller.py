@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 import msgspec
@@ -19,8 +20,8 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
-from fairlead.api.timestamps import now
-from fairlead.binding.committing import Committer
+from fairlead.api.timestamps import now, parse_time
+from fairlead.binding.committing import Committer, stored_conditions
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.invalid import invalid_status
@@ -28,16 +29,36 @@ from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.fetching import fetch
 from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import Quarrels, Retries
+from fairlead.binding.pacing import PATIENCE_SECONDS, Quarrels, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
 from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result
-from fairlead.runtime.stats import ControllerStats
+from fairlead.runtime import (
+    BackoffPolicy,
+    Cluster,
+    Controller,
+    Delta,
+    Request,
+    Result,
+    add_finalizer,
+    metadata_changed,
+    remove_finalizer,
+    step_by_step,
+)
+from fairlead.runtime.controller import ControllerStats
 
 
 COMPONENT = "fairlead-binding"
+
+RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
+"""Between looks at what no watch announces the end of, in seconds."""
+
+_MOST_READS = 1000
+"""Reads of one pass: more than services with hundreds of Secrets of their own need."""
+
+_WANTED = metadata_changed("generation", "deletion_timestamp", "annotations")
+"""Our own writes of a status are no reason to look again."""
 
 MakeContext: TypeAlias = Callable[[Object, Snapshot], BaseContext]
 
@@ -79,10 +100,10 @@ class BindingController:
         self.name = api.name
         self._cluster = cluster
         self._api = api
-        self._committer = Committer(cluster.client, api.resource)
         self._events = cluster.events(COMPONENT)
-        self._retries = Retries()
-        self._quarrels = Quarrels(lambda: asyncio.get_running_loop().time())
+        self._committer = Committer(cluster.client, api.resource, self._events)
+        self._quarrels = Quarrels(_seconds)
+        self._waits = Waits(_seconds)
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
         self._watches = Watches(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
@@ -91,7 +112,7 @@ class BindingController:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        self.controller.watch(self._bindings, predicate=_spec_changed, cluster=self._cluster.name)
+        self.controller.watch(self._bindings, predicate=_WANTED, cluster=self._cluster.name)
         self._crds.subscribe(self._on_crd)
         await self._mappings.start()
         try:
@@ -143,8 +164,7 @@ class BindingController:
     async def _prepare(self, request: Request, binding: Object) -> Object:
         """The finalizer and, after its mapping changed, the annotation that has it unbound."""
         name = self._api.finalizer
-        if name not in binding.meta.finalizers:
-            binding = await self._committer.finalizer(binding, name, present=True)
+        binding = await add_finalizer(self._cluster.client, self._api.resource, binding, name)
         superseded = self._mappings.superseded(request)
         if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
             binding = await self._committer.annotate(binding, MAPPING_ANNOTATION, superseded)
@@ -157,32 +177,52 @@ class BindingController:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
-            self._announce(binding, Condition(READY, "False", "ProcessingError", str(error)))
+            self._waits.over(request)
             return None
         pause = self._pause_for_quarrel(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         await self._committer.write(context)
         await self._watches.settle(request, snapshot.asked)
-        condition = context.get_condition(READY)
-        if condition:
-            self._announce(binding, condition)
+        self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
     async def _run(
         self, request: Request, binding: Object, snapshot: Snapshot
     ) -> tuple[BaseContext, bool]:
-        """Run the pipeline, answering what it asks; also whether changes may go unseen."""
+        """Run the pipeline, answering what it asks; also whether changes may go unseen.
+
+        Handlers are plain functions and cannot wait. So each read that has no answer yet ends the
+        run; it is answered, and the pipeline starts again from the beginning on a fresh context.
+        That costs little, since handlers write nothing but their context, and a binding reads a
+        handful of objects.
+        """
         blind = False
-        while True:
+
+        def run(snapshot: Snapshot) -> Read | BaseContext:
             snapshot.restart()
             context = self._api.context(binding, snapshot)
             try:
                 self._api.pipeline.process(context)
             except Need as need:
-                blind |= not await self._answer(request, need.read, snapshot)
-            else:
-                return context, blind
+                return need.read
+            return context
+
+        async def answer(read: Read | BaseContext, snapshot: Snapshot) -> Snapshot:
+            nonlocal blind
+            if not isinstance(read, BaseContext):
+                blind |= not await self._answer(request, read, snapshot)
+            return snapshot
+
+        settled = await step_by_step(
+            snapshot,
+            decide=run,
+            perform=answer,
+            last=lambda step: isinstance(step, BaseContext),
+            most=_MOST_READS,
+        )
+        assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
+        return settled.step, blind
 
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
         """Answer a read; False when changes of what it is about may go unseen for now."""
@@ -203,8 +243,10 @@ class BindingController:
         await self._committer.workloads(context)
         if context.flow.error:
             await self._committer.status(context.binding, context.status(now()))
-            return Result(requeue_after=self._retries.next(request))
-        await self._committer.finalizer(context.binding, self._api.finalizer, present=False)
+            return Result(backoff=RETRIES)
+        await remove_finalizer(
+            self._cluster.client, self._api.resource, context.binding, self._api.finalizer
+        )
         await self._forget(request)
         return None
 
@@ -234,40 +276,46 @@ class BindingController:
         if context.dropped_annotation and not context.flow.error:
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
-            return Result(requeue_after=self._retries.next(request))
-        self._retries.forget(request)
-        return None
+            return Result(backoff=RETRIES)
+        left = self._waits.left(request)
+        return Result(requeue_after=left) if left else None
 
-    def _announce(self, binding: Object, condition: Condition) -> None:
-        """An event when Ready changes its status or its reason."""
-        status = binding.to_dict().get("status") or {}
-        try:
-            known = msgspec.convert(status.get("conditions") or [], list[Condition])
-        except msgspec.ValidationError:
-            known = []
-        before = get_condition(known, READY)
-        if before and (before.status, before.reason) == (condition.status, condition.reason):
+    def _tell_of_wait(self, request: Request, binding: Object, context: BaseContext) -> None:
+        """A Warning where what has not come yet stays away, or where something else is amiss now.
+
+        What turns in the status has its Event already; this is about time passing.
+        """
+        condition = context.get_condition(READY)
+        if condition is None:
             return
-        text = condition.message or "the service is bound to the workload"
-        if condition.status == "True":
-            self._events.event(binding, "Normal", condition.reason, text)
-        else:
-            self._events.event(binding, "Warning", condition.reason, text)
+        before = get_condition(stored_conditions(binding), READY)
+        same = before is not None and (before.status, before.reason) == (
+            condition.status,
+            condition.reason,
+        )
+        if context.flow.waiting:
+            waited = _age(before) if before is not None and same else 0.0
+            if self._waits.overdue(request, waited):
+                late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {condition.message}"
+                self._events.event(binding, "Warning", condition.reason, late)
+        elif self._waits.over(request) and same and condition.status != "True":
+            self._events.event(binding, "Warning", condition.reason, condition.message)
 
     async def _forget(self, request: Request) -> None:
-        self._retries.forget(request)
         self._quarrels.forget(request)
+        self._waits.over(request)
         self._mappings.forget(request)
         await self._watches.settle(request, ())
 
 
-def _spec_changed(delta: Delta) -> bool:
-    """Whether generation or annotations changed: status writes are no reason to look again."""
-    if delta.old is None or delta.new is None:
-        return True
-    old, new = delta.old.meta, delta.new.meta
-    return (
-        old.generation != new.generation
-        or old.annotations != new.annotations
-        or old.deletion_timestamp != new.deletion_timestamp
-    )
+def _seconds() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _age(condition: Condition) -> float:
+    """Seconds since a condition changed its status; 0 when it does not say."""
+    try:
+        changed = parse_time(condition.last_transition_time)
+    except ValueError:
+        return 0.0
+    return max((datetime.now(UTC) - changed).total_seconds(), 0.0)

@@ -30,6 +30,10 @@ class CollectError(Exception):
     """A definition does not fit its service; the text says how."""
 
 
+class ValueMissing(CollectError):  # noqa: N818 (a finding)
+    """The service, or the object that it names, does not have the value yet."""
+
+
 class DataReader(Protocol):
     """Reads what definitions refer to; ReadError passes through."""
 
@@ -125,7 +129,7 @@ def apply(definition: Definition, service: JSON, reader: DataReader) -> Any:
     """What the definition finds: a map of items, or None where it is optional and finds nothing.
 
     Raises:
-        CollectError: the service does not have what is defined.
+        CollectError: the service does not have what is defined, or (ValueMissing) not yet.
         ReadError: a Secret or ConfigMap it refers to cannot be read.
         ValueError: a Secret's entry is not base64.
     """
@@ -142,7 +146,7 @@ def apply(definition: Definition, service: JSON, reader: DataReader) -> Any:
     except JSONPathError as error:
         if definition.optional:
             return None
-        raise CollectError(str(error)) from None
+        raise ValueMissing(str(error)) from None
     return _shape(definition, values, service, reader)
 
 
@@ -193,11 +197,11 @@ def _data(
     is_secret = definition.object_type == "Secret"
     body = (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)
     if body.get("data") is None:
-        raise CollectError(f"not found: {definition.object_type} {namespace}/{name} has no data")
+        raise ValueMissing(f"not found: {definition.object_type} {namespace}/{name} has no data")
     entries: Mapping[str, Any] = decode_data(body) if is_secret else body["data"]
     if definition.kind == "stringOfData":
         if definition.source_key not in entries:
-            raise CollectError("not found")
+            raise ValueMissing("not found")
         return {definition.name: entries[definition.source_key]}
     if not definition.source_value:
         return dict(entries)

@@ -1,4 +1,4 @@
-"""When to look again, and when somebody else keeps undoing what is written."""
+"""When to warn of what does not come, and when somebody else keeps undoing what is written."""
 
 from __future__ import annotations
 
@@ -6,30 +6,42 @@ from collections import deque
 from collections.abc import Callable, Hashable
 
 
-FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 60.0
-"""Pauses between looks at what no watch announces the end of."""
+PATIENCE_SECONDS = 60.0
+"""So long may a binding lack something that has not come yet before an Event warns of it."""
 
 WRITES = 5
 WINDOW_SECONDS = 60.0
 """So often within this time is the same projection written at once; more is a quarrel."""
 
 
-class Retries:
-    """Growing pauses, by key: 1 s, 2 s, and so on to a minute."""
+class Waits:
+    """Knows which bindings lack something that has not come yet; ``clock`` gives seconds."""
 
-    def __init__(self) -> None:
-        self._pauses: dict[Hashable, float] = {}
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._waits: dict[Hashable, tuple[float, bool]] = {}
 
-    def next(self, key: Hashable) -> float:
-        """The pause before the next look, in seconds."""
-        pause = min(self._pauses.get(key, FIRST_SECONDS / 2) * 2, LONGEST_SECONDS)
-        self._pauses[key] = pause
-        return pause
+    def overdue(self, key: Hashable, waited: float) -> bool:
+        """Whether to warn of a wait now; once for each wait.
 
-    def forget(self, key: Hashable) -> None:
-        """The trouble is over."""
-        self._pauses.pop(key, None)
+        Args:
+            key: who waits.
+            waited: for how many seconds already, where the wait began before the first call.
+        """
+        moment = self._clock()
+        since, told = self._waits.get(key) or (moment - waited, waited >= PATIENCE_SECONDS)
+        late = moment - since >= PATIENCE_SECONDS
+        self._waits[key] = since, late
+        return late and not told
+
+    def left(self, key: Hashable) -> float:
+        """Seconds until a warning is due; 0 when none is any more."""
+        since, told = self._waits.get(key, (0.0, True))
+        return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
+
+    def over(self, key: Hashable) -> bool:
+        """The wait has ended; whether there was one."""
+        return self._waits.pop(key, None) is not None
 
 
 class Quarrels:

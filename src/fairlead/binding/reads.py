@@ -54,7 +54,7 @@ class Review(msgspec.Struct, frozen=True):
     name: str
 
 
-FailureCode = Literal["NotFound", "Forbidden", "NoMatch", "Denied", "Error"]
+FailureCode = Literal["NotFound", "Forbidden", "NoMatch", "Invalid", "Denied", "Error"]
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -70,6 +70,16 @@ class ReadError(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
+
+    @property
+    def missing(self) -> bool:
+        """Whether what was read is not there, or its kind is not, so that a watch tells of it."""
+        return self.failure.code in {"NotFound", "NoMatch"}
+
+    @property
+    def transient(self) -> bool:
+        """Whether the answer may change without a change of any object that is watched."""
+        return self.failure.code in {"Error", "Forbidden", "Denied"}
 
 
 Read: TypeAlias = Get | ListAll | Lookup | Review

@@ -5,12 +5,12 @@ Commands are imported when they are called, so that ``--help`` and shell complet
 
 from __future__ import annotations
 
-import gc
 import importlib
 from typing import Any
 
 import click
 
+from fairlead import garbage
 from fairlead.cli.errors import explained
 
 
@@ -30,10 +30,6 @@ _COMMANDS = {
 }
 
 
-GC_THRESHOLDS = (50_000, 20, 50)
-"""Imports and decoding make many objects and few cycles; Python's default triples their cost."""
-
-
 class _Commands(click.Group):
     """Finds a command in the module that has its name, and explains every error in one line."""
 
@@ -48,7 +44,7 @@ class _Commands(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
-        gc.set_threshold(*GC_THRESHOLDS)
+        garbage.relax()
         with explained(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 

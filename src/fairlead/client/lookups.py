@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
@@ -24,6 +25,20 @@ async def find(
         return await client.get(resource, name, namespace)
     except NotFound as error:
         if not error.about(name):
+            raise
+        return None
+
+
+async def find_custom(client: Client, resource: Resource, name: str) -> Object | None:
+    """The custom resource, or None when there is none, or its CRD is not installed.
+
+    Raises:
+        ClientError: the server refused the look or cannot be reached.
+    """
+    try:
+        return await find(client, resource, name)
+    except NotFound:
+        if await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource) is not None:
             raise
         return None
 
@@ -91,7 +106,7 @@ async def wait_for(
                 await asyncio.sleep(_PAUSE_SECONDS)
     except TimeoutError:
         where = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
-        raise WaitTimeout(f"{where}: {missing} (waited {timeout:g} s)") from None
+        raise WaitTimeout(f"{where}: {missing} (waited {timeout:.3g} s)") from None
 
 
 async def _watch(
@@ -119,3 +134,26 @@ async def _watch(
             current = None if event.type == "DELETED" else event.object
             if check(current):
                 return current
+
+
+_SHOWN = 10
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """That something of a name is not there, which name was perhaps meant, and what there is.
+
+    Args:
+        what: in front of the name, such as a kind.
+        name: that was asked for.
+        known: the names that there are.
+    """
+    names = sorted(known)
+    close = get_close_matches(name, names, n=1) or [
+        one for one in names if one.lower() == name.lower()
+    ]
+    if close and len(names) == 1:
+        return f"{what} {name} does not exist; did you mean {close[0]}?"
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    there = f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
+    meant = f"did you mean {close[0]}? " if close else ""
+    return f"{what} {name} does not exist; {meant}{there}"

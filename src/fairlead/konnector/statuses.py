@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding, BindingStatus
-from fairlead.api.kubebind.conditions import Condition, happening, set_conditions, transitions
+from fairlead.api.kubebind.conditions import Condition, set_conditions, status_events
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
-from fairlead.runtime import EventRecorder, Informer, commit
+from fairlead.runtime import EventRecorder, Informer, StatusWriter
 from fairlead.runtime.expectations import Expectations
 
 
@@ -37,7 +37,7 @@ class BindingStatuses:
     def __init__(self, client: Client, bindings: Informer, events: EventRecorder) -> None:
         self._client = client
         self._bindings = bindings
-        self._events = events
+        self._writer = StatusWriter(client, APISERVICEBINDINGS, events, status_events)
         self._expectations = Expectations()
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -58,9 +58,6 @@ class BindingStatuses:
                     await self._write(found, change)
                 except Conflict:
                     await self._refresh(name)
-                except NotFound:
-                    self._expectations.forget(Key("", name))
-                    return
                 else:
                     return
             raise TimeoutError(f"status of APIServiceBinding {name} keeps changing")
@@ -87,13 +84,9 @@ class BindingStatuses:
         self, found: Object, change: Callable[[APIServiceBinding], BindingStatus]
     ) -> None:
         body = with_status(found, change(found.decode(APIServiceBinding)))
-        written = await commit(self._client, APISERVICEBINDINGS, found, body, subresource="status")
-        if written is found:
-            return
-        self._expectations.wrote(written)
-        old = found.decode(APIServiceBinding).status.conditions
-        for turned in transitions(old, written.decode(APIServiceBinding).status.conditions):
-            self._events.event(written, *happening(turned))
+        written = await self._writer.write(found, body)
+        if written is not found:
+            self._expectations.wrote(written)
 
     async def _refresh(self, name: str) -> None:
         try:

@@ -29,22 +29,33 @@ from fairlead.postgres.reconcile import STAGES, Facts, Failure, Step, next_step
 from fairlead.postgres.sources import Sources, decode_access
 from fairlead.postgres.status import (
     Outcome,
-    event,
+    access_events,
     new_status,
     problems,
 )
 from fairlead.postgres.strays import Strays
 from fairlead.postgres.sync import sync
 from fairlead.postgres.watches import Watches, wanted_otherwise
-from fairlead.runtime import Cluster, Controller, Request, Result, commit
+from fairlead.runtime import (
+    BackoffPolicy,
+    Cluster,
+    Controller,
+    Request,
+    Result,
+    StatusWriter,
+    add_finalizer,
+    remove_finalizer,
+    step_by_step,
+)
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.2
-_FIRST_RETRY_SECONDS = 1.0
-_LAST_RETRY_SECONDS = 60.0
-_JITTER = 0.1
+JITTER = 0.1
+"""Objects are looked at this part of the interval sooner or later, so that they spread."""
+RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
+"""Between tries at what failed, in seconds."""
 
 
 class AccessController:
@@ -54,40 +65,43 @@ class AccessController:
         self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
     ) -> None:
         self._client = cluster.client
-        self._events = cluster.events("fairlead-postgres")
         self._known = watches.accesses.get
         self._options = options
         self._sources = sources
         self._publication = Publication(cluster.client, watches)
         self._strays = Strays(cluster.client, watches, options)
-        self._attempts: dict[Request, int] = {}
+        self._statuses = StatusWriter(
+            cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
+        )
         self.controller = Controller("postgresaccess", self.reconcile, workers=options.workers)
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.secrets, watches.accesses_of_secret())
 
     async def reconcile(self, request: Request) -> Result | None:
         """One pass over the flowchart."""
-        current = await self._get(request)
-        if current is None:
-            self._attempts.pop(request, None)
+        found = await self._get(request)
+        if found is None:
             return None
-        while (step := next_step(current.facts)) not in {Step.REPORT, Step.IGNORE}:
-            try:
-                await self._perform(step, current)
-            except AccessError as error:
-                current.learn(failure=Failure(STAGES[step], error))
-            except (AlreadyExists, Conflict, ServerError):
-                raise
-            except NotFound as error:
-                if step in {Step.ADD_FINALIZER, Step.REMOVE_FINALIZER}:
-                    return None
-                current.learn(failure=Failure(STAGES[step], _api_error(error)))
-            except ApiError as error:
-                current.learn(failure=Failure(STAGES[step], _api_error(error)))
-        if step is Step.IGNORE:
-            self._attempts.pop(request, None)
-            return None
-        return await self._report(request, current)
+        settled = await step_by_step(found, decide=_decide, perform=self._attempt, last=_is_last)
+        return await self._report(settled.state) if settled.step is Step.REPORT else None
+
+    async def _attempt(self, step: Step, current: Pass) -> Pass | None:
+        """Perform a step; that it has failed is learnt too, and None is that the object is gone.
+
+        Raises:
+            ApiError: trying all of it again at once may help.
+        """
+        try:
+            await self._perform(step, current)
+        except AccessError as error:
+            current.learn(failure=Failure(STAGES[step], error))
+        except (AlreadyExists, Conflict, ServerError):
+            raise
+        except ApiError as error:
+            if step is Step.ADD_FINALIZER and isinstance(error, NotFound):
+                return None
+            current.learn(failure=Failure(STAGES[step], _api_error(error)))
+        return current
 
     async def _get(self, request: Request) -> Pass | None:
         try:
@@ -115,7 +129,9 @@ class AccessController:
     async def _perform(self, step: Step, current: Pass) -> None:
         match step:
             case Step.ADD_FINALIZER:
-                await self._set_finalizer(current, present=True)
+                current.found = await add_finalizer(
+                    self._client, POSTGRESACCESSES, current.found, FINALIZER
+                )
                 current.learn(finalizer=True)
             case Step.RESOLVE:
                 await self._resolve(current)
@@ -126,14 +142,8 @@ class AccessController:
             case Step.DROP_ROLE:
                 await self._drop(current)
             case _:
-                await self._set_finalizer(current, present=False)
+                await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 current.learn(finalizer=False)
-
-    async def _set_finalizer(self, current: Pass, *, present: bool) -> None:
-        body = current.found.to_dict()
-        others = [one for one in current.found.meta.finalizers if one != FINALIZER]
-        body["metadata"]["finalizers"] = [*others, FINALIZER] if present else others
-        current.found = await commit(self._client, POSTGRESACCESSES, current.found, body)
 
     async def _resolve(self, current: Pass) -> None:
         access = current.decoded
@@ -187,7 +197,7 @@ class AccessController:
         await self._publication.remove(current)
         current.learn(dropped=True)
 
-    async def _report(self, request: Request, current: Pass) -> Result:
+    async def _report(self, current: Pass) -> Result:
         outcome = outcome_of(current)
         old = current.access.status if current.access else PostgresAccessStatus()
         failure = current.facts.failure
@@ -202,26 +212,25 @@ class AccessController:
         )
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        stored = await commit(
-            self._client, POSTGRESACCESSES, current.found, body, subresource="status"
-        )
-        told = event(old, status)
-        if told is not None:
-            self._events.event(stored, *told)
-        return Result(requeue_after=self._again(request, outcome))
+        await self._statuses.write(current.found, body)
+        return self._again(outcome)
 
-    def _again(self, request: Request, outcome: Outcome) -> float:
-        if outcome.again == "at-once":
-            return _AT_ONCE_SECONDS
+    def _again(self, outcome: Outcome) -> Result:
         if outcome.again == "backoff":
-            attempt = self._attempts.get(request, 0)
-            self._attempts[request] = attempt + 1
-            delay = min(_FIRST_RETRY_SECONDS * 2.0 ** min(attempt, 10), _LAST_RETRY_SECONDS)
-        else:
-            self._attempts.pop(request, None)
-            pending = outcome.again == "pending"
-            delay = self._options.pending_interval if pending else self._options.synced_interval
-        return delay * random.uniform(1 - _JITTER, 1 + _JITTER)  # noqa: S311
+            return Result(backoff=RETRIES)
+        if outcome.again == "at-once":
+            return Result(_AT_ONCE_SECONDS)
+        pending = outcome.again == "pending"
+        delay = self._options.pending_interval if pending else self._options.synced_interval
+        return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+
+
+def _decide(current: Pass) -> Step:
+    return next_step(current.facts)
+
+
+def _is_last(step: Step) -> bool:
+    return step in {Step.REPORT, Step.IGNORE}
 
 
 def _api_error(error: ApiError) -> AccessError:

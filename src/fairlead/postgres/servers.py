@@ -7,7 +7,7 @@ import random
 import msgspec
 import psycopg
 
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import (
     POSTGRESSERVERS,
@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.postgres.catalog import read_server
+from fairlead.postgres.controller import JITTER
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.failures import explain_statement
 from fairlead.postgres.options import PostgresOptions
@@ -27,10 +28,9 @@ from fairlead.postgres.snapshot import ServerFacts
 from fairlead.postgres.sources import Sources, decode_server
 from fairlead.postgres.sync import maintenance
 from fairlead.postgres.watches import Watches, wanted_otherwise
-from fairlead.runtime import Cluster, Controller, Request, Result, commit
+from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
 
 
-_FIRST_RETRY_SECONDS = 1.0
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
 
 
@@ -41,10 +41,12 @@ class ServerController:
         self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
     ) -> None:
         self._client = cluster.client
-        self._events = cluster.events("fairlead-postgres")
+        self._statuses = StatusWriter(
+            cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
+        )
         self._options = options
+        self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
         self._sources = sources
-        self._attempts: dict[Request, int] = {}
         self.controller = Controller("postgresserver", self.reconcile)
         self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.credentials, watches.servers_of_credentials)
@@ -54,7 +56,6 @@ class ServerController:
         try:
             found = await self._client.get(POSTGRESSERVERS, request.name)
         except NotFound:
-            self._attempts.pop(request, None)
             return None
         old = PostgresServerStatus()
         try:
@@ -63,10 +64,10 @@ class ServerController:
             facts = await self._look(server)
         except AccessError as error:
             await self._store(found, old, error=error)
-            return Result(requeue_after=self._retry(request))
-        self._attempts.pop(request, None)
+            return Result(backoff=self._retries)
         await self._store(found, old, facts=facts)
-        return Result(requeue_after=self._options.server_interval * random.uniform(0.9, 1.1))  # noqa: S311
+        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        return Result(requeue_after=self._options.server_interval * spread)
 
     async def _look(self, server: PostgresServer) -> ServerFacts:
         endpoint: Endpoint = await self._sources.server_endpoint(server)
@@ -75,12 +76,6 @@ class ServerController:
                 return await read_server(session)
         except psycopg.Error as error:
             raise explain_statement(error, "read the catalogs", endpoint.username) from None
-
-    def _retry(self, request: Request) -> float:
-        attempt = self._attempts.get(request, 0)
-        self._attempts[request] = attempt + 1
-        delay = min(_FIRST_RETRY_SECONDS * 2.0 ** min(attempt, 10), self._options.server_interval)
-        return delay * random.uniform(0.9, 1.1)  # noqa: S311
 
     async def _store(
         self,
@@ -93,13 +88,23 @@ class ServerController:
         new = server_status(old, found.meta.generation, now(), facts=facts, error=error)
         body = found.to_dict()
         body["status"] = msgspec.to_builtins(new)
-        stored = await commit(self._client, POSTGRESSERVERS, found, body, subresource="status")
-        before, after = (get_condition(one.conditions, READY) for one in (old, new))
-        if after is not None and (before is None or before.status != after.status):
-            turned_well = after.status == "True"
-            self._events.event(
-                stored, "Normal" if turned_well else "Warning", after.reason, after.message
-            )
+        await self._statuses.write(found, body)
+
+
+def server_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a PostgresServer whose status has changed."""
+    return turned(_conditions(old), _conditions(new), READY)
+
+
+def _conditions(server: Object) -> list[Condition]:
+    try:
+        return server.decode(_WithStatus).status.conditions
+    except msgspec.ValidationError:
+        return []
+
+
+class _WithStatus(msgspec.Struct):
+    status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
 
 
 def server_status(

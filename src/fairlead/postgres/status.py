@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from fairlead.api.conditions import (
+    Condition,
+    ConditionStatus,
+    Event,
+    get_condition,
+    set_condition,
+)
+from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import (
     IN_PROGRESS,
     READY,
@@ -35,14 +42,6 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     again: Literal["synced", "pending", "at-once", "backoff"]
-
-
-class Event(NamedTuple):
-    """What to tell about a pass."""
-
-    type: Literal["Normal", "Warning"]
-    reason: str
-    message: str
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,6 +147,24 @@ def new_status(
         applied_grants=list(login.applied[:_MAX_LISTED]),
         warnings=list(login.warnings[:_MAX_LISTED]),
     )
+
+
+def access_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a PostgresAccess whose status has changed."""
+    told = event(_status(old), _status(new))
+    return [] if told is None else [told]
+
+
+def _status(access: Object) -> PostgresAccessStatus:
+    """The status; an empty one where others wrote what cannot be read."""
+    try:
+        return access.decode(_WithStatus).status
+    except msgspec.ValidationError:
+        return PostgresAccessStatus()
+
+
+class _WithStatus(msgspec.Struct):
+    status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
 
 
 def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:

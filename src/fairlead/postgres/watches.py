@@ -11,7 +11,16 @@ from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
-from fairlead.runtime import Cluster, Delta, Mapper, Request, owner_mapper
+from fairlead.runtime import (
+    Cluster,
+    Delta,
+    Mapper,
+    Request,
+    any_of,
+    changed,
+    metadata_changed,
+    owner_mapper,
+)
 
 
 BY_SERVER = "server"
@@ -85,29 +94,18 @@ class Watches:
             yield Request(self._cluster, "", server.meta.name)
 
 
-def wanted_otherwise(delta: Delta) -> bool:
-    """Whether anything but the status has changed."""
-    if delta.old is None or delta.new is None:
-        return True
-    old, new = delta.old.meta, delta.new.meta
-    return (old.generation, old.deletion_timestamp, old.annotations, old.finalizers) != (
-        new.generation,
-        new.deletion_timestamp,
-        new.annotations,
-        new.finalizers,
-    )
-
-
-def server_turned(delta: Delta) -> bool:
-    """Whether a server is wanted otherwise, or has become ready or unready."""
-    if wanted_otherwise(delta) or delta.old is None or delta.new is None:
-        return True
-    return _ready(delta.old) != _ready(delta.new)
-
-
-def _ready(server: Object) -> str:
-    conditions = _body(server).status.conditions or []
+def _ready(server: Object | None) -> str:
+    conditions = (_body(server).status.conditions if server is not None else None) or []
     return next((one.status for one in conditions if one.type == READY), "")
+
+
+wanted_otherwise = metadata_changed(
+    "generation", "deletion_timestamp", "annotations", "finalizers"
+)
+"""Anything but the status has changed."""
+
+server_turned = any_of(wanted_otherwise, changed(_ready))
+"""A server is wanted otherwise, or has become ready or unready."""
 
 
 def _body(server: Object) -> _ServerBody:

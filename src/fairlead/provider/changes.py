@@ -7,21 +7,8 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind.conditions import Condition, set_conditions
+from fairlead.api.kubebind.conditions import Condition, set_conditions, stored_conditions
 from fairlead.api.meta import JSON, Object
-
-
-class _Status(msgspec.Struct):
-    conditions: list[Condition] = []
-
-
-class _WithStatus(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-def stored_conditions(obj: Object) -> list[Condition]:
-    """The conditions of any kube-bind object."""
-    return obj.decode(_WithStatus).status.conditions
 
 
 def with_status(

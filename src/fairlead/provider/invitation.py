@@ -1,12 +1,13 @@
 """Inviting a consumer: all that it needs to bind, in one file.
 
 Doing it again gives the same answer: the namespace is found by the identity, and what is there
-stays.
+stays. The template is recorded with the consumer's others: it may request what these offer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -27,12 +28,13 @@ from fairlead.api.kubebind import (
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client import Client, NotFound
+from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find, list_all
 from fairlead.provider.credentials import ensure_credentials
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
+from fairlead.provider.offer import record_of, with_template
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.writes import ensure
+from fairlead.runtime import commit
 
 
 class TemplateMissingError(InviteError):
@@ -80,8 +82,7 @@ async def invite(
     namespace = await ensure_cluster_namespace(
         client, identity=identity, author=author, prefix=chosen.namespace_prefix
     )
-    binding = _cluster_binding(namespace, name, chosen)
-    await ensure(client, CLUSTERBINDINGS, binding, "spec")
+    await _record(client, _cluster_binding(namespace, name, chosen), template)
     kubeconfig, server = await ensure_credentials(client, namespace.meta.name, chosen)
     if progress is not None and server not in {chosen.external_address, client.config.server}:
         progress(
@@ -118,6 +119,28 @@ async def _template(client: Client, name: str) -> TemplateSpec:
         return found.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:
         raise InviteError(f"APIServiceExportTemplate {name} is not valid: {error}") from None
+
+
+async def _record(client: Client, body: JSON, template: str) -> None:
+    """Have a ClusterBinding that says what its consumer was invited to, with this template too.
+
+    Raises:
+        ApiError: the server refused.
+    """
+    namespace, spec = body["metadata"]["namespace"], body["spec"]
+    while True:
+        stored = await find(client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        live = body if stored is None else stored.to_dict()
+        old: JSON = live["spec"].get("serviceProviderSpec") or {}
+        recorded = with_template(old, record_of(stored), template)
+        wanted = live | {"spec": live["spec"] | spec | {"serviceProviderSpec": recorded}}
+        # Its konnector writes heartbeats meanwhile.
+        with suppress(AlreadyExists, Conflict):
+            if stored is None:
+                await client.create(CLUSTERBINDINGS, wanted)
+            else:
+                await commit(client, CLUSTERBINDINGS, stored, wanted)
+            return
 
 
 def _cluster_binding(namespace: Object, pretty_name: str, options: InviteOptions) -> JSON:

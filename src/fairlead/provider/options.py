@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,6 +31,9 @@ _ISOLATIONS: dict[str, Isolation] = {
 }
 
 
+Requests = Literal["invited", "any"]
+
+
 class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The provider's flags.
 
@@ -41,11 +45,15 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
     namespaces: no consumer gets a namespace there. With ``cluster_wide_claims`` an export of
     scope Cluster lets its consumer use all objects of claimed kinds, wherever they are.
     ``schema_sync_interval`` is in seconds.
+
+    ``requests`` says what a consumer may request: what it was invited to, or whatever can be
+    exported, which is kube-bind's own rule.
     """
 
     consumer_scope: Scope = "Namespaced"
     isolation: Isolation = "Prefixed"
     cluster_wide_claims: bool = False
+    requests: Requests = "invited"
     schema_sync_interval: float = DEFAULT_SYNC_INTERVAL
     namespace: str = DEFAULT_NAMESPACE
     namespace_prefix: str = DEFAULT_PREFIX

@@ -9,6 +9,7 @@ import msgspec
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
     CLUSTERBINDINGS,
@@ -26,6 +27,7 @@ from fairlead.api.resource import (
     ROLES,
 )
 from fairlead.provider.namespaces import owner_of
+from fairlead.provider.offer import record_of
 from fairlead.provider.rights import MANAGED_BY, export_of
 from fairlead.runtime import Cluster, Delta, Informer, Reconciler, Request, Result, TerminalError
 
@@ -35,6 +37,7 @@ BY_CRD = "crd"
 BY_CONSUMER = "consumer"
 BY_OWNER = "owner"
 BY_EXPORT = "export"
+BY_TEMPLATE = "template"
 
 
 class Watches:
@@ -47,6 +50,7 @@ class Watches:
         self.schemas = cluster.informer(BOUNDSCHEMAS)
         self.service_namespaces = cluster.informer(APISERVICENAMESPACES)
         self.cluster_bindings = cluster.informer(CLUSTERBINDINGS)
+        self.templates = cluster.informer(APISERVICEEXPORTTEMPLATES)
         self.namespaces = cluster.informer(NAMESPACES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
         self.roles = cluster.informer(ROLES, labels=ours)
@@ -59,6 +63,7 @@ class Watches:
         for informer in (self.requests, self.exports):
             informer.add_index(BY_SCHEMA, schema_keys)
             informer.add_index(BY_CRD, crd_names)
+        self.cluster_bindings.add_index(BY_TEMPLATE, template_names)
         self.namespaces.add_index(BY_CONSUMER, consumer_of)
         self.namespaces.add_index(BY_OWNER, owner_key)
         for informer in (self.role_bindings, self.cluster_role_bindings):
@@ -100,6 +105,14 @@ def export_key(binding: Object) -> list[str]:
     """The export that a binding of rights was made for, as ``namespace/name``."""
     key = export_of(binding)
     return [str(key)] if key is not None else []
+
+
+def template_names(binding: Object) -> list[str]:
+    """The templates that the consumer of a ClusterBinding was invited to."""
+    try:
+        return list(record_of(binding).templates or ())
+    except msgspec.ValidationError:
+        return []
 
 
 def states(delta: Delta) -> Iterator[Object]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from fairlead.api.kubebind.conditions import happening, transitions
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import AlreadyExists, Client, NotFound
-from fairlead.provider.changes import stored_conditions
-from fairlead.runtime import EventRecorder, commit
+from fairlead.runtime import commit
 
 
 async def ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
@@ -30,17 +28,3 @@ async def ensure(client: Client, resource: Resource, body: JSON, *fields: str) -
         both = isinstance(body[field], dict) and isinstance(live.get(field), dict)
         live[field] = live[field] | body[field] if both else body[field]
     return await commit(client, resource, stored, live)
-
-
-async def store_status(
-    client: Client, recorder: EventRecorder, resource: Resource, old: Object, new: JSON | None
-) -> Object:
-    """Commit the status of ``new`` and record an event for each condition that has turned."""
-    if new is None:
-        return old
-    stored = await commit(client, resource, old, new, subresource="status")
-    if stored is old:
-        return old
-    for condition in transitions(stored_conditions(old), stored_conditions(stored)):
-        recorder.event(stored, *happening(condition))
-    return stored

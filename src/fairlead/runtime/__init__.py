@@ -1,29 +1,49 @@
-"""Controllers over many clusters: informers, queues, leader election, health."""
+"""Controllers over many API servers, and what every one of them does in the same way.
+
+What comes in: a :class:`Cluster` for each API server, and a :class:`Controller` with a reconciler.
+A reflector lists and watches one collection, an :class:`Informer` keeps its objects and tells of
+each :class:`Delta`; a predicate drops what does not matter, a mapper makes requests of the rest,
+and a queue holds each request once. A worker takes it and calls the reconciler, which looks,
+decides and writes. What goes out: writes that carry the version they are based on, statuses with
+Events of what has turned, and a :class:`Result` that says when to look again. A :class:`Manager`
+runs all of it as one tree of tasks, leads while its Lease lasts, and serves health and metrics.
+"""
 
 from __future__ import annotations
 
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.controller import Controller
+from fairlead.runtime.controller import Controller, ControllerStats
 from fairlead.runtime.crds import CRDError, install_crds
 from fairlead.runtime.events import EventRecorder
 from fairlead.runtime.informer import Delta, Handler, Informer, InformerClosed
 from fairlead.runtime.lease import LeaderElection
 from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
 from fairlead.runtime.metrics import Metrics
-from fairlead.runtime.requests import (
+from fairlead.runtime.reconcile import (
     Mapper,
     Predicate,
     Reconciler,
     Request,
     Result,
     TerminalError,
+    any_of,
+    came_or_went,
+    changed,
+    metadata_changed,
     object_mapper,
     owner_mapper,
+    spec_changed,
+    step_by_step,
 )
-from fairlead.runtime.stats import ControllerStats
 from fairlead.runtime.store import strip_managed_fields
-from fairlead.runtime.writes import commit
+from fairlead.runtime.writes import (
+    StatusWriter,
+    add_finalizer,
+    commit,
+    patch_metadata,
+    remove_finalizer,
+)
 
 
 __all__ = [
@@ -49,10 +69,20 @@ __all__ = [
     "Request",
     "Result",
     "Runnable",
+    "StatusWriter",
     "TerminalError",
+    "add_finalizer",
+    "any_of",
+    "came_or_went",
+    "changed",
     "commit",
     "install_crds",
+    "metadata_changed",
     "object_mapper",
     "owner_mapper",
+    "patch_metadata",
+    "remove_finalizer",
+    "spec_changed",
+    "step_by_step",
     "strip_managed_fields",
 ]

@@ -19,7 +19,14 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
     factor: float = 2.0
     jitter: float = 0.25
     stable: float = 30.0
-    """How long things must go well before the delays start from the beginning."""
+    """Seconds that a :class:`Backoff` must go well before its delays start from the beginning."""
+
+    def delay(self, failures: int) -> float:
+        """Seconds to wait after so many failures before the last one."""
+        # Beyond 64 doublings the power overflows and the maximum holds anyway.
+        delay = min(self.initial * self.factor ** min(failures, 64), self.maximum)
+        spread = self.jitter * (2 * random.random() - 1)  # noqa: S311
+        return min(delay * (1 + spread), self.maximum)
 
 
 class Backoff:
@@ -44,8 +51,6 @@ class Backoff:
         if self._good_since is not None and now - self._good_since >= policy.stable:
             self.failures = 0
         self._good_since = None
-        # Beyond 64 doublings the power overflows and the maximum holds anyway.
-        delay = min(policy.initial * policy.factor ** min(self.failures, 64), policy.maximum)
+        delay = policy.delay(self.failures)
         self.failures += 1
-        spread = policy.jitter * (2 * random.random() - 1)  # noqa: S311
-        return min(delay * (1 + spread), policy.maximum)
+        return delay

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 import uuid
+from collections import Counter
 from typing import NamedTuple
 
 import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
 from fairlead.runtime.informer import Delta, Informer, InformerClosed
-from fairlead.runtime.queue import Band, QueueClosed, WorkQueue
-from fairlead.runtime.requests import (
+from fairlead.runtime.queue import Band, Histogram, QueueClosed, QueueStats, WorkQueue
+from fairlead.runtime.reconcile import (
     Mapper,
     Predicate,
     Reconciler,
@@ -21,7 +22,6 @@ from fairlead.runtime.requests import (
     TerminalError,
     object_mapper,
 )
-from fairlead.runtime.stats import ControllerStats
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.controller")
@@ -29,6 +29,28 @@ _log = structlog.get_logger(logger_name="fairlead.runtime.controller")
 GRACE_SECONDS = 2.0
 """How long a controller that is told to stop lets its reconcilers finish. With the renew deadline
 of a lease it stays below the lease's duration, so that two leaders never work at once."""
+
+
+RECONCILE_BUCKETS = (
+    *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7),
+    *(0.8, 0.9, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
+    *(10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0),
+)
+"""Seconds; the buckets of controller-runtime's reconcile histogram."""
+
+
+class ControllerStats:
+    """What happened in the controllers of one name."""
+
+    def __init__(self) -> None:
+        self.queue = QueueStats()
+        self.results: Counter[str] = Counter()
+        self.terminal_errors = 0
+        self.panics = 0
+        self.timeouts = 0
+        self.active = 0
+        self.workers = 0
+        self.seconds = Histogram(RECONCILE_BUCKETS)
 
 
 class _Source(NamedTuple):
@@ -179,6 +201,9 @@ class Controller:
         return self._settle(request, result)
 
     def _settle(self, request: Request, result: Result | None) -> str:
+        if result is not None and result.backoff is not None:
+            self.queue.retry(request, result.backoff)
+            return "requeue"
         self.queue.forget(request)
         if result is None or result.requeue_after is None:
             return "success"

@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 
 from fairlead.client import RequestMetrics
 from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.controller import ControllerStats
 from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.queue import Band
-from fairlead.runtime.stats import ControllerStats, QueueStats
+from fairlead.runtime.queue import Band, QueueStats
 
 
 _PREFIX = "controller_runtime"

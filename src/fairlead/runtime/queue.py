@@ -5,20 +5,22 @@ from __future__ import annotations
 import asyncio
 import enum
 import heapq
+import weakref
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from fairlead.runtime.stats import QueueStats
+from fairlead.runtime.backoff import BackoffPolicy
 
 
 K = TypeVar("K", bound=Hashable)
 
-RETRY_INITIAL = 0.005
-"""Seconds before the first retry of a key."""
+RETRIES = BackoffPolicy(initial=0.005, maximum=1000.0, jitter=0.0)
+"""The back-off of a key whose reconciler raised: that of client-go's item rate limiter.
 
-RETRY_MAXIMUM = 1000.0
-"""Seconds that a retry is never later than."""
+https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLimiter
+"""
 
 
 class Band(enum.IntEnum):
@@ -116,12 +118,16 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._heap, (when, self._number, key, band))
         self._schedule()
 
-    def retry(self, key: K) -> float:
-        """Add the key after its back-off, which doubles each time; the delay in seconds."""
+    def retry(self, key: K, policy: BackoffPolicy | None = None) -> float:
+        """Add the key after its back-off, which grows each time; the delay in seconds.
+
+        Times in a row are counted by key, whatever the policy of each; without one it is
+        :data:`RETRIES`.
+        """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self.stats.retries += 1
-        delay: float = min(RETRY_INITIAL * 2 ** min(failures, 64), RETRY_MAXIMUM)
+        delay = (policy or RETRIES).delay(failures)
         self.add_after(key, delay)
         return delay
 
@@ -235,3 +241,50 @@ class WorkQueue(Generic[K]):
                 self.add(key, band)
         if self._heap:
             self._schedule()
+
+
+QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
+"""Seconds; the buckets of controller-runtime's queue histograms."""
+
+
+class Histogram:
+    """Counts of values by bucket; ``sum`` is that of the values."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.sum += value
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Bounds and cumulative counts as Prometheus has them."""
+        total = 0
+        rows: list[tuple[str, float]] = []
+        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
+            total += count
+            rows.append((str(bound), total))
+        return rows
+
+
+class QueueStats:
+    """What happened to the queues of one name."""
+
+    def __init__(self) -> None:
+        self.adds = 0
+        self.retries = 0
+        self.waited = Histogram(QUEUE_BUCKETS)
+        self.worked = Histogram(QUEUE_BUCKETS)
+        self._queues: weakref.WeakSet[WorkQueue[object]] = weakref.WeakSet()
+
+    def attach(self, queue: object) -> None:
+        """Count this queue's depth too, as long as it lives."""
+        self._queues.add(queue)  # type: ignore[arg-type]
+
+    @property
+    def queues(self) -> list[WorkQueue[object]]:
+        """The queues that are alive."""
+        return list(self._queues)

@@ -1,12 +1,19 @@
-"""Writing what changed, and nothing when nothing did."""
+"""Writes: what has changed and nothing else, finalizers, and statuses with their Events.
+
+Each carries the uid and the resourceVersion of the object that it is based on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from fairlead.api.conditions import Event
 from fairlead.api.meta import JSON, Object
 from fairlead.api.patch import create_merge_patch
 from fairlead.api.resource import Resource
+from fairlead.client.errors import NotFound
+from fairlead.runtime.events import EventRecorder
 
 
 if TYPE_CHECKING:
@@ -43,6 +50,99 @@ async def commit(
     return await client.merge_patch(
         resource, old.meta.name, old.meta.namespace, patch, subresource=subresource
     )
+
+
+async def patch_metadata(client: Client, resource: Resource, obj: Object, fields: JSON) -> Object:
+    """Merge fields into the metadata of an object, unless somebody changed it since it was read.
+
+    Raises:
+        Conflict: the object was changed meanwhile.
+        NotFound: the object is gone.
+    """
+    seen = {"uid": obj.meta.uid, "resourceVersion": obj.meta.resource_version}
+    patch: JSON = {"metadata": {**fields, **seen}}
+    return await client.merge_patch(resource, obj.meta.name, obj.meta.namespace, patch)
+
+
+async def add_finalizer(client: Client, resource: Resource, obj: Object, finalizer: str) -> Object:
+    """Have an object stay until the finalizer is removed; nothing is sent where it is there.
+
+    Raises:
+        Conflict: the object was changed meanwhile.
+        Invalid: the object is being deleted, when no finalizer can be added any more.
+        NotFound: the object is gone.
+    """
+    if finalizer in obj.meta.finalizers:
+        return obj
+    fields: JSON = {"finalizers": [*obj.meta.finalizers, finalizer]}
+    return await patch_metadata(client, resource, obj, fields)
+
+
+async def remove_finalizer(
+    client: Client, resource: Resource, obj: Object, finalizer: str
+) -> bool:
+    """Have an object wait for this finalizer no more; others' finalizers stay.
+
+    Returns whether this call removed it: nothing is sent where the finalizer is not there, and an
+    object that is gone meanwhile is left alone.
+
+    Raises:
+        Conflict: the object was changed meanwhile.
+        NotFound: the server does not serve the kind, and so says nothing about the object.
+    """
+    if finalizer not in obj.meta.finalizers:
+        return False
+    kept = [name for name in obj.meta.finalizers if name != finalizer]
+    try:
+        await patch_metadata(client, resource, obj, {"finalizers": kept})
+    except NotFound as error:
+        if not error.about(obj.meta.name):
+            raise
+        return False
+    return True
+
+
+Transitions = Callable[[Object, Object], Iterable[Event]]
+"""What to tell about an object whose status was one thing and is another now."""
+
+
+class StatusWriter:
+    """Writes the statuses of one resource, each together with the Events of what has turned."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        recorder: EventRecorder,
+        transitions: Transitions,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._recorder = recorder
+        self._transitions = transitions
+
+    async def write(self, old: Object, body: JSON | None) -> Object:
+        """Store the status of ``body`` if it differs; None stands for a body that does not.
+
+        Returns what is stored then. An object that is gone has no status to write: it is left
+        alone, and ``old`` returned.
+
+        Raises:
+            Conflict: the object was changed meanwhile.
+            ApiError: the server refused.
+        """
+        if body is None:
+            return old
+        try:
+            stored = await commit(self._client, self._resource, old, body, subresource="status")
+        except NotFound as error:
+            if not error.about(old.meta.name):
+                raise
+            return old
+        if stored is not old:
+            for event in self._transitions(old, stored):
+                self._recorder.event(stored, *event)
+        return stored
 
 
 def difference(old: Object, new: JSON, *, subresource: str = "") -> JSON:

@@ -163,6 +163,34 @@ def internal(message: str) -> StatusError:
     return StatusError(500, "InternalError", f"Internal error occurred: {message}")
 
 
+def too_deep() -> StatusError:
+    """400: objects and lists stand in one another beyond what the server can follow."""
+    return bad_request("the request is nested too deeply for this server")
+
+
+def too_large(text: str) -> StatusError:
+    """413: there is more of something than the server takes."""
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {text}")
+
+
+def too_slow(seconds: float) -> StatusError:
+    """504: the request was not worked out in time."""
+    text = f"Timeout: request did not complete within requested timeout {seconds:g}s"
+    return StatusError(504, "Timeout", text, details={})
+
+
+def too_busy() -> StatusError:
+    """429: as many large requests wait as the server takes on."""
+    text = "too many large requests wait to be worked out, please try again later"
+    details: JSON = {"retryAfterSeconds": 1}
+    return StatusError(429, "TooManyRequests", text, details=details, headers={"Retry-After": "1"})
+
+
+def disk_full(text: str) -> StatusError:
+    """507: the change could not be written to the disk, and was not made."""
+    return StatusError(507, "InsufficientStorage", f"the change was not made: {text}")
+
+
 def version_too_large(asked: int, current: int) -> StatusError:
     """504: the resourceVersion asked for has not happened yet."""
     details: JSON = {

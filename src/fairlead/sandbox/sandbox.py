@@ -24,11 +24,13 @@ from fairlead.sandbox.http.server import HttpServer
 from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
+from fairlead.sandbox.requests.heavy import Completion
 from fairlead.sandbox.requests.openapi import OpenApiDocuments
 from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.requests.workers import Workers
 from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.storage.compaction import Compactor
-from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.log import FolderLock, Log
 from fairlead.sandbox.storage.store import ObjectStore
 
 
@@ -65,7 +67,10 @@ class Sandbox:
         self._rbac = rbac
         self._tls = tls
         self._guard: Guard | None = None
+        self._workers = Workers()
+        self._completion: Completion | None = None
         self._secrets: Secrets | None = None
+        self._lock: FolderLock | None = None
         self._log: Log | None = None
         self._core: Core | None = None
         self._compactor: Compactor | None = None
@@ -111,6 +116,13 @@ class Sandbox:
         Raises:
             OSError: the address cannot be listened on, or the folder cannot be used.
         """
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
         reactor = Reactor()
         core = self._load(reactor)
         router = Router(core)
@@ -119,34 +131,40 @@ class Sandbox:
         guard = self._guard = install(
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )
-        server = HttpServer(router, DiscoveryDocuments(core.registry), guard, self.faults)
+        server = HttpServer(
+            router, self._workers, DiscoveryDocuments(core.registry), guard, self.faults
+        )
         openapi = OpenApiDocuments(core.registry)
         server.routes.append(
             lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
         )
-        self._core = core
         await core.store.settle()
         self._compactor = Compactor(core.store)
         await self._listen(server, guard)
 
     def _load(self, reactor: Reactor) -> Core:
-        if self._log is None or self._data is not None:
-            self._log = Log(self._path())
+        if self._data is not None:
+            self._log = Log(self._lock_folder(self._data))
+        elif self._log is None:
+            self._log = Log()
         store = ObjectStore(self._log)
-        core = Core(store, ResourceRegistry([*builtin_types(), *review_types(), CRD_TYPE]))
+        self._core = core = Core(
+            store, ResourceRegistry([*builtin_types(), *review_types(), CRD_TYPE])
+        )
         core.admission += [check_namespace(core), give_addresses(core)]
-        store.observe(reactor.observe)
-        reactor.add(CrdController(core))
+        reactor.watch(store)
+        self._completion = Completion(core, self._workers)
+        reactor.add(CrdController(core, self._completion))
         reactor.add(NamespaceLifecycleController(core))
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core
 
-    def _path(self) -> Path | None:
-        if self._data is None:
-            return None
-        self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return self._data / "objects.sqlite"
+    def _lock_folder(self, folder: Path) -> Path:
+        """Take the folder, before anything in it is read or written; the file of the log."""
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._lock = FolderLock(folder)
+        return folder / "objects.sqlite"
 
     async def _listen(self, server: HttpServer, guard: Guard) -> None:
         self._listener = Listener(server)
@@ -167,11 +185,19 @@ class Sandbox:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
+        if self._completion is not None:
+            await self._completion.close()
+        await self._workers.close()
         if self._compactor is not None:
             self._compactor.stop()
         if self._core is not None:
             await self._core.store.close()
             self._core = None
+        elif self._data is not None and self._log is not None:
+            self._log.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def kubeconfig(self, namespace: str = "default") -> bytes:
         """The administrator's kubeconfig."""

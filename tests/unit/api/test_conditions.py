@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.conditions import Condition, get_condition, is_true, set_condition
+from fairlead.api.conditions import Condition, get_condition, is_true, set_condition, turned
 
 
 READY = Condition("Ready", "True", "Bound", "fine", "t0", 1)
@@ -35,3 +35,35 @@ def test_look_up() -> None:
     assert is_true([READY], "Ready")
     assert not is_true([Condition("Ready", "Unknown")], "Ready")
     assert not is_true([], "Ready")
+
+
+BAD = Condition("Ready", "False", "Broken", "mend it")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        pytest.param([], [], [], id="never set"),
+        pytest.param([], [BAD], [("Warning", "Broken", "mend it")], id="first"),
+        pytest.param([READY], [READY], [], id="same"),
+        pytest.param([BAD], [Condition("Ready", "False", "Broken", "now")], [], id="message"),
+        pytest.param(
+            [BAD],
+            [Condition("Ready", "False", "Gone")],
+            [("Warning", "Gone", "Ready is False")],
+            id="reason",
+        ),
+        pytest.param([BAD], [READY], [("Normal", "Bound", "fine")], id="turned"),
+        pytest.param(
+            [BAD],
+            [Condition("Ready", "True", "Bound")],
+            [("Normal", "Bound", "all is well")],
+            id="turned, and says nothing itself",
+        ),
+        pytest.param([READY], [READY, Condition("Other", "False")], [], id="another type"),
+    ],
+)
+def test_an_event_tells_of_what_has_turned(
+    old: list[Condition], new: list[Condition], told: list[tuple[str, str, str]]
+) -> None:
+    assert turned(old, new, "Ready", good="all is well") == told

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from fairlead.api.kubebind import (
     APIServiceExportTemplate,
@@ -21,6 +23,7 @@ from fairlead.api.kubebind import (
     consumer_crds,
     crd_from_bound_schema,
     decode_binding_response,
+    decode_export_requests,
     new_binding_response,
     new_bound_schema,
     provider_crds,
@@ -200,22 +203,120 @@ def test_a_binding_response_goes_over_the_wire_and_back() -> None:
     assert response.provider_namespace == "ns"
 
 
+ANSWER = """
+apiVersion: kube-bind.io/v1alpha2
+kind: BindingResourceResponse
+authentication: {}
+kubeconfig: a3ViZTogY29uZmln
+requests: null
+"""
+REQUEST = """
+apiVersion: kube-bind.io/v1alpha2
+kind: APIServiceExportRequest
+metadata: {name: mine, namespace: theirs, creationTimestamp: null}
+spec:
+  permissionClaims: null
+  resources: [{group: example.org, resource: things, versions: [v1]}]
+status: {}
+"""
+TABBED = json.dumps(yaml.safe_load(ANSWER), indent="\t")
+ASKING = ANSWER.replace("requests: null", f"requests: [{json.dumps(yaml.safe_load(REQUEST))}]")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(ANSWER, [], id="YAML, no requests"),
+        pytest.param(ANSWER.replace("requests: null", ""), [], id="requests absent"),
+        pytest.param(TABBED, [], id="JSON with tabs"),
+        pytest.param("\ufeff" + ANSWER, [], id="byte order mark"),
+        pytest.param(ANSWER.replace("BindingResource", "Binding"), [], id="the other kind"),
+        pytest.param(ASKING, ["mine"], id="as Go writes a request"),
+        pytest.param("---\n" + ANSWER + "\n---\n", [], id="with separators"),
+    ],
+)
+def test_both_answers_are_read_from_yaml_and_json(text: str, names: list[str]) -> None:
+    response = decode_binding_response(text.encode())
+    assert response.kubeconfig == b"kube: config"
+    assert [request.metadata.name for request in response.requests] == names
+
+
+BOMB = "a: &a [1]\nb: &b [*a, *a]\n"
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        pytest.param(b"{", "not a BindingResponse", id="no JSON"),
-        pytest.param(b"[]", "not a BindingResponse", id="no object"),
-        pytest.param(b'{"apiVersion":"v1","kind":"Secret"}', "kind is 'Secret'", id="other kind"),
+        pytest.param(b"", "^it is empty$", id="empty"),
+        pytest.param(b" \n\t", "^it is empty$", id="blank"),
+        pytest.param(b"# nothing\n---\n", "^it is empty$", id="comments"),
+        pytest.param(b"{", "^neither JSON nor YAML: .*line 2", id="cut off"),
+        pytest.param(b"\xff\xfe{\x00", "is not UTF-8", id="UTF-16"),
+        pytest.param(b"a: \x00", "unacceptable character", id="binary"),
+        pytest.param(b"[]", "no object", id="no object"),
+        pytest.param(b"hello", "no object", id="a word"),
+        pytest.param(b"[" * 100, "nested more than 64", id="deep"),
+        pytest.param(b'{"a":' * 9000, "nested more than 64", id="deep and cut off"),
+        pytest.param(BOMB.encode(), "aliases", id="aliases"),
+        pytest.param(b"a: !!python/name:os.system x", "neither JSON nor YAML", id="tags"),
+        pytest.param(b'{"apiVersion":"v1","kind":"Secret"}', "'Secret'.*-o js", id="Secret"),
+        pytest.param(b"apiVersion: v1\nkind: Config\n", "it is a kubeconfig", id="kubeconfig"),
+        pytest.param(REQUEST.encode(), "--request", id="a request"),
+        pytest.param(f"{ANSWER}---{ANSWER}".encode(), "2 documents", id="two of them"),
         pytest.param(
-            b'{"apiVersion":"v1","kind":"BindingResponse","requests":[{}]}',
+            ANSWER.replace("v1alpha2", "v1alpha1").encode(),
+            "apiVersion 'kube-bind.io/v1alpha1'$",
+            id="other version",
+        ),
+        pytest.param(
+            ANSWER.replace("a3ViZTog", "???").encode(), "kubeconfig", id="kubeconfig no base64"
+        ),
+        pytest.param(
+            ANSWER.replace("requests: null", "requests: [{}]").encode(),
             r"requests\[0\]",
             id="request without spec",
+        ),
+        pytest.param(
+            ASKING.replace("APIServiceExportRequest", "Other").encode(),
+            r"requests\[0\] is no APIServiceExportRequest.*'Other'",
+            id="request of another kind",
         ),
     ],
 )
 def test_what_is_no_binding_response_is_refused(data: bytes, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as refused:
         decode_binding_response(data)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        pytest.param(REQUEST, ["mine"], id="one"),
+        pytest.param(f"{REQUEST}---{REQUEST}", ["mine", "mine"], id="two documents"),
+        pytest.param(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(REQUEST)]}),
+            ["mine"],
+            id="as kubectl lists them",
+        ),
+    ],
+)
+def test_requests_are_read_as_a_person_keeps_them(text: str, names: list[str]) -> None:
+    assert [one.metadata.name for one in decode_export_requests(text.encode())] == names
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "it is empty", id="empty"),
+        pytest.param(ANSWER, "no APIServiceExportRequest", id="an answer"),
+        pytest.param("kind: List\nitems: [1]\n", "no object", id="list of numbers"),
+        pytest.param(REQUEST.replace("spec:", "x:"), "spec", id="without spec"),
+    ],
+)
+def test_what_is_no_request_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        decode_export_requests(text.encode())
 
 
 def test_a_provider_says_how_to_be_let_in() -> None:

@@ -204,6 +204,80 @@ def test_what_no_watch_announces_is_looked_at_again(
 
 
 @pytest.mark.parametrize(
+    ("binding", "objects", "waiting"),
+    [
+        pytest.param({}, [], True, id="no service"),
+        pytest.param(
+            {"service": {"apiVersion": "y.io/v1", "kind": "Queue", "name": "q"}},
+            [],
+            True,
+            id="its kind is not served",
+        ),
+        pytest.param({}, [database(binding=None)], True, id="it names no Secret"),
+        pytest.param(
+            {},
+            [
+                database(binding=None),
+                crd(annotations={"servicebinding.io/provisioned-service": "true"}),
+            ],
+            True,
+            id="it names no Secret, which its CRD promises",
+        ),
+        pytest.param({}, [database()], True, id="its Secret has not come"),
+        pytest.param(
+            {"service": SECRET_SERVICE, "workload": {"name": "later"}},
+            [secret()],
+            True,
+            id="no workload",
+        ),
+        pytest.param(
+            {"service": SECRET_SERVICE, "workload": {"selector": {"matchLabels": {"a": "b"}}}},
+            [secret()],
+            True,
+            id="no workload that matches",
+        ),
+        pytest.param(
+            {},
+            [
+                database(binding=None),
+                crd(annotations={"service.binding/host": "path={.status.host}"}),
+            ],
+            True,
+            id="a path of its status that is not there",
+        ),
+        pytest.param(
+            {},
+            [{**database(), "status": {"binding": {"name": 5}}}],
+            False,
+            id="its Secret's name is a number",
+        ),
+        pytest.param(
+            {
+                "service": SECRET_SERVICE,
+                "workload": {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}},
+            },
+            [secret()],
+            False,
+            id="a selector that is wrong",
+        ),
+        pytest.param(
+            {"service": SECRET_SERVICE},
+            [{**secret(), "data": {"type": "%"}}],
+            False,
+            id="a Secret that is no base64",
+        ),
+    ],
+)
+def test_what_has_not_come_yet_is_told_from_what_is_wrong(
+    binding: JSON, objects: list[JSON], waiting: bool
+) -> None:
+    cluster = FakeCluster(objects=[deployment(), *objects])
+    made = cluster.reconcile(spec_binding(**binding))
+    assert made.flow.error
+    assert (made.flow.waiting, made.flow.transient) == (waiting, False)
+
+
+@pytest.mark.parametrize(
     ("secrets", "expected"),
     [
         pytest.param([secret("s1", a="1")], {"a": "1"}, id="one"),

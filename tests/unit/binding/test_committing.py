@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.unit.binding.client import FakeClient
@@ -18,7 +18,7 @@ from tests.unit.binding.objects import (
     spec_binding,
 )
 
-from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status
 from fairlead.binding.committing import Committer
@@ -31,6 +31,7 @@ from fairlead.client import (
     Invalid,
     NotFound,
 )
+from fairlead.runtime import EventRecorder
 
 
 FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
@@ -45,8 +46,22 @@ def collected(body: JSON, *workloads: JSON) -> BaseContext:
     return FakeCluster(objects=[secret(), *(workloads or [deployment()])]).process(body)
 
 
+class Events:
+    """An event recorder that remembers."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str]] = []
+
+    def event(self, obj: Object, type_: str, reason: str, message: str, action: str = "") -> None:
+        self.seen.append((type_, reason, message))
+
+
+def committer(client: FakeClient, events: Events | None = None) -> Committer:
+    return Committer(client.client, SERVICEBINDINGS, cast("EventRecorder", events or Events()))
+
+
 async def commit(client: FakeClient, context: BaseContext) -> JSON:
-    await Committer(client.client, SERVICEBINDINGS).write(context)
+    await committer(client).write(context)
     return client.object("ServiceBinding", "sb")
 
 
@@ -185,26 +200,13 @@ async def test_our_own_secret_is_put_right() -> None:
     assert content(client.object("Secret", name)) == {"type": "t", "password": "pw"}
 
 
-async def test_finalizers_come_and_go_and_leave_others_alone() -> None:
-    body = binding()
-    body["metadata"]["finalizers"] = ["other"]
-    client = FakeClient(body)
-    committer = Committer(client.client, SERVICEBINDINGS)
-    added = await committer.finalizer(object_from_dict(body), "mine", present=True)
-    assert added.meta.finalizers == ["other", "mine"]
-    again = await committer.finalizer(added, "mine", present=True)
-    assert again is added
-    removed = await committer.finalizer(added, "mine", present=False)
-    assert removed.meta.finalizers == ["other"]
-
-
 async def test_unbinding_writes_workloads_alone() -> None:
     body = binding()
     cluster = FakeCluster(objects=[secret(), deployment()])
     cluster.reconcile(body)
     deleted(body)
     client = FakeClient(body, cluster.get("deployments", "web"))
-    await Committer(client.client, SERVICEBINDINGS).workloads(cluster.process(body))
+    await committer(client).workloads(cluster.process(body))
     assert client.writes == [("patch", "Deployment")]
     assert pod(client.object("Deployment", "web"))["volumes"] == []
 

@@ -26,14 +26,15 @@ from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding.controller import (
+    _WANTED,
+    RETRIES,
     BindingController,
-    _spec_changed,
     coreos_api,
     spec_api,
 )
 from fairlead.binding.mappings import Mappings
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import WRITES
+from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
@@ -93,6 +94,12 @@ class Bench:
 
     async def reconcile(self) -> Result | None:
         return await self.controller.reconcile(REQUEST)
+
+    def clock(self) -> list[float]:
+        """Stops the time of waits; the first item is what the clock shows."""
+        now = [0.0]
+        self.controller._waits = Waits(lambda: now[0])
+        return now
 
     @property
     def binding(self) -> JSON:
@@ -169,21 +176,71 @@ async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failing", "pauses"),
+    ("failing", "again"),
     [
-        pytest.param(("get", "secrets"), [1.0, 2.0, 4.0], id="forbidden: pauses grow"),
-        pytest.param(None, [None, None, None], id="missing: a watch will tell"),
+        pytest.param(("get", "secrets"), Result(backoff=RETRIES), id="forbidden: pauses grow"),
+        pytest.param(
+            None, Result(requeue_after=60.0), id="missing: a watch will tell, then a warning"
+        ),
     ],
 )
 async def test_when_it_is_looked_at_again(
-    failing: tuple[str, str] | None, pauses: list[float | None]
+    failing: tuple[str, str] | None, again: Result | None
 ) -> None:
     bench = Bench(spec_binding(), database(), deployment())
+    bench.clock()
     if failing:
         bench.client.fail[failing] = Forbidden(Status("Failure", "no", "Forbidden", 403))
-    found = [await bench.reconcile() for _ in pauses]
-    assert [result.requeue_after if result else None for result in found] == pauses
+    assert [await bench.reconcile() for _ in range(3)] == [again] * 3
     assert len(bench.events) == 1
+
+
+async def test_what_has_not_come_yet_is_no_warning_until_it_lasts() -> None:
+    bench = Bench(spec_binding(), database(), deployment())
+    now = bench.clock()
+    for now[0] in (0.0, 1.0, PATIENCE_SECONDS, PATIENCE_SECONDS + 1):
+        await bench.reconcile()
+    assert [(kind, reason) for kind, reason, _ in bench.events] == [
+        ("Normal", "Waiting"),
+        ("Warning", "ProcessingError"),
+    ]
+    assert "has not arrived yet" in bench.events[0][2]
+    assert bench.events[1][2] == f"still waiting after 60 s: {bench.events[0][2]}"
+    bench.client.objects["Secret", "s1"] = secret()
+    assert await bench.reconcile() is None
+    assert bench.events[2][:2] == ("Normal", "ApplicationsBound")
+
+
+async def test_a_wait_that_turns_into_a_failure_is_warned_of_at_once() -> None:
+    bench = Bench(spec_binding(), database(), deployment())
+    await bench.reconcile()
+    bench.client.fail["get", "secrets"] = Forbidden(Status("Failure", "no", "Forbidden", 403))
+    for _ in range(2):
+        await bench.reconcile()
+    assert [(kind, reason) for kind, reason, _ in bench.events] == [
+        ("Normal", "Waiting"),
+        ("Warning", "ProcessingError"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("since", "events"),
+    [
+        pytest.param("2020-01-01T00:00:00Z", 0, id="long ago: it was told then"),
+        pytest.param("2120-01-01T00:00:00Z", 1, id="just now"),
+        pytest.param("not a time", 1, id="nobody knows when"),
+    ],
+)
+async def test_after_a_restart_a_wait_is_told_no_second_time(since: str, events: int) -> None:
+    first = Bench(spec_binding(), database(), deployment())
+    await first.reconcile()
+    for condition in first.binding["status"]["conditions"]:
+        condition["lastTransitionTime"] = since
+    bench = Bench(first.binding, database(), deployment())
+    now = bench.clock()
+    for now[0] in (0.0, PATIENCE_SECONDS):
+        await bench.reconcile()
+    assert [kind for kind, _, _ in bench.events] == ["Warning"] * events
 
 
 async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
@@ -230,7 +287,7 @@ def test_which_changes_of_a_binding_count(
         None if meta is None else object_from_dict({"metadata": {"name": "sb", **meta}})
         for meta in (before, after)
     )
-    assert _spec_changed(Delta("MODIFIED", old, new)) is looked_at
+    assert _WANTED(Delta("MODIFIED", old, new)) is looked_at
 
 
 def mapping(volumes: str, version: str) -> Object:

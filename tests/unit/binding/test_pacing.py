@@ -1,17 +1,16 @@
-"""Pauses, and quarrels about who writes last."""
+"""Quarrels about who writes last."""
 
 from __future__ import annotations
 
-from fairlead.binding.pacing import LONGEST_SECONDS, WINDOW_SECONDS, WRITES, Quarrels, Retries
+import pytest
 
-
-def test_pauses_grow_to_a_minute_and_begin_anew_when_the_trouble_is_over() -> None:
-    retries = Retries()
-    assert [retries.next("a") for _ in range(4)] == [1.0, 2.0, 4.0, 8.0]
-    assert retries.next("b") == 1.0
-    assert [retries.next("a") for _ in range(4)][-1] == LONGEST_SECONDS
-    retries.forget("a")
-    assert retries.next("a") == 1.0
+from fairlead.binding.pacing import (
+    PATIENCE_SECONDS,
+    WINDOW_SECONDS,
+    WRITES,
+    Quarrels,
+    Waits,
+)
 
 
 class Clock:
@@ -19,6 +18,31 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+@pytest.mark.parametrize(
+    ("waited", "looks", "warned"),
+    [
+        pytest.param(0.0, [0, 1, PATIENCE_SECONDS - 1], [False] * 3, id="short"),
+        pytest.param(0.0, [0, PATIENCE_SECONDS, 1000], [False, True, False], id="long: once"),
+        pytest.param(50.0, [0, PATIENCE_SECONDS - 50], [False, True], id="begun before a restart"),
+        pytest.param(61.0, [0, 1000], [False, False], id="warned of before a restart"),
+    ],
+)
+def test_a_wait_is_warned_of_once_and_only_when_it_lasts(
+    waited: float, looks: list[float], warned: list[bool]
+) -> None:
+    clock = Clock()
+    waits = Waits(clock)
+    assert waits.left("k") == 0.0
+    for moment, expected in zip(looks, warned, strict=True):
+        clock.now = moment
+        due = waits.left("k")
+        assert waits.overdue("k", waited) is expected
+        assert (waits.left("k") > 0) is (waited + moment < PATIENCE_SECONDS)
+        assert not (expected and due > 0.001)
+    assert waits.over("k")
+    assert not waits.over("k")
 
 
 def test_the_same_write_again_and_again_is_paused() -> None:

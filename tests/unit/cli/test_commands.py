@@ -235,17 +235,18 @@ def test_a_cluster_that_cannot_be_used_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "message"),
     [
-        pytest.param("", id="empty"),
-        pytest.param("{", id="no-json"),
-        pytest.param('{"kind": "Secret", "apiVersion": "v1"}', id="another-kind"),
+        pytest.param("", "it is empty", id="empty"),
+        pytest.param("{", "neither JSON nor YAML", id="no-json"),
+        pytest.param('{"kind": "Secret", "apiVersion": "v1"}', "BindingResponse", id="other-kind"),
     ],
 )
-def test_what_is_no_invitation_is_refused(text: str) -> None:
+def test_what_is_no_invitation_is_refused(text: str, message: str) -> None:
     result = run("bind", "-f", "-", stdin=text)
     assert result.exit_code == 1
-    assert "BindingResponse" in result.output
+    assert result.output.startswith("Error: standard input: ")
+    assert message in result.output
     assert "unexpected" not in result.output
 
 

@@ -21,6 +21,17 @@ from fairlead.demo.steps import StoryError
             id="file",
         ),
         pytest.param(
+            ModuleNotFoundError("No module named 'cryptography'", name="cryptography.x509"),
+            "cryptography is not installed: in Fairlead's repository, uv tool install --force "
+            "'.[demo]' (or pipx) brings the sandbox and the demo",
+            id="extra",
+        ),
+        pytest.param(
+            ModuleNotFoundError("No module named 'wheel'", name="wheel"),
+            "unexpected ModuleNotFoundError: No module named 'wheel' (--debug shows where)",
+            id="module",
+        ),
+        pytest.param(
             ValueError("odd"), "unexpected ValueError: odd (--debug shows where)", id="unexpected"
         ),
         pytest.param(

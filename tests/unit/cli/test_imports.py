@@ -24,7 +24,7 @@ print(*sorted({"structlog", "prometheus_client", "rich", "psycopg"} & sys.module
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours, others = done.stdout.splitlines()
-    assert ours == "fairlead.api fairlead.cli fairlead.process fairlead.sandbox"
+    assert ours == "fairlead.api fairlead.cli fairlead.garbage fairlead.process fairlead.sandbox"
     assert not others
 
 

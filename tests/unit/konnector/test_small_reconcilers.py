@@ -162,6 +162,19 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
+    ("plan", "severity"),
+    [
+        pytest.param(unbound(binding(), crd()), "Info", id="in-order"),
+        pytest.param(unbound(binding(), crd(), obstacle="down"), "Warning", id="held-up"),
+        pytest.param(unbound(binding(), crd(), given_up=True), "Warning", id="given-up"),
+    ],
+)
+def test_only_an_unbinding_that_is_held_up_is_a_warning(plan: Plan, severity: str) -> None:
+    assert plan.condition is not None
+    assert plan.condition.severity == severity
+
+
+@pytest.mark.parametrize(
     ("plan", "count"),
     [
         pytest.param(unbound(binding(), crd(deleting=True)), 0, id="reachable"),

@@ -131,7 +131,9 @@ async def test_a_wrong_name_tells_the_bindings_there_are(client: Client) -> None
         await unbind(client, "dbb")
     await bound(client, "db")
     await bound(client, "queue")
-    with pytest.raises(UnbindError, match="dbb does not exist; there are: db, queue"):
+    with pytest.raises(
+        UnbindError, match=r"dbb does not exist; did you mean db\? there are: db, q"
+    ):
         await unbind(client, "dbb")
     assert await left(client) == {"binding"}
 
@@ -204,8 +206,9 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
     await written(client)
 
     async def bound_after_the_wait(*_args: object, **_more: object) -> None:
-        await release(client)
-        await bound(client, "db")
+        if (await client.get(APISERVICEBINDINGS, "db")).meta.deleting:
+            await release(client)
+            await bound(client, "db")
 
     monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
     with pytest.raises(UnbindError, match="somebody has bound it meanwhile"):
@@ -228,8 +231,17 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param({}, "is one running?", id="nothing-said"),
-        pytest.param(conditions("Ready", "True", "", ""), "is one running?", id="ready-as-before"),
+        pytest.param({}, "for the konnector to take it apart", id="nothing-said"),
+        pytest.param(
+            conditions("Ready", "True", "", ""),
+            "for the konnector to take it apart",
+            id="ready-as-before",
+        ),
+        pytest.param(
+            conditions("Ready", "False", "Pending", "waiting for a konnector"),
+            "for the konnector to take it apart",
+            id="never-touched",
+        ),
         pytest.param(
             conditions("Connected", "False", "Unbinding", "unbinding: things"),
             "unbinding: things",
@@ -277,8 +289,26 @@ async def things(client: Client, owner: Object) -> None:
         await client.create(THINGS, body)
 
 
+async def test_rights_that_are_left_of_a_binding_cost_no_objects(client: Client) -> None:
+    await written(client)
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}})
+    await client.delete(APISERVICEBINDINGS, "db")
+    assert await impact(client, "db") == Impact(gone=True)
+
+
+async def test_a_konnector_that_does_nothing_is_looked_for(client: Client) -> None:
+    await written(client)
+    lines: list[str] = []
+    with pytest.raises(
+        UnbindError, match=r"apart \(waited 0.2 s\): there is no sign .*again goes on"
+    ):
+        await unbind(client, "db", timeout=0.2, progress=lines.append)
+    assert [line for line in lines if "no sign of a konnector" in line]
+
+
 async def test_what_goes_with_a_binding_is_counted(client: Client) -> None:
-    assert await impact(client, "db") == Impact()
+    with pytest.raises(UnbindError, match="db does not exist; there are none"):
+        await impact(client, "db")
     found = await bound(client, "db")
     assert await impact(client, "db") == Impact()
     await things(client, found)

@@ -6,12 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from fairlead.api.conditions import get_condition
+from fairlead.api.conditions import Event, get_condition
 from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
 from fairlead.postgres.status import (
-    Event,
     Login,
     Outcome,
     event,

@@ -12,7 +12,7 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     Outcome,
     Plan,
     fault,
-    reason_of,
+    ready_events,
     reconcile,
     secret_ref,
     with_outcome,
@@ -180,5 +180,21 @@ def test_looking_again_changes_nothing() -> None:
     first = with_outcome(request(), BAD, now=NOW)
     again = with_outcome(object_from_dict(first), BAD, now=NOW.replace(hour=13))
     assert again == first
-    assert reason_of(object_from_dict(first)) == "TemplateNotFound"
-    assert reason_of(request()) == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param(None, BAD, [("Warning", "TemplateNotFound")], id="first"),
+        pytest.param(BAD, BAD, [], id="same"),
+        pytest.param(BAD, GOOD, [("Normal", "SecretReady")], id="turned"),
+    ],
+)
+def test_an_event_tells_of_what_has_turned(
+    before: Outcome | None, after: Outcome, told: list[tuple[str, str]]
+) -> None:
+    old = request()
+    if before is not None:
+        old = object_from_dict(with_outcome(old, before, now=NOW))
+    new = object_from_dict(with_outcome(old, after, now=NOW))
+    assert [(event.type, event.reason) for event in ready_events(old, new)] == told

@@ -15,9 +15,15 @@ from tests.support.kubebind import (
     resource,
 )
 
-from fairlead.api.kubebind import bound_schema_spec, spec_hash
+from fairlead.api.kubebind import (
+    ExportResource,
+    TemplateSpec,
+    bound_schema_spec,
+    spec_hash,
+)
 from fairlead.api.meta import JSON, Object
 from fairlead.provider.controllers.exportrequest.reconcile import Plan, State, follows, reconcile
+from fairlead.provider.offer import Offer, Record
 from fairlead.provider.options import ProviderOptions
 
 
@@ -38,6 +44,7 @@ def plan(
     schemas: list[Object] | None = None,
     namespaces: list[str] | None = None,
     options: ProviderOptions = OPTIONS,
+    offer: Offer | None = None,
 ) -> Plan:
     state = State(
         request=given,
@@ -45,6 +52,7 @@ def plan(
         crds={item.meta.name: item for item in ([crd()] if crds is None else crds)},
         schemas={item.meta.name: item for item in schemas or []},
         namespaces=frozenset(namespaces or []),
+        offer=offer,
     )
     return reconcile(state, options, now=NOW)
 
@@ -470,3 +478,110 @@ def test_a_settled_request_is_stored_as_it_is() -> None:
         now="2027-01-01T00:00:00Z",
     )
     assert again == Plan(status=stored.to_dict())
+
+
+def invited(*plurals: str, versions: tuple[str, ...] = ("v1",)) -> Offer:
+    resources = [
+        ExportResource(group="example.org", resource=plural, versions=list(versions))
+        for plural in plurals
+    ]
+    spec = TemplateSpec(scope="Namespaced", resources=resources)
+    return Offer(Record(("postgres",)), {"postgres": spec})
+
+
+UNRECORDED = Offer(Record(), {})
+REVOKED = Offer(Record((), revoked=True), {})
+
+
+def refused(result: Plan) -> str:
+    """The message of a plan that does nothing but refuse."""
+    assert (result.create_schemas, result.update_schemas, result.create_export) == ([], [], None)
+    assert phase(result) == "Failed"
+    assert result.status is not None
+    told = conditions(result.status)["ExportsReady"]
+    assert (told["status"], told["severity"], told["reason"]) == ("False", "Error", "NotInvited")
+    assert result.status["status"]["terminalMessage"] == told["message"] == result.excess
+    message: str = told["message"]
+    return message
+
+
+def test_a_request_within_its_template_is_exported() -> None:
+    result = plan(request(), offer=invited("widgets"))
+    assert result.create_export is not None
+    assert (phase(result), result.excess) == ("Succeeded", "")
+
+
+@pytest.mark.parametrize(
+    ("offer", "told"),
+    [
+        pytest.param(invited("gadgets"), "template postgres offers gadgets", id="another kind"),
+        pytest.param(invited("widgets", versions=("v2",)), "invited to v2", id="another version"),
+        pytest.param(UNRECORDED, "not recorded", id="invited before there was a record"),
+        pytest.param(REVOKED, "access away", id="being revoked"),
+    ],
+)
+def test_a_request_beyond_its_template_is_refused(offer: Offer, told: str) -> None:
+    assert told in refused(plan(request(), offer=offer))
+
+
+def test_a_refusal_does_not_tell_which_kinds_there_are() -> None:
+    there = plan(request(), offer=invited("gadgets"))
+    assert refused(there) == refused(plan(request(), crds=[], offer=invited("gadgets")))
+
+
+def test_a_refused_request_goes_on_once_its_consumer_is_invited() -> None:
+    no = plan(request(), offer=invited("gadgets"))
+    assert no.status is not None
+    stored = kube("APIServiceExportRequest", spec=no.status["spec"], status=no.status["status"])
+    assert refused(plan(stored, offer=invited("gadgets")))
+    result = plan(stored, offer=invited("widgets"))
+    assert result.create_export is not None
+    assert phase(result) == "Succeeded"
+    assert result.status is not None
+    assert "terminalMessage" not in result.status["status"]
+
+
+def test_a_refused_request_that_is_invited_may_still_have_to_wait() -> None:
+    no = plan(request(), offer=invited("gadgets"))
+    assert no.status is not None
+    stored = kube("APIServiceExportRequest", spec=no.status["spec"], status=no.status["status"])
+    result = plan(stored, crds=[], offer=invited("widgets"))
+    assert phase(result) == "Pending"
+    assert conditions(result.status)["ExportsReady"]["reason"] == "SchemaNotFound"
+
+
+NEWER = crd(versions=[{"name": "v2", "served": True, "storage": True, "schema": {}}])
+
+
+@pytest.mark.parametrize(
+    ("offer", "policy", "followed", "told"),
+    [
+        pytest.param(None, "Always", True, "", id="any request is allowed"),
+        pytest.param(invited("widgets"), "Always", True, "", id="what it was invited to"),
+        pytest.param(UNRECORDED, "Always", True, "", id="invited before there was a record"),
+        pytest.param(invited("gadgets"), "Always", False, "stays as it is", id="not any more"),
+        pytest.param(REVOKED, "Always", False, "stays as it is", id="being revoked"),
+        pytest.param(invited("gadgets"), "Never", False, "", id="nothing to follow"),
+    ],
+)
+def test_an_export_stays_and_its_schemas_follow_as_far_as_the_template_goes(
+    offer: Offer | None, policy: str, followed: bool, told: str
+) -> None:
+    result = plan(
+        request(phase="Succeeded", schemaUpdatePolicy=policy),
+        made=export(),
+        crds=[NEWER],
+        schemas=[bound_schema(owner="widgets")],
+        offer=offer,
+    )
+    assert phase(result) == "Succeeded"
+    updated = [body["spec"]["versions"][0]["name"] for _, body in result.update_schemas]
+    assert updated == (["v2"] if followed else [])
+    ready = conditions(result.status)["ExportsReady"]
+    assert told in ready.get("message", "")
+    assert ready["status"] == ("False" if told else "True")
+
+
+def test_a_schema_that_an_export_has_lost_is_made_again_whatever_the_template_says() -> None:
+    result = plan(request(phase="Succeeded"), made=export(), offer=invited("gadgets"))
+    assert len(result.create_schemas) == 1

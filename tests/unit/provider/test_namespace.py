@@ -11,8 +11,6 @@ from fairlead.provider.controllers.namespace.reconcile import (
     Plan,
     State,
     reconcile,
-    with_finalizer,
-    without_finalizer,
 )
 from fairlead.provider.namespaces import owner_of, usable
 from fairlead.provider.options import ProviderOptions
@@ -190,13 +188,6 @@ def test_no_namespace_is_used_before_the_finalizer_keeps_hold_of_it(there: list[
 
 def test_a_namespace_that_is_not_ours_needs_no_finalizer() -> None:
     assert not plan(service_namespace(finalizers=()), namespace(owner=None)).finalize
-
-
-def test_finalizers_of_others_stay() -> None:
-    bare = service_namespace(finalizers=["x/y"])
-    both = with_finalizer(bare)
-    assert both["metadata"]["finalizers"] == ["x/y", FINALIZER_NAMESPACE]
-    assert without_finalizer(object_from_dict(both))["metadata"]["finalizers"] == ["x/y"]
 
 
 IDENTITY = {"backend.kube-bind.io/identity": "someone"}

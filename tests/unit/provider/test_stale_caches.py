@@ -15,8 +15,10 @@ from tests.support.stale import GONE, StaleServer
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
+    CLUSTERBINDINGS,
     FINALIZER_NAMESPACE,
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
@@ -28,18 +30,19 @@ from fairlead.api.resource import (
     ROLES,
     Resource,
 )
-from fairlead.api.status import StatusDetails
+from fairlead.api.status import Status, StatusDetails
 from fairlead.client import NotFound
-from fairlead.client.errors import refusal
+from fairlead.client.errors import api_error, refusal
 from fairlead.client.wire import Page
 from fairlead.provider.controllers.export.controller import ExportController
 from fairlead.provider.controllers.exportrequest.controller import RequestController
 from fairlead.provider.controllers.namespace.controller import NamespaceController
+from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import Watches
-from fairlead.runtime import Cluster, Request
+from fairlead.runtime import Cluster, Request, Result
 
 
 ROLE = "kube-binder-resources-widgets"
@@ -147,10 +150,10 @@ async def test_a_namespace_with_synced_objects_stays(
     assert server.written("delete", "namespaces") == (DELETED if deleted else [])
     patches = [body["metadata"] for _, body in server.written("patch", "apiservicenamespaces")]
     assert [body for body in patches if "finalizers" in body] == (
-        [{"finalizers": None, "uid": "uid-shop", "resourceVersion": "7"}] if released else []
+        [{"finalizers": [], "uid": "uid-shop", "resourceVersion": "7"}] if released else []
     )
     looks_again = not deleted and widget() in live
-    assert (result.requeue_after is not None) is looks_again
+    assert result == Result(backoff=LOOK_AGAIN if looks_again else None)
 
 
 async def test_a_kind_that_is_exported_no_more_is_looked_at_too() -> None:
@@ -186,7 +189,7 @@ async def test_what_cannot_be_looked_at_is_not_deleted() -> None:
     condition = conditions(body)["NamespaceReady"]
     assert condition["reason"] == "ObjectsUnknown"
     assert "may not list widgets.example.org" in condition["message"]
-    assert result.requeue_after is not None
+    assert result == Result(backoff=LOOK_AGAIN)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +279,75 @@ async def test_what_is_missing_is_told_when_the_server_says_so(
 
 def _requests(cluster: Cluster, watches: Watches) -> RequestController:
     return RequestController(cluster, watches, ProviderOptions())
+
+
+def cluster_binding(*templates: str) -> Object:
+    spec = {
+        "kubeconfigSecretRef": {"name": "kubeconfig", "key": "kubeconfig"},
+        "providerPrettyName": "Bank",
+        "serviceProviderSpec": {"templates": [{"name": name} for name in templates]},
+    }
+    return kube("ClusterBinding", "cluster", spec=spec)
+
+
+def template(plural: str) -> Object:
+    spec = {"scope": "Namespaced", "resources": [resource(plural)]}
+    return kube("APIServiceExportTemplate", "offered", "", spec=spec)
+
+
+INVITED = (cluster_binding("offered"), template("widgets"))
+
+
+@pytest.mark.parametrize(
+    ("cached", "live", "absent", "exported"),
+    [
+        pytest.param(INVITED, INVITED, GONE, True, id="invited"),
+        pytest.param((), INVITED, GONE, True, id="invited a moment ago"),
+        pytest.param(
+            (INVITED[0], template("gadgets")), INVITED, GONE, True, id="widened a moment ago"
+        ),
+        pytest.param((), (), GONE, False, id="not invited"),
+        pytest.param(INVITED, INVITED[:1], GONE, False, id="the template is gone"),
+        pytest.param(
+            INVITED, (INVITED[0], template("gadgets")), GONE, False, id="narrowed a moment ago"
+        ),
+        pytest.param(INVITED, (cluster_binding(),), GONE, False, id="taken back a moment ago"),
+        pytest.param(INVITED, (), None, None, id="unknown"),
+        pytest.param((), (), None, None, id="unknown to the cache too"),
+    ],
+)
+async def test_what_a_consumer_was_invited_to_is_what_the_server_says(
+    cached: tuple[Object, ...],
+    live: tuple[Object, ...],
+    absent: StatusDetails | None,
+    exported: bool | None,
+) -> None:
+    request = kube("APIServiceExportRequest", spec={"resources": [resource()]})
+    known_here = {
+        APISERVICEEXPORTREQUESTS: [request],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+        CLUSTERBINDINGS: [one for one in cached if one.kind == "ClusterBinding"],
+        APISERVICEEXPORTTEMPLATES: [one for one in cached if one.kind != "ClusterBinding"],
+    }
+    async with watching(known_here, live, absent, server=Unexported) as (server, cluster, watches):
+        controller = _requests(cluster, watches)
+        with pytest.raises(NotFound) if exported is None else nullcontext():
+            await controller.reconcile(WIDGETS)
+    assert bool(server.written("create", "apiserviceexports")) is bool(exported)
+    told = [
+        conditions(body)["ExportsReady"].get("reason", "")
+        for _, body in server.written("patch", "apiserviceexportrequests")
+    ]
+    assert told == {True: [""], False: ["NotInvited"], None: []}[exported]
+
+
+class Unexported(StaleServer):
+    """Has no export yet, whatever else it says nothing of."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+        if resource == APISERVICEEXPORTS:
+            raise api_error(Status("Failure", "", "NotFound", 404, StatusDetails(name=name)))
+        return await super().get(resource, name, namespace)
 
 
 class Taken(StaleServer):

@@ -16,10 +16,11 @@ from fairlead.api.meta import Object
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ApiError, Client
 from fairlead.client.errors import api_error
+from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.informer import Delta
-from fairlead.runtime.requests import (
+from fairlead.runtime.reconcile import (
     Reconciler,
     Request,
     Result,
@@ -31,6 +32,7 @@ from fairlead.runtime.requests import (
 
 Run = Callable[[Awaitable[Any]], Any]
 
+SLOW = BackoffPolicy(initial=1.0, maximum=3.0, jitter=0.0)
 A, B = Request("", "ns", "a"), Request("", "ns", "b")
 
 
@@ -79,6 +81,21 @@ def gaps(recorder: Recorder) -> list[float]:
         pytest.param([None], [], {"success": 1}, id="done"),
         pytest.param([Result()], [], {"success": 1}, id="empty-result"),
         pytest.param([Result(30.0)], [30.0], {"requeue_after": 1, "success": 1}, id="after"),
+        pytest.param(
+            [Result(backoff=SLOW)] * 3, [1.0, 2.0, 3.0], {"requeue": 3, "success": 1}, id="backoff"
+        ),
+        pytest.param(
+            [Result(backoff=SLOW), Result(5.0), Result(backoff=SLOW)],
+            [1.0, 5.0, 1.0],
+            {"requeue": 2, "requeue_after": 1, "success": 1},
+            id="backoff-starts-anew",
+        ),
+        pytest.param(
+            [Result(backoff=SLOW), refusal("Conflict"), Result(backoff=SLOW)],
+            [1.0, 0.01, 3.0],
+            {"requeue": 3, "success": 1},
+            id="backoff-and-errors-count-together",
+        ),
         pytest.param(
             [ValueError("x"), ValueError("x")],
             [0.005, 0.01],

@@ -17,7 +17,7 @@ from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller import Controller
 from fairlead.runtime.lease import LeaderElection
 from fairlead.runtime.manager import Manager, ManagerError
-from fairlead.runtime.requests import Request
+from fairlead.runtime.reconcile import Request
 
 
 class Part:

@@ -142,6 +142,7 @@ from fairlead.api.kubebind.wire import (
     OAuth2CodeGrant,
     OAuth2CodeGrantMethod,
     decode_binding_response,
+    decode_export_requests,
     new_binding_response,
     request_from_template,
 )
@@ -265,6 +266,7 @@ __all__ = [
     "crd_from_bound_schema",
     "crd_name",
     "decode_binding_response",
+    "decode_export_requests",
     "identity_hash",
     "kubeconfig_digest",
     "new_binding_response",

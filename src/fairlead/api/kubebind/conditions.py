@@ -11,7 +11,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from fairlead.api.conditions import ConditionStatus
+from fairlead.api.conditions import ConditionStatus, Event
+from fairlead.api.meta import Object
 
 
 Severity = Literal["", "Error", "Warning", "Info"]
@@ -60,6 +61,14 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
         return msgspec.structs.replace(self, last_transition_time="") == msgspec.structs.replace(
             other, last_transition_time=""
         )
+
+
+class _Status(msgspec.Struct):
+    conditions: list[Condition] = []
+
+
+class _WithStatus(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
 def true(type_: str) -> Condition:
@@ -134,8 +143,19 @@ def transitions(old: Iterable[Condition], new: Iterable[Condition]) -> list[Cond
     return changed
 
 
-def happening(condition: Condition) -> tuple[Literal["Normal", "Warning"], str, str]:
-    """Type, reason and message of the Event about a condition that has turned.
+def stored_conditions(obj: Object) -> list[Condition]:
+    """The conditions of any kube-bind object."""
+    return obj.decode(_WithStatus).status.conditions
+
+
+def status_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a kube-bind object whose status has changed."""
+    turned = transitions(stored_conditions(old), stored_conditions(new))
+    return [happening(condition) for condition in turned]
+
+
+def happening(condition: Condition) -> Event:
+    """The Event about a condition that has turned.
 
     What is wrong is a warning, and so are conflicts and failing objects: they are wrong while
     they are True.
@@ -144,7 +164,7 @@ def happening(condition: Condition) -> tuple[Literal["Normal", "Warning"], str, 
     warns = failed or (
         condition.type in {CONFLICTS, OBJECTS_FAILING} and condition.status == "True"
     )
-    return (
+    return Event(
         "Warning" if warns else "Normal",
         condition.reason or condition.type,
         condition.message or f"{condition.type} is {condition.status}",

@@ -7,14 +7,23 @@ an Error says why not.
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
+from contextlib import suppress
 from enum import StrEnum
+from typing import Any, TypeVar
 
 import msgspec
 
+from fairlead.api import yamltext
 from fairlead.api.kubebind.catalogue import TemplateSpec
 from fairlead.api.kubebind.names import API_VERSION
 from fairlead.api.kubebind.types import ExportRequestSpec
 from fairlead.api.meta import JSON
+
+
+T = TypeVar("T")
+
+_REQUEST = "APIServiceExportRequest"
 
 
 class NameOnly(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
@@ -145,22 +154,115 @@ def new_binding_response(
     }
 
 
+ANSWERS = ("BindingResponse", "BindingResourceResponse")
+"""Both names of one document: kube-bind's HTTP answer has the first, and its answer to a
+BindableResourcesRequest the second, with ``requests: null``."""
+
+_MAX_DEPTH = 64
+_MISTAKES = {
+    "Config": "it is a kubeconfig, and an invitation has one in it",
+    "Secret": (
+        "an answer lies base64-encoded in a Secret: kubectl get secret NAME "
+        "-o jsonpath='{.data.binding-response}' | base64 -d"
+    ),
+    "APIServiceExportRequest": "it is what an invitation asks for: give it with --request",
+    "APIServiceExportTemplate": "`fairlead provider invite` makes an invitation of a template",
+}
+
+
 def decode_binding_response(data: bytes) -> BindingResponse:
-    """A BindingResponse from its JSON.
+    """A provider's answer from its JSON or YAML, under either name.
 
     Raises:
         ValueError: it is none; the message names the field that is wrong.
     """
-    try:
-        response = msgspec.json.decode(data, type=BindingResponse)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"not a BindingResponse: {error}") from None
-    if response.kind != "BindingResponse" or response.api_version != API_VERSION:
-        raise ValueError(
-            f"not a BindingResponse of {API_VERSION}: "
-            f"kind is {response.kind!r}, apiVersion {response.api_version!r}"
-        )
+    what = " or ".join(ANSWERS)
+    documents = _documents(data, what)
+    if len(documents) > 1:
+        raise ValueError(f"no {what}: these are {len(documents)} documents")
+    _check_kind(documents[0], ANSWERS)
+    response = _convert(documents[0], BindingResponse, what)
+    for index, request in enumerate(response.requests):
+        kind = (request.api_version, request.kind)
+        if kind != (API_VERSION, _REQUEST):
+            found = f"kind {request.kind!r}, apiVersion {request.api_version!r}"
+            raise ValueError(f"requests[{index}] is no {_REQUEST} of {API_VERSION}: {found}")
     return response
+
+
+def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
+    """APIServiceExportRequests from JSON or YAML, one or more documents, or a List of them.
+
+    Of their metadata the name alone counts: the receiver decides the rest.
+
+    Raises:
+        ValueError: they are none; the message names the field that is wrong.
+    """
+    found: list[JSON] = []
+    for document in _documents(data, _REQUEST):
+        is_list = isinstance(document, dict) and document.get("kind") == "List"
+        found += document.get("items") or [] if is_list else [document]
+    for document in found:
+        _check_kind(document, (_REQUEST,))
+    return [_convert(document, ExportRequestResponse, _REQUEST) for document in found]
+
+
+def _documents(data: bytes, what: str) -> list[Any]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ValueError(f"no {what}: it is not UTF-8 text") from None
+    if not text.strip("\0 \t\r\n"):
+        raise ValueError("it is empty")
+    try:
+        documents = [_without_nulls(one) for one in _parse(text) if one is not None]
+    except yamltext.UnwelcomeYAMLError as error:
+        raise ValueError(f"no {what}: it {error}") from None
+    except (yamltext.YAMLError, ValueError, RecursionError) as error:
+        raise ValueError(f"neither JSON nor YAML: {yamltext.problem(error)}") from None
+    if not documents:
+        raise ValueError("it is empty")
+    return documents
+
+
+def _parse(text: str) -> list[Any]:
+    # JSON may be indented by tabs, which libyaml refuses.
+    if text.lstrip().startswith("{"):
+        with suppress(msgspec.DecodeError, RecursionError):
+            return [msgspec.json.decode(text)]
+    return yamltext.load_all(text, aliases=False, max_depth=_MAX_DEPTH)
+
+
+def _without_nulls(value: Any) -> Any:
+    """Without members that are null: Go writes so what is not there."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    if isinstance(value, list):
+        return [_without_nulls(one) for one in value]
+    return value
+
+
+def _check_kind(document: Any, kinds: Sequence[str]) -> None:
+    what = " or ".join(kinds)
+    if not isinstance(document, dict):
+        raise ValueError(  # noqa: TRY004  the file is wrong, not the program
+            f"no {what}: it is no object with apiVersion and kind"
+        )
+    kind, version = document.get("kind", ""), document.get("apiVersion", "")
+    if kind in kinds and version == API_VERSION:
+        return
+    mistake = _MISTAKES.get(str(kind), "")
+    raise ValueError(
+        f"no {what} of {API_VERSION}: kind is {kind!r}, apiVersion {version!r}"
+        + (f"; {mistake}" if mistake and kind not in kinds else "")
+    )
+
+
+def _convert(document: JSON, type_: type[T], what: str) -> T:
+    try:
+        return msgspec.convert(document, type_)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"no {what}: {error}") from None
 
 
 def request_from_template(template: TemplateSpec, *, name: str) -> JSON:

@@ -89,7 +89,7 @@ class Reader:
             try:
                 found = self.snapshot.list(ListAll(resource, service.namespace))
             except ReadError as error:
-                if error.failure.code in {"NotFound", "NoMatch"}:
+                if error.missing:
                     continue
                 raise
             result += [
@@ -164,7 +164,7 @@ class Reader:
         try:
             matcher = LabelSelector.from_dict(selector)
         except SelectorError as error:
-            raise _failure("NoMatch", f"the workload's label selector is wrong: {error}") from None
+            raise _failure("Invalid", f"the workload's label selector is wrong: {error}") from None
         everything = self.snapshot.list(ListAll(resource, namespace, spec_only=True))
         found = [item for item in everything if matcher.matches(item.meta.labels)]
         if not found:

@@ -11,7 +11,7 @@ from fairlead.api.servicebinding.common import (
     VALUE_NOT_FOUND,
 )
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.definitions import CollectError, Definition, apply
+from fairlead.binding.definitions import CollectError, Definition, ValueMissing, apply
 from fairlead.binding.handlers.preflight import collection_failed
 from fairlead.binding.items import Item
 from fairlead.binding.reads import ReadError
@@ -38,7 +38,11 @@ def _collect(context: Context, service: Service, definition: Definition) -> None
         # What does not fit is quoted; of a Secret that must not happen.
         hidden = f"a definition in the annotations of {service} does not fit it"
         collection_failed(
-            context, ERROR_READING_BINDING, error, message=hidden if service.is_secret else ""
+            context,
+            ERROR_READING_BINDING,
+            error,
+            message=hidden if service.is_secret else "",
+            missing=isinstance(error, ValueMissing),
         )
         return
     if found is None:

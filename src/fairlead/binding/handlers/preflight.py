@@ -16,14 +16,21 @@ def collect_preflight(context: Context) -> None:
 
 
 def collection_failed(
-    context: Context, reason: str, error: Exception, *, message: str = ""
+    context: Context, reason: str, error: Exception, *, message: str = "", missing: bool = False
 ) -> None:
-    """Stop and come again, with CollectionReady False."""
+    """Stop and come again, with CollectionReady False.
+
+    Args:
+        context: of the pass.
+        reason: of the condition.
+        error: what failed.
+        message: of the condition; default: the error's.
+        missing: whether something has only not come yet; a ReadError knows it by itself.
+    """
     text = message or str(error)
-    transient = isinstance(error, ReadError) and error.failure.code in {
-        "Error",
-        "Forbidden",
-        "Denied",
-    }
-    context.flow.retry_processing(text, transient=transient)
+    read = error if isinstance(error, ReadError) else None
+    if missing or (read and read.missing):
+        context.flow.wait_for_change(text)
+    else:
+        context.flow.retry_processing(text, transient=bool(read and read.transient))
     context.set_condition(COLLECTION_READY, "False", reason, text)

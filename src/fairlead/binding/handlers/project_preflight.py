@@ -44,12 +44,11 @@ def _workloads_found(context: Context) -> bool:
     try:
         found = context.workloads()
     except (ReadError, MappingError) as error:
-        transient = isinstance(error, ReadError) and error.failure.code in {
-            "Error",
-            "Forbidden",
-            "Denied",
-        }
-        context.flow.retry_processing(str(error), transient=transient)
+        if isinstance(error, ReadError) and error.missing:
+            context.flow.wait_for_change(str(error))
+        else:
+            transient = isinstance(error, ReadError) and error.transient
+            context.flow.retry_processing(str(error), transient=transient)
         context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, str(error))
         return False
     if not found:
@@ -63,7 +62,7 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
     names = {item.name for item in context.items()}
     if not names:
         text = "no binding data to project"
-        context.flow.retry_processing(text)
+        context.flow.wait_for_change(text)
         context.set_condition(INJECTION_READY, "False", NO_BINDING_DATA, text)
         return
     for name in mandatory:

@@ -57,7 +57,7 @@ def _add(context: Context, service: Service, name: str) -> None:
 
 
 def _check_promise(context: Context, service: Service) -> None:
-    """A CRD whose annotation promises a binding makes its absence an error."""
+    """A CRD whose annotation promises a binding makes the pass wait for it."""
     try:
         crd = context.crd(service)
     except ReadError as error:
@@ -69,7 +69,7 @@ def _check_promise(context: Context, service: Service) -> None:
             f"CRD of service {service.meta.key} indicates provisioned service, but no secret "
             "name provided under .status.binding.name"
         )
-        collection_failed(context, ERROR_READING_BINDING, promise)
+        collection_failed(context, ERROR_READING_BINDING, promise, missing=True)
 
 
 def _secret_name(body: JSON) -> str | None:

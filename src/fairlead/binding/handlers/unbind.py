@@ -31,7 +31,7 @@ def _workloads(context: Context) -> list[Workload]:
     try:
         return [*context.workloads(), *context.leftovers()]
     except ReadError as error:
-        if error.failure.code not in {"NotFound", "NoMatch"}:
+        if not error.missing:
             text = f"cannot unbind: {error}"
             context.set_condition(INJECTION_READY, "False", ERROR, text)
             context.flow.retry_processing(text, transient=True)

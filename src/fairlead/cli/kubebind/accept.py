@@ -7,7 +7,13 @@ import asyncio
 import click
 
 from fairlead import process
-from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    konnector_namespace_option,
+    parse_duration,
+    timeout_option,
+)
 from fairlead.client import Client
 from fairlead.konnector.commands.accept import accept
 
@@ -16,7 +22,10 @@ from fairlead.konnector.commands.accept import accept
 @cluster_options
 @click.argument("binding")
 @timeout_option("2m", "until it is Ready")
-def command(binding: str, timeout: str, kubeconfig: str | None, context: str | None) -> None:
+@konnector_namespace_option
+def command(
+    binding: str, timeout: str, namespace: str, kubeconfig: str | None, context: str | None
+) -> None:
     """Let the konnector synchronise the objects of BINDING.
 
     For bindings that were not made by `fairlead bind`, such as those of an
@@ -27,7 +36,7 @@ def command(binding: str, timeout: str, kubeconfig: str | None, context: str | N
     Example:
         fairlead accept postgres --kubeconfig consumer.kubeconfig
     """  # noqa: D301
-    seconds = parse_duration(timeout)
+    seconds = parse_duration(timeout, option="--timeout")
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> None:
@@ -37,6 +46,7 @@ def command(binding: str, timeout: str, kubeconfig: str | None, context: str | N
                 binding,
                 timeout=seconds,
                 progress=lambda line: click.echo(line, err=True),
+                namespace=namespace,
             )
             await process.cancel_on(stop, work)
 

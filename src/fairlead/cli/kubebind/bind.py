@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import BinaryIO
+from collections.abc import Callable
+from typing import Any, BinaryIO, TypeVar
 
 import click
+import msgspec
 
 from fairlead import process
-from fairlead.api.kubebind import BindingResponse, decode_binding_response
+from fairlead.api.kubebind import decode_binding_response, decode_export_requests
 from fairlead.cli.options import (
+    check_name,
     cluster_config,
     cluster_options,
     konnector_namespace_option,
@@ -17,8 +20,11 @@ from fairlead.cli.options import (
     timeout_option,
 )
 from fairlead.client import Client
-from fairlead.konnector.commands.bind import bind
+from fairlead.konnector.commands.bind import bind, bind_bundle
 from fairlead.konnector.commands.names import with_name
+
+
+T = TypeVar("T")
 
 
 @click.command("bind")
@@ -29,18 +35,33 @@ from fairlead.konnector.commands.names import with_name
     "file",
     required=True,
     type=click.File("rb"),
-    help="The invitation, a BindingResponse; - reads standard input.",
+    help="The invitation, a BindingResponse in YAML or JSON; - reads standard input.",
+)
+@click.option(
+    "--request",
+    "request_file",
+    metavar="FILE",
+    type=click.File("rb"),
+    help="APIServiceExportRequests to make in place of the invitation's, in YAML or JSON.",
+)
+@click.option(
+    "--bundle",
+    is_flag=True,
+    help="Bind whatever the provider exports, now and later, by an APIServiceBindingBundle.",
 )
 @click.option(
     "--name",
-    metavar="BINDING",
+    metavar="NAME",
     default="",
-    help="Of the binding and of the request at the provider; default: as the invitation says.",
+    help="Of the binding and of the request at the provider; default: as the invitation says. "
+    "With --bundle: of the bundle.",
 )
 @timeout_option("2m", "until it is Ready")
 @konnector_namespace_option
 def command(
     file: BinaryIO,
+    request_file: BinaryIO | None,
+    bundle: bool,
     name: str,
     timeout: str,
     namespace: str,
@@ -49,42 +70,61 @@ def command(
 ) -> None:
     """Bind what a provider offers.
 
-    Writes the kubeconfig Secret, the konnector's rights on exactly what is bound, the request at
-    the provider and the APIServiceBinding, and waits until it is Ready. Doing it twice changes
-    nothing. A name that stands for something else already gets a number.
+    Asks the provider for what the invitation says, then writes the kubeconfig Secret, the
+    konnector's rights on exactly what is bound and the APIServiceBinding, and waits until it is
+    Ready. Doing it twice changes nothing. What fails, or is stopped, is taken back. A name that
+    stands for something else already gets a number.
 
     \b
     Example:
         fairlead bind -f shop-team.json --kubeconfig consumer.kubeconfig
         fairlead bind -f shop-team.json --name shop-database
+        fairlead bind -f answer.yaml --request request.yaml
+        fairlead bind -f answer.yaml --bundle
     """  # noqa: D301
-    seconds = parse_duration(timeout)
-    response = _response(file, name)
+    seconds = parse_duration(timeout, option="--timeout")
+    check_name("--name", name)
+    check_name("--namespace", namespace)
+    if request_file is not None and _is_stdin(file) and _is_stdin(request_file):
+        raise click.UsageError("-f and --request cannot both be read from standard input")
+    response = _read(file, decode_binding_response)
+    if request_file is not None:
+        requests = _read(request_file, decode_export_requests)
+        response = msgspec.structs.replace(response, requests=requests, binding_name="")
+    if not bundle:
+        try:
+            response = with_name(response, name)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from None
     config = cluster_config(kubeconfig, context)
+
+    options: dict[str, Any] = {
+        "timeout": seconds,
+        "progress": lambda line: click.echo(line, err=True),
+        "namespace": namespace,
+    }
 
     async def main(stop: asyncio.Event) -> list[str]:
         async with Client(config, user_agent="fairlead-bind") as client:
-            work = bind(
-                client,
-                response,
-                timeout=seconds,
-                progress=lambda line: click.echo(line, err=True),
-                namespace=namespace,
-            )
-            return await process.cancel_on(stop, work)
+            if not bundle:
+                names = await process.cancel_on(stop, bind(client, response, **options))
+                return [f"apiservicebinding.kube-bind.io/{one} is Ready" for one in names]
+            work = bind_bundle(client, response, name=name, **options)
+            made, names = await process.cancel_on(stop, work)
+            what = ", ".join(names) or "nothing yet: the provider exports nothing"
+            return [f"apiservicebindingbundle.kube-bind.io/{made} binds {what}"]
 
-    for bound in process.run(main):
-        click.echo(f"apiservicebinding.kube-bind.io/{bound} is Ready")
+    for line in process.run(main):
+        click.echo(line)
 
 
-def _response(file: BinaryIO, name: str) -> BindingResponse:
-    """The invitation, under the name that is wanted."""
+def _is_stdin(file: BinaryIO) -> bool:
+    return getattr(file, "name", "-") in {"-", "<stdin>"}
+
+
+def _read(file: BinaryIO, decode: Callable[[bytes], T]) -> T:
+    source = "standard input" if _is_stdin(file) else file.name
     try:
-        response = decode_binding_response(file.read())
+        return decode(file.read())
     except ValueError as error:
-        source = getattr(file, "name", "standard input")
         raise click.ClickException(f"{source}: {error}") from None
-    try:
-        return with_name(response, name)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fairlead import process
+from fairlead.api.durations import rough_duration
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import Overview
@@ -189,13 +190,8 @@ def short(resources: Sequence[str]) -> str:
 
 
 def age(seconds: float | None) -> str:
-    """A duration in its largest unit, such as 42s, 7m, 3h or 12d; None is "-"."""
-    if seconds is None:
-        return "-"
-    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172_800)):
-        if seconds < limit:
-            return f"{int(seconds // length)}{unit}"
-    return f"{int(seconds // 86_400)}d"
+    """A duration in its largest unit; None is "-"."""
+    return "-" if seconds is None else rough_duration(timedelta(seconds=seconds))
 
 
 def _plain(text: str) -> str:

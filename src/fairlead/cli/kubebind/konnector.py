@@ -7,8 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairlead.api.label_names import subdomain_errors
-from fairlead.cli.options import cluster_options, parse_duration, run_options
+from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.konnector import app
 from fairlead.konnector.manifests import LEASE, NAME
@@ -97,7 +96,7 @@ def run(
         ("--lease-namespace", lease_namespace),
         ("--lease-name", shared["lease_name"] or LEASE),
     ):
-        _check_name(option, value)
+        check_name(option, value)
     if server_address is not None:
         shared["health_address"] = _health_address(given, server_address)
     options = Options(
@@ -114,14 +113,6 @@ def run(
         await app.build(manager, cluster, options)
 
     run_program(NAME, lease_namespace, RunOptions(**shared), app.install_crds, build, lease=LEASE)
-
-
-def _check_name(option: str, value: str) -> None:
-    if subdomain_errors(value):
-        raise click.UsageError(
-            f"{option}: {value!r} is no name of Kubernetes: use lower-case letters, digits, '-' "
-            "and '.', at most 253"
-        )
 
 
 def _health_address(given: click.Context, address: str) -> str:

@@ -31,6 +31,7 @@ from fairlead.provider.manifests import NAME
 from fairlead.provider.options import (
     DEFAULT_NAMESPACE,
     ProviderOptions,
+    Requests,
     parse_consumer_scope,
     parse_isolation,
     parse_sync_interval,
@@ -82,6 +83,14 @@ def command() -> None:
     help="With --consumer-scope cluster: let consumers use all claimed objects, everybody's "
     "Secrets too. For kube-bind's own konnector, which watches them cluster-wide.",
 )
+@click.option(
+    "--requests",
+    type=click.Choice(["invited", "any"]),
+    default="invited",
+    show_default=True,
+    help="What consumers may request: what the templates of their invitations offer, or any CRD "
+    "that is labelled for export, with any claim (kube-bind's own rule).",
+)
 @naming_options
 @reaching_options
 def run(
@@ -90,6 +99,7 @@ def run(
     isolation: str,
     schema_sync_interval: str,
     cluster_wide_claims: bool,
+    requests: Requests,
     namespace_prefix: str,
     pretty_name: str,
     external_address: str,
@@ -111,6 +121,7 @@ def run(
             isolation=parse_isolation(isolation),
             schema_sync_interval=parse_sync_interval(schema_sync_interval),
             cluster_wide_claims=cluster_wide_claims,
+            requests=requests,
             namespace=namespace,
             namespace_prefix=namespace_prefix,
         )

@@ -9,6 +9,7 @@ import click
 
 from fairlead import process
 from fairlead.cli.options import (
+    check_name,
     cluster_config,
     cluster_options,
     konnector_namespace_option,
@@ -47,11 +48,10 @@ def command(
         fairlead unbind postgres --kubeconfig consumer.kubeconfig
         fairlead unbind postgres --orphan --timeout 10m
     """  # noqa: D301
-    seconds = parse_duration(timeout)
+    seconds = parse_duration(timeout, option="--timeout")
+    check_name("--namespace", namespace)
     config = cluster_config(kubeconfig, context)
     if not (orphan or yes):
-        if not sys.stdin.isatty():
-            raise click.UsageError("there is no terminal to ask on: say --yes, or --orphan")
         _confirm(binding, config)
 
     async def main(stop: asyncio.Event) -> None:
@@ -71,6 +71,8 @@ def command(
 
 
 def _confirm(binding: str, config: ClusterConfig) -> None:
+    """Ask, once it is known what for: a name that is wrong is told before anything is asked."""
+
     async def count(client: Client) -> Impact | None:
         try:
             return await impact(client, binding)
@@ -81,7 +83,12 @@ def _confirm(binding: str, config: ClusterConfig) -> None:
         async with Client(config, user_agent="fairlead-unbind") as client:
             return await process.cancel_on(stop, count(client))
 
-    click.confirm(question(binding, process.run(main)), abort=True, err=True)
+    found = process.run(main)
+    if found is not None and found.gone:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: say --yes, or --orphan")
+    click.confirm(question(binding, found), abort=True, err=True)
 
 
 def question(binding: str, found: Impact | None) -> str:

@@ -6,8 +6,6 @@ administrator does, who sees what is bound and claimed.
 
 from __future__ import annotations
 
-import asyncio
-
 from fairlead.api.kubebind import (
     API_VERSION,
     APISERVICEBINDINGS,
@@ -19,14 +17,14 @@ from fairlead.api.kubebind import (
     ExportRequestSpec,
     NameOnly,
 )
-from fairlead.api.meta import Key, Object
-from fairlead.api.resource import SECRETS
+from fairlead.api.meta import Object
 from fairlead.client import Client, ConfigError
-from fairlead.client.lookups import find, list_all
-from fairlead.konnector.commands.bind import await_ready
-from fairlead.konnector.commands.consumer_objects import check_rights, ensure_roles
+from fairlead.client.lookups import find, find_custom, list_all, unknown
+from fairlead.konnector.commands.consumer_objects import ensure_roles, provider_of
+from fairlead.konnector.commands.preflight import check_rights
+from fairlead.konnector.commands.readiness import Deadline, Waiting
 from fairlead.konnector.commands.request import BindError, Progress
-from fairlead.konnector.secrets import content, provider_config
+from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
 async def accept(
@@ -35,6 +33,7 @@ async def accept(
     *,
     timeout: float,  # noqa: ASYNC109  it says what was waited for
     progress: Progress = lambda _line: None,
+    namespace: str = DEFAULT_NAMESPACE,
 ) -> None:
     """Give the konnector the rights that a binding needs, and wait until it is Ready.
 
@@ -45,16 +44,16 @@ async def accept(
         name: of the binding.
         timeout: in seconds, for the waiting.
         progress: told of each step, and first of what is bound and claimed.
+        namespace: the konnector's.
 
     Raises:
         BindError: there is no such binding or export, or it asks for what nobody may offer.
         ClientError: a server refused or cannot be reached.
     """
-    binding = await find(client, APISERVICEBINDINGS, name)
+    binding = await find_custom(client, APISERVICEBINDINGS, name)
     if binding is None:
-        known = sorted(one.meta.name for one in await list_all(client, APISERVICEBINDINGS))
-        there = f"there are: {', '.join(known)}" if known else "there are none"
-        raise BindError(f"APIServiceBinding {name} does not exist; {there}")
+        known = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
+        raise BindError(unknown(APISERVICEBINDINGS.kind, name, known))
     request = await _request(client, binding)
     check_rights(request, blame="delete the binding, or do not trust this provider")
     for item in request.spec.resources:
@@ -62,25 +61,16 @@ async def accept(
     for claim in request.spec.permission_claims:
         progress(f"claims {claim.name}")
     await ensure_roles(client, request, progress)
-    deadline = asyncio.get_running_loop().time() + timeout
-    await await_ready(
-        client, request, lambda: max(deadline - asyncio.get_running_loop().time(), 0.1), progress
-    )
+    await Waiting(client, Deadline(timeout), progress, namespace).binding(request)
 
 
 async def _request(client: Client, binding: Object) -> ExportRequestResponse:
     """What is bound: by the export, and what was agreed to where it was bound before."""
     parsed = binding.decode(APIServiceBinding)
-    ref = parsed.spec.kubeconfig_secret_ref
-    place = Key(ref.namespace, ref.name)
-    secret = await find(client, SECRETS, ref.name, ref.namespace)
     try:
-        config = provider_config(content(secret, ref.key))
+        config = await provider_of(client, parsed.spec.kubeconfig_secret_ref)
     except ConfigError as error:
-        raise BindError(
-            f"APIServiceBinding {binding.meta.name}: Secret {place}, key {ref.key!r}, holds no "
-            f"kubeconfig that can be used: {error}"
-        ) from None
+        raise BindError(f"APIServiceBinding {binding.meta.name}: {error}") from None
     async with Client(config, user_agent="fairlead-accept") as provider:
         export = await find(provider, APISERVICEEXPORTS, binding.meta.name, config.namespace)
     if export is None:

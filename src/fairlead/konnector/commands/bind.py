@@ -1,54 +1,39 @@
-"""Binds in the consumer's cluster what a provider's BindingResponse asks for, and waits for it."""
+"""Binds in the consumer's cluster what a provider's BindingResponse asks for, and waits for it.
+
+First everything is looked at, then the provider is asked for its exports, and only then is
+something written here. What fails, or is stopped, is taken back.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import msgspec
 
 from fairlead.api.kubebind import (
     API_VERSION,
+    APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
-    KUBECONFIG_NAME,
     APIServiceBinding,
     BindingResponse,
     BindingSpec,
-    ClusterSecretKeyRef,
     ExportRequestResponse,
-    crd_name,
 )
-from fairlead.api.kubebind.conditions import (
-    CONNECTED,
-    HEARTBEATING,
-    INFORMERS_SYNCED,
-    READY,
-    SCHEMA_IN_SYNC,
-    SECRET_VALID,
-    false,
-    get_condition,
-    is_true,
-    set_conditions,
-)
+from fairlead.api.kubebind.conditions import READY, false, set_conditions
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
-from fairlead.client import (
-    AlreadyExists,
-    Client,
-    ClientError,
-    ClusterConfig,
-    ConfigError,
-    Conflict,
-    NotFound,
-)
-from fairlead.client.lookups import WaitTimeout, wait_for
-from fairlead.konnector.app import install_crds
+from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
+from fairlead.client.lookups import list_all
 from fairlead.konnector.commands.consumer_objects import (
-    check_rights,
+    MANAGED_BY,
+    MANAGER,
+    ensure_crds,
     ensure_namespace,
     ensure_roles,
     ensure_secret,
+    secret_ref,
 )
 from fairlead.konnector.commands.names import (
     bindings_by_name,
@@ -57,15 +42,18 @@ from fairlead.konnector.commands.names import (
     named,
     with_name,
 )
+from fairlead.konnector.commands.preflight import check_apart, check_crds, check_response
+from fairlead.konnector.commands.readiness import PENDING, Deadline, Waiting
 from fairlead.konnector.commands.request import BindError, Progress, request_export
-from fairlead.konnector.crds import established
+from fairlead.konnector.commands.undo import Written, undone_on_failure
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.konnector.secrets import provider_config
 from fairlead.konnector.statuses import with_status
 
 
 TIMEOUT = 120.0
 """Seconds for everything together, unless told otherwise."""
+_LAST_WORD = 1.0
+"""Seconds beyond the timeout for whoever has waited to say what was missing."""
 
 
 async def bind(
@@ -78,6 +66,9 @@ async def bind(
     namespace: str = DEFAULT_NAMESPACE,
 ) -> list[str]:
     """Bind all that a provider's response asks for; the names of the bindings, all Ready.
+
+    A bind that fails or is cancelled leaves no rights, no binding and no Secret that nobody uses;
+    taking them back may last for :data:`~fairlead.konnector.commands.undo.UNDO_SECONDS` more.
 
     Args:
         client: of the consumer's cluster, with an administrator's rights.
@@ -95,85 +86,190 @@ async def bind(
         ClientError: a server refused or cannot be reached.
     """
     response = with_name(response, name)
-    config = _check(response)
-    deadline = asyncio.get_running_loop().time() + timeout
-
-    def left() -> float:
-        return max(deadline - asyncio.get_running_loop().time(), 0.1)
-
-    await _ensure_crds(client, progress)
-    await ensure_namespace(client, namespace, progress)
-    secret = await ensure_secret(client, response.kubeconfig, config, namespace, progress)
-    ref = ClusterSecretKeyRef(name=secret.name, namespace=secret.namespace, key=KUBECONFIG_NAME)
-    bound = []
-    async with Client(config, user_agent="fairlead-bind") as provider:
-        for asked in response.requests:
-            known = await bindings_by_name(client)
-            chosen = await choose_name(
-                known, provider, asked, ref, namespace=config.namespace, progress=progress
-            )
-            request = named(asked, chosen)
-            await check_unbound(known, provider, request, namespace=config.namespace)
-            await request_export(
-                provider, request, namespace=config.namespace, timeout=left(), progress=progress
-            )
-            # Not before there is something to have rights on: a refusal leaves none behind.
-            await ensure_roles(client, request, progress)
-            await _ensure_binding(client, chosen, BindingSpec(kubeconfig_secret_ref=ref), progress)
-            bound.append(request)
-    for request in bound:
-        await await_ready(client, request, left, progress)
-    return [request.metadata.name for request in bound]
-
-
-def _check(response: BindingResponse) -> ClusterConfig:
-    try:
-        config = provider_config(response.kubeconfig)
-    except ConfigError as error:
-        raise BindError(f"the response's kubeconfig cannot be used: {error}") from None
     if not response.requests:
-        raise BindError("the response has no requests: ask the provider for another invitation")
-    for index, request in enumerate(response.requests):
-        if not request.metadata.name:
-            raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
-        check_rights(request, blame="do not trust this invitation")
-    return config
+        raise BindError(
+            "the response has no requests: say with --request FILE what to ask for, or bind with "
+            "--bundle whatever the provider exports"
+        )
+    return await _run(client, response, "", timeout, progress, namespace)
 
 
-async def _ensure_crds(client: Client, progress: Progress) -> None:
-    """Only where there are none: those of a newer konnector stay."""
-    try:
-        await client.get(CUSTOMRESOURCEDEFINITIONS, APISERVICEBINDINGS.group_resource)
-    except NotFound:
-        progress("installing kube-bind's CRDs")
-        await install_crds(client)
+async def bind_bundle(
+    client: Client,
+    response: BindingResponse,
+    *,
+    name: str = "",
+    timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress = lambda _line: None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> tuple[str, list[str]]:
+    """Bind by an APIServiceBindingBundle whatever the provider exports, now and later.
+
+    Rights are given only on what the response asks for, which is Ready at the end; of the rest
+    ``progress`` is told how they are given.
+
+    Args:
+        client: of the consumer's cluster, with an administrator's rights.
+        response: from the provider, with or without requests.
+        name: of the bundle; the default is that of the cluster namespace.
+        timeout: in seconds, for everything together.
+        progress: told of each step.
+        namespace: the konnector's, where the kubeconfig is kept.
+
+    Returns:
+        The bundle's name, and those of its bindings.
+
+    Raises:
+        BindError: as :func:`bind` does; what failed is taken back in the same way.
+        ClientError: a server refused or cannot be reached.
+    """
+    bundle = name or check_response(response).namespace
+    return bundle, await _run(client, response, bundle, timeout, progress, namespace)
 
 
-async def _ensure_binding(
-    client: Client, name: str, spec: BindingSpec, progress: Progress
-) -> None:
-    body: JSON = {
-        "apiVersion": API_VERSION,
-        "kind": APISERVICEBINDINGS.kind,
-        "metadata": {"name": name},
-        "spec": msgspec.to_builtins(spec),
-    }
-    try:
-        created = await client.create(APISERVICEBINDINGS, body)
-    except AlreadyExists:
-        found = await client.get(APISERVICEBINDINGS, name)
-        if found.meta.deleting or found.decode(APIServiceBinding).spec != spec:
-            raise BindError(
-                f"APIServiceBinding {name} was changed by somebody else meanwhile: bind again"
-            ) from None
-        return
-    progress(f"created APIServiceBinding {name}")
-    await _mark_pending(client, created)
+async def _run(
+    client: Client,
+    response: BindingResponse,
+    bundle: str,
+    timeout: float,  # noqa: ASYNC109
+    progress: Progress,
+    namespace: str,
+) -> list[str]:
+    config = check_response(response)
+    written = Written(secret_ref(config, namespace), bundle)
+    async with Client(config, user_agent="fairlead-bind") as provider:
+        work = _Bind(client, provider, written, Deadline(timeout), progress)
+        async with undone_on_failure(client, provider, written, progress):
+            try:
+                async with asyncio.timeout(timeout + _LAST_WORD):
+                    return await work.run(response)
+            except TimeoutError:
+                raise BindError(f"{work.doing}: no answer within {timeout:g} s") from None
+
+
+class _Bind:
+    """One run: what is wanted, between which clusters, and how far it has come."""
+
+    def __init__(
+        self,
+        client: Client,
+        provider: Client,
+        written: Written,
+        deadline: Deadline,
+        progress: Progress,
+    ) -> None:
+        self.doing = "looking at both clusters"
+        self._client = client
+        self._provider = provider
+        self._namespace = provider.config.namespace
+        self._ref = written.secret
+        self._written = written
+        self._deadline = deadline
+        self._progress = progress
+
+    async def run(self, response: BindingResponse) -> list[str]:
+        await check_apart(self._client, self._provider)
+        known = await bindings_by_name(self._client)
+        for asked in response.requests:
+            await check_crds(self._client, asked, known, self._ref)
+        requests = [await self._exported(asked) for asked in response.requests]
+        self.doing = "writing into this cluster"
+        await ensure_crds(self._client, self._progress)
+        await ensure_namespace(self._client, self._ref.namespace, self._progress)
+        await ensure_secret(self._client, self._ref, response.kubeconfig, self._progress)
+        for request in requests:
+            # Not before there is something to have rights on: a refusal leaves none behind.
+            changed = await ensure_roles(self._client, request, self._progress)
+            self._written.roles += changed
+        if self._written.bundle:
+            return await self._bundled(self._written.bundle, requests)
+        for request in requests:
+            await self._create(APISERVICEBINDINGS, request.metadata.name)
+        for request in requests:
+            await self._waiting().binding(request)
+        return [request.metadata.name for request in requests]
+
+    async def _exported(self, asked: ExportRequestResponse) -> ExportRequestResponse:
+        """The request under the name that it got, once the provider exports it."""
+        self.doing = f"asking the provider for {asked.metadata.name}"
+        known = await bindings_by_name(self._client)
+        chosen = await choose_name(
+            known,
+            self._provider,
+            asked,
+            self._ref,
+            namespace=self._namespace,
+            progress=self._progress,
+        )
+        request = named(asked, chosen)
+        await check_unbound(known, self._provider, request, namespace=self._namespace)
+        self._written.names.append(chosen)
+        await request_export(
+            self._provider,
+            request,
+            namespace=self._namespace,
+            timeout=self._deadline.left(),
+            created=self._written.requests.append,
+            progress=self._progress,
+        )
+        return request
+
+    async def _bundled(self, name: str, requests: Sequence[ExportRequestResponse]) -> list[str]:
+        """The bindings that a bundle has made; of those that were asked for, all Ready."""
+        await self._create(APISERVICEBINDINGBUNDLES, name)
+        await self._waiting().bundle(name)
+        for request in requests:
+            await self._waiting().binding(request)
+        bundle = await self._client.get(APISERVICEBINDINGBUNDLES, name)
+        made = [
+            one.meta.name
+            for one in await list_all(self._client, APISERVICEBINDINGS)
+            if one.meta.owned_by(bundle.meta.uid)
+        ]
+        for other in sorted(set(made) - {request.metadata.name for request in requests}):
+            self._progress(
+                f"the provider exports {other} too: `fairlead accept {other}` says what that is, "
+                "and gives the konnector rights on it"
+            )
+        return sorted(made)
+
+    def _waiting(self) -> Waiting:
+        return Waiting(
+            self._client,
+            self._deadline,
+            self._progress,
+            self._ref.namespace,
+            self._provider.config,
+        )
+
+    async def _create(self, resource: Resource, name: str) -> None:
+        """Create the binding or the bundle; one that refers to the same Secret is as good."""
+        spec = BindingSpec(kubeconfig_secret_ref=self._ref)
+        body: JSON = {
+            "apiVersion": API_VERSION,
+            "kind": resource.kind,
+            "metadata": {"name": name, "labels": {MANAGED_BY: MANAGER}},
+            "spec": msgspec.to_builtins(spec),
+        }
+        try:
+            created = await self._client.create(resource, body)
+        except AlreadyExists:
+            found = await self._client.get(resource, name)
+            if found.meta.deleting or found.decode(APIServiceBinding).spec != spec:
+                raise BindError(
+                    f"{resource.kind} {name} is of another provider, or is being deleted: choose "
+                    "another with --name, or bind again when it is gone"
+                ) from None
+            return
+        self._written.uids.add(created.meta.uid)
+        self._progress(f"created {resource.kind} {name}")
+        if resource == APISERVICEBINDINGS:
+            await _mark_pending(self._client, created)
 
 
 async def _mark_pending(client: Client, created: Object) -> None:
     """What people see before a konnector has looked at it; if one has, that counts."""
-    pending = false(READY, "Pending", "waiting for a konnector", severity="Info")
+    pending = false(READY, PENDING, "waiting for a konnector", severity="Info")
     status = msgspec.structs.replace(
         created.decode(APIServiceBinding).status,
         conditions=set_conditions([], pending, now=now()),
@@ -185,67 +281,3 @@ async def _mark_pending(client: Client, created: Object) -> None:
 
 
 __all__ = ["BindError", "ClientError", "bind"]
-
-
-_NOT_READY = "not ready: "
-_CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
-
-
-async def await_ready(
-    client: Client,
-    request: ExportRequestResponse,
-    left: Callable[[], float],
-    progress: Progress,
-) -> None:
-    """Wait until the binding is Ready and its kinds are served.
-
-    ``left`` gives the seconds that remain.
-
-    Raises:
-        BindError: it took too long; the message says what was missing.
-        ClientError: the server refused the look.
-    """
-    name = request.metadata.name
-    progress(f"waiting for APIServiceBinding {name}")
-    said = ""
-
-    def missing(found: Object | None) -> str:
-        nonlocal said
-        obstacle = _unready(found)
-        if obstacle not in {"", said} and obstacle.startswith(_NOT_READY):
-            progress(obstacle)
-            said = obstacle
-        return obstacle
-
-    try:
-        await wait_for(client, APISERVICEBINDINGS, name, until=missing, timeout=left())
-        for item in request.spec.resources:
-            crd = crd_name(item.resource, item.group)
-            await wait_for(
-                client, CUSTOMRESOURCEDEFINITIONS, crd, until=_unestablished, timeout=left()
-            )
-    except WaitTimeout as error:
-        raise BindError(str(error)) from None
-    progress(f"APIServiceBinding {name} is ready")
-
-
-def _unready(found: Object | None) -> str:
-    if found is None:
-        return "it was deleted"
-    conditions = found.decode(APIServiceBinding).status.conditions
-    ready = get_condition(conditions, READY)
-    if ready is None or ready.reason == "Pending":
-        return (
-            "no konnector has picked up the binding: is one running? Start `fairlead konnector "
-            "run`, or apply `fairlead manifests konnector`"
-        )
-    if ready.status != "True":
-        return f"{_NOT_READY}{ready.reason}: {ready.message}"
-    missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
-    return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
-
-
-def _unestablished(found: Object | None) -> str:
-    if found is None:
-        return "not created yet"
-    return "" if established(found) else "not established yet"

@@ -1,4 +1,9 @@
-"""Writes what a binding needs in the consumer's cluster: namespace, kubeconfig Secret, roles."""
+"""Writes what a binding needs in the consumer's cluster, and takes it away again.
+
+These are the konnector's namespace, the Secret with the provider's kubeconfig, and ClusterRoles
+with the konnector's rights on what is bound. Whatever is there already stays as it is, as far as
+it serves.
+"""
 
 from __future__ import annotations
 
@@ -6,83 +11,128 @@ import base64
 from hashlib import sha256
 
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     KUBECONFIG_NAME,
+    LABEL_AGGREGATE_TO_KONNECTOR,
+    LABEL_PROVIDER_KUBECONFIG,
+    APIServiceBinding,
+    ClusterSecretKeyRef,
     ExportRequestResponse,
-    bindable,
+    consumer_crds,
 )
-from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import CLUSTERROLES, NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
 from fairlead.client import (
     AlreadyExists,
     Client,
     ClusterConfig,
     ConfigError,
+    Conflict,
     Forbidden,
     NotFound,
     Unauthorized,
 )
-from fairlead.konnector.commands.request import BindError, Progress
-from fairlead.konnector.rights import binding_roles
+from fairlead.client.lookups import find, list_all
+from fairlead.konnector.commands.request import Progress
+from fairlead.konnector.rights import (
+    LABEL_SERVICE_BINDING,
+    binding_roles,
+    konnector_role_name,
+    reader_role_name,
+)
 from fairlead.konnector.secrets import content, provider_config
+from fairlead.runtime import install_crds
 
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "fairlead-bind"
 
 
+async def ensure_crds(client: Client, progress: Progress) -> None:
+    """Install those of kube-bind's CRDs that are missing: those of a newer konnector stay."""
+    there = {found.meta.name for found in (await client.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    missing = [crd for crd in consumer_crds() if crd["metadata"]["name"] not in there]
+    if missing:
+        progress("installing kube-bind's CRDs")
+        await install_crds(client, missing)
+
+
 async def ensure_namespace(client: Client, name: str, progress: Progress) -> None:
     """Create the konnector's namespace where it is missing."""
     body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    await ensure(client, NAMESPACES, body, progress)
+    await _ensure(client, NAMESPACES, body, progress)
 
 
-async def ensure(client: Client, resource: Resource, body: JSON, progress: Progress) -> None:
-    """Create an object that is not there."""
-    metadata = body["metadata"]
-    name, namespace = metadata["name"], metadata.get("namespace", "")
-    try:
-        await client.get(resource, name, namespace)
-    except NotFound:
-        try:
-            await client.create(resource, body, namespace)
-        except AlreadyExists:
-            return
-        progress(f"created {resource.kind} {Key(namespace, name)}")
+def secret_ref(config: ClusterConfig, namespace: str) -> ClusterSecretKeyRef:
+    """Where the kubeconfig of a provider is kept: one Secret per server and cluster namespace."""
+    return ClusterSecretKeyRef(name=_secret_name(config), namespace=namespace, key=KUBECONFIG_NAME)
 
 
 async def ensure_secret(
-    client: Client,
-    kubeconfig: bytes,
-    config: ClusterConfig,
-    namespace: str,
-    progress: Progress,
-) -> Key:
-    """One Secret per server and cluster namespace; newer credentials in it are kept."""
-    key = Key(namespace, _secret_name(config))
-    labels = {MANAGED_BY: MANAGER}
+    client: Client, ref: ClusterSecretKeyRef, kubeconfig: bytes, progress: Progress
+) -> None:
+    """Keep the provider's kubeconfig; newer credentials that are there and work stay."""
     body: JSON = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": {"name": key.name, "namespace": namespace, "labels": labels},
+        "metadata": {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "labels": {MANAGED_BY: MANAGER},
+        },
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
-    try:
-        found = await client.get(SECRETS, key.name, namespace)
-    except NotFound:
-        await ensure(client, SECRETS, body, progress)
-        return key
+    found = await find(client, SECRETS, ref.name, ref.namespace)
+    if found is None:
+        await _ensure(client, SECRETS, body, progress)
+        return
     stored = content(found, KUBECONFIG_NAME)
     if stored != kubeconfig and not await _works(stored):
-        await client.update(SECRETS, {**found.to_dict(), "data": body["data"]})
-        progress(f"replaced the kubeconfig in Secret {key}")
-    return key
+        data = {**(found.to_dict().get("data") or {}), **body["data"]}
+        await client.update(SECRETS, {**found.to_dict(), "data": data})
+        progress(f"replaced the kubeconfig in Secret {found.key}")
 
 
-def written_by_bind(secret: Object) -> bool:
+async def provider_of(client: Client, ref: ClusterSecretKeyRef) -> ClusterConfig:
+    """The way to a provider that a Secret of the consumer keeps.
+
+    Raises:
+        ConfigError: the Secret is not there, or what it holds cannot be used; names it.
+        ClientError: the consumer's server refused the look or cannot be reached.
+    """
+    where = f"Secret {ref.namespace}/{ref.name}"
+    secret = await find(client, SECRETS, ref.name, ref.namespace)
+    if secret is None:
+        raise ConfigError(f"{where} with the provider's kubeconfig does not exist")
+    try:
+        return provider_config(content(secret, ref.key))
+    except ConfigError as error:
+        raise ConfigError(f"{where}, key {ref.key!r}: {error}") from None
+
+
+async def _ensure(client: Client, resource: Resource, body: JSON, progress: Progress) -> None:
+    """Create an object that is not there."""
+    key = Key(body["metadata"].get("namespace", ""), body["metadata"]["name"])
+    if await find(client, resource, key.name, key.namespace) is not None:
+        return
+    try:
+        await client.create(resource, body, key.namespace)
+    except AlreadyExists:
+        return
+    progress(f"created {resource.kind} {key}")
+
+
+def _written_by_bind(secret: Object) -> bool:
     """Whether ``fairlead bind`` has made a Secret, and not a person."""
     if secret.meta.labels.get(MANAGED_BY) == MANAGER:
         return True
@@ -108,39 +158,102 @@ async def _works(kubeconfig: bytes) -> bool:
     return True
 
 
-def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
-    """The konnector is given rights on what a provider names: on nothing of the cluster itself.
-
-    Raises:
-        BindError: it names more; the message ends with ``blame``.
-    """
-    for item in request.spec.resources:
-        if not bindable(item.group):
-            raise BindError(
-                f"request {request.metadata.name} asks to bind {item.name}, a kind of Kubernetes "
-                f"or kube-bind itself, which no provider can offer: {blame}"
-            )
-    if error := check_claims(request.spec.permission_claims):
-        raise BindError(f"request {request.metadata.name}: {error.message}: {blame}")
-
-
-async def ensure_roles(client: Client, request: ExportRequestResponse, progress: Progress) -> None:
+async def ensure_roles(
+    client: Client, request: ExportRequestResponse, progress: Progress
+) -> list[Object]:
     """The konnector's rights on what is bound, and the Service Binding operator's.
+
+    Returns:
+        The ClusterRoles that were changed, as they were before.
 
     Raises:
         ClientError: the server refused or cannot be reached.
     """
+    changed: list[Object] = []
     spec = request.spec
     for role in binding_roles(request.metadata.name, spec.resources, spec.permission_claims):
         name = role["metadata"]["name"]
-        try:
-            found = await client.get(CLUSTERROLES, name)
-        except NotFound:
-            await ensure(client, CLUSTERROLES, role, progress)
+        found = await find(client, CLUSTERROLES, name)
+        if found is None:
+            await _ensure(client, CLUSTERROLES, role, progress)
             continue
         old = found.to_dict()
         labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}
         new = {**old, "metadata": {**old["metadata"], "labels": labels}, "rules": role["rules"]}
         if new != old:
             await client.update(CLUSTERROLES, new)
+            changed.append(found)
             progress(f"updated ClusterRole {name}")
+    return changed
+
+
+async def restore_role(client: Client, before: Object, progress: Progress) -> None:
+    """Give a ClusterRole the rules that it had, unless somebody else has changed it meanwhile."""
+    found = await find(client, CLUSTERROLES, before.meta.name)
+    if found is None or found.meta.uid != before.meta.uid:
+        return
+    body = {**found.to_dict(), "rules": before.to_dict().get("rules")}
+    try:
+        await client.update(CLUSTERROLES, body)
+    except (Conflict, NotFound):
+        return
+    progress(f"restored ClusterRole {before.meta.name}")
+
+
+async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
+    """Delete both ClusterRoles of a binding; whether there was any."""
+    labels = {
+        konnector_role_name(binding): LABEL_AGGREGATE_TO_KONNECTOR,
+        reader_role_name(binding): LABEL_SERVICE_BINDING,
+    }
+    any_found = False
+    for name, label in labels.items():
+        role = await find(client, CLUSTERROLES, name)
+        if role is None or role.meta.labels.get(label) != "true":
+            continue
+        any_found = True
+        await delete(client, CLUSTERROLES, role)
+        progress(f"deleted ClusterRole {name}")
+    return any_found
+
+
+async def remove_secret(client: Client, key: Key, progress: Progress) -> None:
+    """Delete a kubeconfig Secret, unless it is used or is not by ``fairlead bind``."""
+    secret = await find(client, SECRETS, key.name, key.namespace)
+    if secret is None or not disposable(secret):
+        return
+    users = sorted(await users_of(client, key))
+    if users:
+        progress(f"kept Secret {key}, which {', '.join(users)} uses")
+        return
+    await delete(client, SECRETS, secret)
+    progress(f"deleted Secret {key}")
+
+
+def disposable(secret: Object) -> bool:
+    """Whether a Secret is of use for bindings alone, and was made by ``fairlead bind``."""
+    return _written_by_bind(secret) and secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) != "true"
+
+
+async def users_of(client: Client, secret: Key) -> list[str]:
+    """Bindings and bundles that refer to a Secret."""
+    return [
+        f"{found.kind} {found.meta.name}"
+        for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES)
+        for found in await list_all(client, resource)
+        if secret_key(found) == secret
+    ]
+
+
+def secret_key(binding: Object) -> Key:
+    """The Secret that a binding or a bundle refers to: their specs are alike."""
+    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+    return Key(ref.namespace, ref.name)
+
+
+async def delete(client: Client, resource: Resource, found: Object) -> None:
+    """Delete this very object; one that is gone already is as good."""
+    try:
+        await client.delete(resource, found.meta.name, found.meta.namespace, uid=found.meta.uid)
+    except NotFound:
+        return

@@ -24,8 +24,8 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import Object
-from fairlead.client import Client, Unauthorized
-from fairlead.client.lookups import find
+from fairlead.client import Client
+from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.request import BindError, Progress, difference, in_vain
 
 
@@ -75,8 +75,7 @@ def _numbered(base: str, number: int) -> str:
 
 async def bindings_by_name(client: Client) -> dict[str, Object]:
     """The consumer's APIServiceBindings."""
-    listed = await client.list(APISERVICEBINDINGS)
-    return {found.meta.name: found for found in listed.items}
+    return {found.meta.name: found for found in await list_all(client, APISERVICEBINDINGS)}
 
 
 async def choose_name(
@@ -99,12 +98,11 @@ async def choose_name(
         progress: told when the name is not the wanted one.
 
     Raises:
-        BindError: what has the name is being deleted, all names are taken, or the provider does
-            not accept the credentials.
+        BindError: what has the name is being deleted, or all names are taken.
         ClientError: the provider cannot be reached, or does not allow it.
     """
     base = request.metadata.name
-    mine = {name for name, found in bindings.items() if _secret_of(found) == secret}
+    mine = {name for name, found in bindings.items() if secret_of(found) == secret}
     reasons: dict[str, str] = {}
     for name in candidates(base, mine):
         taken = ""
@@ -136,31 +134,25 @@ def _check_deletion(binding: Object | None) -> None:
         )
 
 
-def _secret_of(binding: Object) -> ClusterSecretKeyRef:
+def secret_of(binding: Object) -> ClusterSecretKeyRef:
+    """Where a binding says that the way to its provider is."""
     return binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
 
 
 async def _taken_there(provider: Client, request: ExportRequestResponse, namespace: str) -> str:
     """What else the provider has under the request's name; "" when nothing is in the way."""
     name = request.metadata.name
-    try:
-        export = await find(provider, APISERVICEEXPORTS, name, namespace)
-        if export is not None:
-            if export.meta.deleting:
-                raise BindError(
-                    f"the provider's APIServiceExport {name} is being deleted: wait until it is "
-                    "gone"
-                )
-            spec = export.decode(APIServiceExport).spec
-            return difference(request, export, spec.resources, spec.permission_claims)
-        found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
-        if found is None or await in_vain(provider, found):
-            return ""
-    except Unauthorized:
-        raise BindError(
-            f"the provider {provider.config.server} does not accept the credentials of the "
-            "invitation: ask for a new one"
-        ) from None
+    export = await find(provider, APISERVICEEXPORTS, name, namespace)
+    if export is not None:
+        if export.meta.deleting:
+            raise BindError(
+                f"the provider's APIServiceExport {name} is being deleted: wait until it is gone"
+            )
+        spec = export.decode(APIServiceExport).spec
+        return difference(request, export, spec.resources, spec.permission_claims)
+    found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
+    if found is None or await in_vain(provider, found):
+        return ""
     asked = found.decode(APIServiceExportRequest).spec
     return difference(request, found, asked.resources, asked.permission_claims)
 

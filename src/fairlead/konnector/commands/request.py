@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -36,12 +37,13 @@ async def request_export(
     *,
     namespace: str,
     timeout: float,  # noqa: ASYNC109  it says what was waited for
+    created: Callable[[Object], None] = lambda _request: None,
     progress: Progress,
 ) -> None:
     """Create the request and wait until there is an export; one that is there is as good.
 
     A request that was refused, or whose export was deleted, leads to nothing any more: it is made
-    anew.
+    anew. ``created`` is told of a request that was not there before.
 
     Raises:
         BindError: the provider refused, exports something else than it was asked for, or took
@@ -51,7 +53,9 @@ async def request_export(
     name = request.metadata.name
     if await _exported(provider, request, namespace):
         return
-    if await _create(provider, request, namespace):
+    made = await _create(provider, request, namespace)
+    if made is not None:
+        created(made)
         progress(f"requested {name} from the provider")
     progress(f"waiting for the provider to export {name}")
     said = ""
@@ -74,25 +78,23 @@ async def request_export(
             timeout=timeout,
         )
     except WaitTimeout as error:
-        raise BindError(
-            f"on the provider: {error}; the request stays there, and binding again goes on waiting"
-        ) from None
+        raise BindError(f"on the provider: {error}") from None
     if not await _exported(provider, request, namespace):
         raise BindError(f"the provider's APIServiceExport {name} was deleted: bind again")
 
 
-async def _create(provider: Client, request: ExportRequestResponse, namespace: str) -> bool:
-    """Whether the request was made now; False when the same is there and leads to an export."""
+async def _create(
+    provider: Client, request: ExportRequestResponse, namespace: str
+) -> Object | None:
+    """The request that was made now; None when the same is there and leads to an export."""
     name = request.metadata.name
     body = msgspec.to_builtins(request)
     body["metadata"] = {"name": name, "namespace": namespace}
     while True:
         try:
-            await provider.create(APISERVICEEXPORTREQUESTS, body, namespace)
+            return await provider.create(APISERVICEEXPORTREQUESTS, body, namespace)
         except AlreadyExists:
             pass
-        else:
-            return True
         try:
             found = await provider.get(APISERVICEEXPORTREQUESTS, name, namespace)
             if found.meta.deleting:
@@ -103,11 +105,37 @@ async def _create(provider: Client, request: ExportRequestResponse, namespace: s
             if not await in_vain(provider, found):
                 spec = found.decode(APIServiceExportRequest).spec
                 _check(request, found, spec.resources, spec.permission_claims)
-                return False
+                return None
             await provider.delete(APISERVICEEXPORTREQUESTS, name, namespace, uid=found.meta.uid)
         except (NotFound, Conflict):
             # Somebody else has just deleted it, or made it anew.
             continue
+
+
+async def withdraw(provider: Client, request: Object) -> bool:
+    """Delete a request that nobody has answered; whether it was deleted.
+
+    One that was answered stays: an export is the provider's, and a refusal is its record.
+
+    Raises:
+        ClientError: the provider cannot be reached, or does not allow it.
+    """
+    name, namespace = request.meta.name, request.meta.namespace
+    found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
+    if found is None or found.meta.uid != request.meta.uid:
+        return False
+    if found.decode(APIServiceExportRequest).status.phase in {"Failed", "Succeeded"}:
+        return False
+    with suppress(NotFound, Conflict):
+        await provider.delete(
+            APISERVICEEXPORTREQUESTS,
+            name,
+            namespace,
+            uid=found.meta.uid,
+            resource_version=found.meta.resource_version,
+        )
+        return True
+    return False
 
 
 async def in_vain(provider: Client, request: Object) -> bool:

@@ -7,6 +7,8 @@ where it was interrupted.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from fairlead.api.kubebind import (
@@ -15,26 +17,37 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     DELETION_POLICY_ORPHAN,
     FINALIZER_SYNCER,
-    LABEL_AGGREGATE_TO_KONNECTOR,
-    LABEL_PROVIDER_KUBECONFIG,
     APIServiceBinding,
     crd_name,
 )
 from fairlead.api.kubebind.conditions import READY, get_condition
-from fairlead.api.meta import Key, Object
-from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
-from fairlead.client import Client, ClientError, NotFound
-from fairlead.client.lookups import WaitTimeout, find, list_all, wait_for
-from fairlead.konnector.commands.consumer_objects import written_by_bind
+from fairlead.api.meta import Object
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
+from fairlead.client import Client, ClientError, ConfigError
+from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, unknown, wait_for
+from fairlead.konnector.commands.consumer_objects import (
+    delete,
+    disposable,
+    provider_of,
+    remove_roles,
+    remove_secret,
+    secret_key,
+    users_of,
+)
+from fairlead.konnector.commands.presence import absence
+from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.crds import served_resource
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.konnector.rights import LABEL_SERVICE_BINDING, konnector_role_name, reader_role_name
+from fairlead.konnector.rights import konnector_role_name
 
 
 TIMEOUT = 120.0
 """Seconds to wait for the konnector, unless told otherwise."""
+
+
+_UNTOUCHED = "waiting for the konnector to take it apart"
 
 
 class UnbindError(ClientError):
@@ -42,22 +55,26 @@ class UnbindError(ClientError):
 
 
 class Impact(msgspec.Struct, frozen=True):
-    """How many objects go with a binding: the consumer's, and copies on the provider."""
+    """What goes with a binding: objects of the consumer, and copies of them on the provider."""
 
     objects: int = 0
     copies: int = 0
+    gone: bool = False
+    """The binding itself is gone already, and only its rights are left."""
 
 
 async def impact(client: Client, name: str) -> Impact:
-    """What deleting a binding deletes as well; nothing when there is none of that name.
+    """What deleting a binding deletes as well.
 
     Raises:
-        UnbindError: the cluster has no bindings at all.
+        UnbindError: there is nothing of that name; says which names there are.
         ClientError: the server refused the look or cannot be reached.
     """
     found = await _binding(client, name)
     if found is None:
-        return Impact()
+        if not await find(client, CLUSTERROLES, konnector_role_name(name)):
+            raise await _unknown(client, name)
+        return Impact(gone=True)
     objects = copies = 0
     for item in found.decode(APIServiceBinding).status.bound_schemas:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
@@ -96,8 +113,8 @@ async def unbind(
     """
     found = await _binding(client, name)
     if found is None:
-        if not await _remove_roles(client, name, progress):
-            raise UnbindError(await _unknown(client, name))
+        if not await remove_roles(client, name, progress):
+            raise await _unknown(client, name)
         await _tell_unused_secrets(client, namespace, progress)
         return
     if not found.meta.deleting:
@@ -105,25 +122,15 @@ async def unbind(
     if orphan:
         await _orphan(client, found, progress)
     if not found.meta.deleting:
-        await _delete(client, APISERVICEBINDINGS, found)
+        await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
-    await _await_gone(client, found, timeout, progress)
-    await _remove_secret(client, found, namespace, progress)
-    await _remove_roles(client, name, progress)
+    await _await_gone(client, found, timeout, progress, namespace)
+    if secret_key(found).namespace == namespace:
+        await remove_secret(client, secret_key(found), progress)
+    await remove_roles(client, name, progress)
     progress(
         f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
         "is there, `fairlead bind` takes it up again under this name"
-    )
-
-
-async def _binding(client: Client, name: str) -> Object | None:
-    try:
-        return await find(client, APISERVICEBINDINGS, name)
-    except NotFound:
-        if await find(client, CUSTOMRESOURCEDEFINITIONS, APISERVICEBINDINGS.group_resource):
-            raise
-    raise UnbindError(
-        f"APIServiceBinding {name} does not exist: kube-bind is not installed in this cluster"
     )
 
 
@@ -140,11 +147,19 @@ async def _check_owner(client: Client, binding: Object) -> None:
         )
 
 
-async def _unknown(client: Client, name: str) -> str:
-    known = ", ".join(item.meta.name for item in await list_all(client, APISERVICEBINDINGS))
-    return f"APIServiceBinding {name} does not exist; " + (
-        f"there are: {known}" if known else "there are none"
-    )
+async def _binding(client: Client, name: str) -> Object | None:
+    found = await find_custom(client, APISERVICEBINDINGS, name)
+    crd = APISERVICEBINDINGS.group_resource
+    if found is None and await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is None:
+        raise UnbindError(
+            f"APIServiceBinding {name} does not exist: kube-bind is not installed in this cluster"
+        )
+    return found
+
+
+async def _unknown(client: Client, name: str) -> UnbindError:
+    known = [item.meta.name for item in await list_all(client, APISERVICEBINDINGS)]
+    return UnbindError(unknown(APISERVICEBINDINGS.kind, name, known))
 
 
 async def _orphan(client: Client, found: Object, progress: Progress) -> None:
@@ -157,7 +172,13 @@ async def _orphan(client: Client, found: Object, progress: Progress) -> None:
     progress(f"APIServiceBinding {found.meta.name} leaves its copies on the provider")
 
 
-async def _await_gone(client: Client, binding: Object, timeout: float, progress: Progress) -> None:  # noqa: ASYNC109
+async def _await_gone(
+    client: Client,
+    binding: Object,
+    timeout: float,  # noqa: ASYNC109
+    progress: Progress,
+    namespace: str,
+) -> None:
     name, uid, told = binding.meta.name, binding.meta.uid, ""
 
     def waiting(found: Object | None) -> str:
@@ -170,10 +191,24 @@ async def _await_gone(client: Client, binding: Object, timeout: float, progress:
             progress(text)
         return text
 
+    def untouched(found: Object | None) -> str:
+        return text if (text := waiting(found)) == _UNTOUCHED else ""
+
+    deadline = Deadline(timeout)
     try:
-        await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=timeout)
-    except WaitTimeout as error:
-        raise UnbindError(f"{error}; `fairlead unbind {name}` again goes on waiting") from None
+        with suppress(WaitTimeout):
+            patience = min(PATIENCE_SECONDS, timeout / 2)
+            await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
+        if told == _UNTOUCHED:
+            progress(await _absence(client, binding, namespace))
+        left = deadline.left()
+        await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
+    except WaitTimeout:
+        why = f": {await _absence(client, binding, namespace)}" if told == _UNTOUCHED else ""
+        raise UnbindError(
+            f"APIServiceBinding {name}: {told} (waited {timeout:g} s){why}; "
+            f"`fairlead unbind {name}` again goes on waiting"
+        ) from None
     # A watch may lose sight of an object; only the server's own word is believed.
     again = await find(client, APISERVICEBINDINGS, name)
     if again is not None:
@@ -185,81 +220,27 @@ async def _await_gone(client: Client, binding: Object, timeout: float, progress:
     progress(f"APIServiceBinding {name} is gone")
 
 
+async def _absence(client: Client, binding: Object, namespace: str) -> str:
+    """Why the konnector does not take a binding apart."""
+    provider = None
+    with suppress(ConfigError):
+        ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        provider = await provider_of(client, ref)
+    return await absence(client, namespace, provider)
+
+
 def waits_for(binding: Object) -> str:
     """What a binding that is being deleted waits for, as its conditions tell it."""
     conditions = binding.decode(APIServiceBinding).status.conditions
     unbinding = next((one for one in conditions if one.reason == UNBINDING), None)
     told = unbinding or get_condition(conditions, READY)
-    if told is None or told.status == "True" or not told.message:
-        return "waiting for the konnector to take it apart: is one running?"
+    if told is None or told.status == "True" or not told.message or told.reason == PENDING:
+        return _UNTOUCHED
     return told.message if told is unbinding else f"{told.reason}: {told.message}"
-
-
-async def _remove_roles(client: Client, binding: str, progress: Progress) -> bool:
-    """Remove both ClusterRoles of a binding; whether there was any."""
-    labels = {
-        konnector_role_name(binding): LABEL_AGGREGATE_TO_KONNECTOR,
-        reader_role_name(binding): LABEL_SERVICE_BINDING,
-    }
-    any_found = False
-    for name, label in labels.items():
-        role = await find(client, CLUSTERROLES, name)
-        if role is None or role.meta.labels.get(label) != "true":
-            continue
-        any_found = True
-        await _delete(client, CLUSTERROLES, role)
-        progress(f"deleted ClusterRole {name}")
-    return any_found
-
-
-async def _remove_secret(
-    client: Client, binding: Object, namespace: str, progress: Progress
-) -> None:
-    """Remove the kubeconfig Secret, unless it is used or is not by ``fairlead bind``."""
-    key = _secret_of(binding)
-    if key.namespace != namespace:
-        return
-    secret = await find(client, SECRETS, key.name, key.namespace)
-    if secret is None or not _disposable(secret):
-        return
-    users = sorted(await _users(client, key))
-    if users:
-        progress(f"kept Secret {key}, which {', '.join(users)} uses")
-        return
-    await _delete(client, SECRETS, secret)
-    progress(f"deleted Secret {key}")
 
 
 async def _tell_unused_secrets(client: Client, namespace: str, progress: Progress) -> None:
     """Which of them was the binding's is not known any more: a person has to tell."""
     for secret in (await client.list(SECRETS, namespace)).items:
-        if _disposable(secret) and not await _users(client, secret.key):
+        if disposable(secret) and not await users_of(client, secret.key):
             progress(f"Secret {secret.key} is used by no binding: delete it if nobody needs it")
-
-
-def _disposable(secret: Object) -> bool:
-    return written_by_bind(secret) and secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) != "true"
-
-
-async def _users(client: Client, secret: Key) -> list[str]:
-    """Bindings and bundles that refer to a Secret."""
-    return [
-        f"{found.kind} {found.meta.name}"
-        for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES)
-        for found in await list_all(client, resource)
-        if _secret_of(found) == secret
-    ]
-
-
-def _secret_of(binding: Object) -> Key:
-    """Of a binding or a bundle: their specs are alike."""
-    ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-    return Key(ref.namespace, ref.name)
-
-
-async def _delete(client: Client, resource: Resource, found: Object) -> None:
-    """Delete this very object; one that is gone already is as good."""
-    try:
-        await client.delete(resource, found.meta.name, found.meta.namespace, uid=found.meta.uid)
-    except NotFound:
-        return

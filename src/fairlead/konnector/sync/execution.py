@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.meta import Object, OwnerReference
 from fairlead.client.errors import (
     AlreadyExists,
     Conflict,
@@ -35,6 +35,7 @@ from fairlead.konnector.policies.steps import (
 )
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.sync.collection import Collection
+from fairlead.runtime import patch_metadata
 
 
 class BothEnds(msgspec.Struct, frozen=True):
@@ -142,12 +143,8 @@ class Executor:
         end, old = self._ends.at(step.side), pair.at(step.side)
         if old is None:
             return None
-        seen = {"uid": old.meta.uid, "resourceVersion": old.meta.resource_version}
-        body: JSON = {"metadata": {**seen, **step.metadata}}
         try:
-            written = await end.client.merge_patch(
-                end.resource, old.meta.name, old.meta.namespace, body
-            )
+            written = await patch_metadata(end.client, end.resource, old, step.metadata)
         except NotFound:
             return None
         if old.meta.deleting and "finalizers" in step.metadata:

@@ -7,9 +7,8 @@ from contextlib import AsyncExitStack
 
 from fairlead.api.kubebind import FINALIZER_SYNCER
 from fairlead.api.resource import Resource
-from fairlead.client import NotFound
 from fairlead.konnector.consumer import Consumer
-from fairlead.runtime import Delta, Request
+from fairlead.runtime import Delta, Request, remove_finalizer
 
 
 class Releaser:
@@ -37,18 +36,9 @@ class Releaser:
             found = objects.get(request.namespace, request.name)
             if found is None or not _waits(Delta("MODIFIED", found, found)):
                 return
-            metadata = {
-                "uid": found.meta.uid,
-                "resourceVersion": found.meta.resource_version,
-                "finalizers": [one for one in found.meta.finalizers if one != FINALIZER_SYNCER],
-            }
-            try:
-                await self._consumer.client.merge_patch(
-                    self._resource, found.meta.name, found.meta.namespace, {"metadata": metadata}
-                )
-            except NotFound:
-                return
-            self._released()
+            client = self._consumer.client
+            if await remove_finalizer(client, self._resource, found, FINALIZER_SYNCER):
+                self._released()
 
         async with AsyncExitStack() as stack:
             stack.push_async_callback(objects.close)

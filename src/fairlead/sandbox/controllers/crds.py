@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import msgspec
+from collections.abc import Callable
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
@@ -13,7 +13,7 @@ from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.resources.custom import custom_types
 from fairlead.sandbox.resources.types import ResourceType, Strategy
-from fairlead.sandbox.schema.crd import validate_crd
+from fairlead.sandbox.schema.crds import validate_crd
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.storage.records import Change, Record
 
@@ -100,10 +100,16 @@ CRD_TYPE = ResourceType(
 
 
 class CrdController:
-    """Keeps what is served in step with the CustomResourceDefinitions."""
+    """Keeps what is served in step with the CustomResourceDefinitions.
 
-    def __init__(self, core: Core) -> None:
+    Args:
+        core: the control plane.
+        complete: shows the stored objects of a type as its changed schema has them.
+    """
+
+    def __init__(self, core: Core, complete: Callable[[ResourceType], None]) -> None:
         self._core = core
+        self._complete = complete
         self._served: dict[str, tuple[JSON, JSON, str | None]] = {}
         for record in core.store.collection(CRD_TYPE.collection).list():
             self._serve(record.to_dict())
@@ -215,17 +221,9 @@ class CrdController:
             changed = before[0] != body["spec"]
         if changed:
             self._core.store.collection(name).close_watches()
-            self._complete(name, types)
-
-    def _complete(self, collection: str, types: list[ResourceType]) -> None:
-        """Show stored objects as the changed schema has them, as a server does that reads them."""
-        type_ = next((one for one in types if one.resource.api_version == one.stored_as), None)
-        if type_ is None:
-            return
-        for record in self._core.store.collection(collection).list():
-            body = type_.to_dict(record)
-            type_.strategy.prepare_create(body)
-            record.raw = msgspec.json.encode(type_.stored(body))
+            for type_ in types:
+                if type_.resource.api_version == type_.stored_as:
+                    self._complete(type_)
 
     def _write(self, record: Record, body: JSON) -> Record:
         if body == record.to_dict():

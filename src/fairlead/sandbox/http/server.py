@@ -17,6 +17,7 @@ from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.http.faults import Disconnect, Droppable, Faults
 from fairlead.sandbox.objects.core import User
+from fairlead.sandbox.requests import heavy
 from fairlead.sandbox.requests.calls import Answer, Call, error_answer
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
 from fairlead.sandbox.requests.handlers.apply import creates
@@ -24,6 +25,7 @@ from fairlead.sandbox.requests.handlers.watch import Watch
 from fairlead.sandbox.requests.handlers.write import with_warnings
 from fairlead.sandbox.requests.info import RequestInfo, parse_request
 from fairlead.sandbox.requests.router import Router, non_resource, page_not_found
+from fairlead.sandbox.requests.workers import Workers
 from fairlead.sandbox.storage.store import StorageError
 
 
@@ -31,6 +33,8 @@ _log = logging.getLogger(__name__)
 
 Route = Callable[[web.BaseRequest], Answer | None]
 
+_READS = 5
+"""How often an object or a list is read that shows what is then not stored."""
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of the largest request body, as kube-apiserver has it."""
 
@@ -39,9 +43,15 @@ class HttpServer:
     """Answers requests; faults, authentication and authorization come before everything else."""
 
     def __init__(
-        self, router: Router, discovery: DiscoveryDocuments, guard: Guard, faults: Faults
+        self,
+        router: Router,
+        workers: Workers,
+        discovery: DiscoveryDocuments,
+        guard: Guard,
+        faults: Faults,
     ) -> None:
         self._router = router
+        self._workers = workers
         self._discovery = discovery
         self._guard = guard
         self._faults = faults
@@ -65,14 +75,13 @@ class HttpServer:
         except StatusError as error:
             return respond(error_answer(error))
         except StorageError as error:
-            return respond(error_answer(errors.internal(str(error))))
+            return respond(error_answer(errors.disk_full(str(error))))
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except RecursionError:
-            text = "the request is nested too deeply for this server"
-            return respond(error_answer(errors.bad_request(text)))
+            return respond(error_answer(errors.too_deep()))
         except Exception:  # noqa: BLE001 - the client gets an answer all the same
             _log.exception("%s %s failed", request.method, request.path)
             text = "the server could not answer; its log says why"
@@ -93,10 +102,21 @@ class HttpServer:
         if creates(call):
             self._authorize(user, info._replace(verb="create"))
         try:
-            answer = await self._router.handler(call)(call)
+            answer = await self._answered(call)
         except StatusError as error:
             answer = error_answer(error)
         return with_warnings(answer, [call.type.warning] if call.type.warning else [])
+
+    async def _answered(self, call: Call) -> Answer:
+        handler = self._router.handler(call)
+        for _ in range(_READS):
+            try:
+                return await heavy.answer(call, handler, self._workers)
+            except StorageError:
+                # What was read has been taken back; what is there now was there before.
+                if call.info.verb not in {"get", "list"}:
+                    raise
+        raise errors.disk_full("changes are made and taken back all the time")
 
     def _call(
         self, request: web.BaseRequest, info: RequestInfo, user: User, body: bytes
@@ -164,8 +184,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     try:
         return await request.read()
     except web.HTTPRequestEntityTooLarge:
-        text = f"Request entity too large: limit is {MAX_BODY}"
-        raise StatusError(413, "RequestEntityTooLarge", text) from None
+        raise errors.too_large(f"limit is {MAX_BODY}") from None
 
 
 def respond(answer: Answer) -> web.Response:

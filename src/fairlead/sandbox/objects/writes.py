@@ -16,6 +16,7 @@ from fairlead.sandbox.resources import metadata
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.schema.errors import FieldError, invalid
 from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.storage.store import ObjectTooLargeError
 
 
 class WriteOptions(NamedTuple):
@@ -163,7 +164,19 @@ def finish(
 def _put(core: Core, type_: ResourceType, key: Key, body: JSON, *, dry_run: bool) -> Record:
     if dry_run:
         return _unstored(type_, key, body)
-    return core.store.put(type_.collection, key, type_.stored(body))
+    return store(core, type_, key, type_.stored(body))
+
+
+def store(core: Core, type_: ResourceType, key: Key, stored: JSON) -> Record:
+    """Put an object that is in its stored form into the store.
+
+    Raises:
+        StatusError: 413, there is more of it than is stored.
+    """
+    try:
+        return core.store.put(type_.collection, key, stored)
+    except ObjectTooLargeError as error:
+        raise errors.too_large(str(error)) from None
 
 
 def _unstored(type_: ResourceType, key: Key, body: JSON) -> Record:

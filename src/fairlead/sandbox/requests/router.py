@@ -93,7 +93,7 @@ class Router:
     @property
     def healthy(self) -> bool:
         """Whether changes can be stored."""
-        return not self._core.store.broken
+        return not self._core.store.failure
 
     def is_built_in(self, info: RequestInfo) -> bool:
         """Whether the group has resources that no CRD defines."""

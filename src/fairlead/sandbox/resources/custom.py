@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -23,11 +24,15 @@ class CustomStrategy(Strategy):
     generation = True
     unconditional_update = False
 
-    def __init__(self, schema: CompiledSchema, *, status: bool, fields: Sequence[str]) -> None:
+    def __init__(self, schema: JSON, *, status: bool, fields: Sequence[str]) -> None:
         self.status = status
         self.selectable_fields = fields
-        self.openapi = schema.schema
-        self._schema = schema
+        self.openapi = schema
+
+    @cached_property
+    def _schema(self) -> CompiledSchema:
+        """Compiled when the first object comes: a large one takes seconds."""
+        return compile_schema(self.openapi or {})
 
     def prune(self, body: JSON) -> None:
         """Drop what the schema does not have."""
@@ -74,7 +79,7 @@ def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
         singular=names.get("singular") or resource.kind.lower(),
         collection=resource.group_resource,
         strategy=CustomStrategy(
-            compile_schema(_schema(crd, version)),
+            _schema(crd, version),
             status="status" in subresources,
             fields=[
                 field["jsonPath"].removeprefix(".")

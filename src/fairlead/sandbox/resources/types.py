@@ -212,6 +212,12 @@ class ResourceType:
         version = body["metadata"].get("resourceVersion", "")
         return Record(key, int(version or 0), msgspec.json.encode(self.stored(body)))
 
+    def completed(self, record: Record) -> bytes:
+        """The stored form of an object with the defaults of this version's schema."""
+        body = self.to_dict(record)
+        self.strategy.prepare_create(body)
+        return msgspec.json.encode(self.stored(body))
+
     def stored(self, body: JSON) -> JSON:
         """The form in which a body of this version is stored; apiVersion and kind come first."""
         if self.decode is not None:

@@ -1,11 +1,17 @@
-"""Structural schemas: pruning, defaulting and validation of custom resources, and of CRDs."""
+"""Structural schemas: what custom resources must look like, and what their definitions must.
+
+A CRD is checked when it is written (``crds``). Its schema is then compiled, once, to functions
+that prune, complete and check each object (``objects``), with patterns in Go's language
+(``patterns``), rules in CEL (``cel``) and a limit to what one object may cost (``effort``). What
+is wrong comes out as field errors in Kubernetes' words (``errors``).
+"""
 
 from __future__ import annotations
 
-from fairlead.sandbox.schema.compiled import CompiledSchema, compile_schema
-from fairlead.sandbox.schema.crd import complete_crd, validate_crd
+from fairlead.sandbox.schema.crds import complete_crd, validate_crd
 from fairlead.sandbox.schema.errors import FieldError, summarize
 from fairlead.sandbox.schema.jsonpath import compile_path
+from fairlead.sandbox.schema.objects import CompiledSchema, compile_schema
 
 
 __all__ = [

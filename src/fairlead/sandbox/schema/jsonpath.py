@@ -23,7 +23,7 @@ _TOKEN = re.compile(
     r"|\[(?P<index>-?\d+)\]"
     r"|\[(?P<slice>-?\d*:-?\d*)\]"
     r"|(?P<all>\[\*\])"
-    r"|\[\?\(\s*(?P<filter>.+?)\s*\)\]"
+    r"|\[\?\((?P<filter>.+?)\)\]"
 )
 _FILTER = re.compile(r"@(?P<path>[^=!<>\s]*)\s*(?:(?P<op>==|!=|<=|>=|<|>)\s*(?P<value>.+))?")
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
@@ -80,7 +80,7 @@ def _step(match: re.Match[str]) -> Step:
     if match["slice"] is not None:
         start, _, stop = match["slice"].partition(":")
         return _slice(slice(int(start) if start else None, int(stop) if stop else None))
-    return _filter(match["filter"])
+    return _filter(match["filter"].strip())
 
 
 def _children(value: Any) -> Iterator[Any]:

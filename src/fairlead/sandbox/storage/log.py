@@ -6,6 +6,9 @@ rows that newer ones have replaced, after which older versions can no longer be 
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
@@ -49,19 +52,48 @@ class LogRow(NamedTuple):
     body: bytes
 
 
+class FolderLock:
+    """A folder that no other sandbox uses meanwhile; nothing is written to know it.
+
+    Raises:
+        OSError: another one uses it, or it cannot be opened.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._handle)
+            if error.errno not in {errno.EACCES, errno.EAGAIN}:
+                raise
+            text = "is in use by another sandbox: stop that one, or choose another folder"
+            raise OSError(f"{folder} {text}") from None
+
+    def release(self) -> None:
+        """Let others use the folder."""
+        os.close(self._handle)
+
+
 class Log:
     """Rows in SQLite: in memory, or in a file in WAL mode that survives the process.
 
     A file is written with ``synchronous=FULL``: what :meth:`append` returned from is on disk.
     Writes may come from another thread than reads; each has its own connection to a file.
+
+    Raises:
+        OSError: the file cannot be used.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.durable = path is not None
         self._lock = threading.Lock()
-        self._writer = self._connect(path)
-        self._writer.executescript(_SCHEMA)
-        self._reader = self._connect(path) if self.durable else self._writer
+        try:
+            self._writer = self._connect(path)
+            self._writer.executescript(_SCHEMA)
+            self._reader = self._connect(path) if self.durable else self._writer
+        except sqlite3.Error as error:
+            raise OSError(f"{path} cannot be used: {error}") from None
 
     @staticmethod
     def _connect(path: Path | None) -> sqlite3.Connection:
@@ -91,10 +123,12 @@ class Log:
             self._writer.execute("BEGIN")
             try:
                 yield self._writer
+                self._writer.execute("COMMIT")
             except BaseException:
-                self._writer.execute("ROLLBACK")
+                # SQLite has rolled back by itself when the disk is full.
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
                 raise
-            self._writer.execute("COMMIT")
 
     def last(self) -> int:
         """The newest resourceVersion, 0 in an empty log; compaction does not lower it."""

@@ -6,11 +6,13 @@ Everything here runs on one event loop, so that a read never sees half of a writ
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 
 import msgspec
 
@@ -27,7 +29,17 @@ TURNS = 40
 
 
 class StorageError(Exception):
-    """A change could not be written to the disk; nothing is stored until a new start."""
+    """A change could not be written to the disk, and was taken back."""
+
+
+class ObjectTooLargeError(ValueError):
+    """An object would be larger than what is stored; the text says how large."""
+
+
+MAX_OBJECT = 3 * 1024 * 1024
+"""Bytes of the largest object as JSON; etcd takes 1.5 MiB of what is often stored more tightly."""
+_PAUSE = 1.0
+"""Seconds between a change that could not be stored and the next that is tried."""
 
 
 class Wakeups:
@@ -60,7 +72,8 @@ class ObjectStore:
     """All collections, and the one counter of versions.
 
     In a file, a change is published and answered once it is on disk; changes made while the disk
-    works share the next transaction.
+    works share the next transaction. Those that cannot be stored are taken back, so that readers
+    see what was there before; their versions are not used again.
     """
 
     def __init__(self, log: Log) -> None:
@@ -74,8 +87,11 @@ class ObjectStore:
         self._flush: asyncio.Task[None] | None = None
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.wakeups = Wakeups()
-        self.broken = False
-        """Whether a change was lost; every later write is refused."""
+        self.failure = ""
+        """Why the disk cannot be written; "" when it can, as far as is known."""
+        self._refused_until = 0.0
+        self._lost: list[range] = []
+        self._recovery: list[Callable[[], None]] = []
         self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
         for row in log.state(self.rv):
             key = Key(row.namespace, row.name)
@@ -96,16 +112,27 @@ class ObjectStore:
         """Call ``observer`` with every change, in order, once it is published."""
         self._observers.append(observer)
 
+    def on_recovery(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` when the disk can be written again after some changes were lost."""
+        self._recovery.append(listener)
+
     def put(self, collection: str, key: Key, body: JSON) -> Record:
         """Store an object; its resourceVersion is set in ``body``.
 
         Raises:
             StorageError: an earlier change could not be stored.
+            ObjectTooLargeError: there is more of it than is stored.
         """
         self._check()
+        body["metadata"]["resourceVersion"] = str(self.rv + 1)
+        raw = msgspec.json.encode(body)
+        if len(raw) > MAX_OBJECT:
+            raise ObjectTooLargeError(
+                f"the object would have {len(raw)} bytes with what the server notes in it, limit "
+                f"is {MAX_OBJECT}"
+            )
         self.rv += 1
-        body["metadata"]["resourceVersion"] = str(self.rv)
-        record = Record(key, self.rv, msgspec.json.encode(body))
+        record = Record(key, self.rv, raw)
         held = self.collection(collection)
         old = held.get(key)
         held.put(record)
@@ -126,8 +153,8 @@ class ObjectStore:
         return record
 
     def _check(self) -> None:
-        if self.broken:
-            raise StorageError("an earlier change could not be stored")
+        if self.failure and monotonic() < self._refused_until:
+            raise StorageError(self.failure)
 
     def _append(self, change: Change) -> None:
         if self._thread is None:
@@ -140,6 +167,7 @@ class ObjectStore:
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
+        batch: list[Change] = []
         try:
             while self._pending:
                 batch, self._pending = self._pending, []
@@ -148,8 +176,9 @@ class ObjectStore:
                 for change in batch:
                     self._publish(change)
                 self._wake()
+                self._recover()
         except (OSError, sqlite3.Error) as error:
-            self._fail(error)
+            self._fail([*batch, *self._pending], error)
         finally:
             self._flush = None
 
@@ -159,14 +188,33 @@ class ObjectStore:
             if not future.done():
                 future.set_result(None)
 
-    def _fail(self, error: Exception) -> None:
-        """A write was lost: nothing that came after it may be taken for stored."""
+    def _fail(self, lost: list[Change], error: Exception) -> None:
+        """A change was lost: it is taken back, and so are those that came after it."""
         _log.error("the log cannot be written: %s", error)
-        self.broken = True
+        self.failure = f"the disk cannot be written: {error}"
+        self._refused_until = monotonic() + _PAUSE
+        self._pending.clear()
+        for change in reversed(lost):
+            held = self.collection(change.collection)
+            if change.old is None:
+                held.remove(change.record.key)
+            else:
+                held.put(change.old)
+        # A version of its own tells what is seen from now on from what was seen of the lost ones.
+        self._lost.append(range(lost[0].rv, lost[-1].rv + 1))
+        self.rv += 1
+        self.published = self.rv
         while self._waiters:
             future = self._waiters.popleft()[1]
             if not future.done():
-                future.set_exception(StorageError(f"the change could not be stored: {error}"))
+                future.set_exception(StorageError(self.failure))
+
+    def _recover(self) -> None:
+        if self.failure:
+            _log.info("the log can be written again")
+            self.failure = ""
+            for listener in self._recovery:
+                listener()
 
     def _publish(self, change: Change) -> None:
         self.published = change.rv
@@ -182,10 +230,10 @@ class ObjectStore:
             StorageError: a change could not be stored.
         """
         wanted = self.rv if rv is None else min(rv, self.rv)
+        if any(wanted in versions for versions in self._lost):
+            raise StorageError(self.failure or "the disk could not be written for a while")
         if self.published >= wanted:
             return
-        if self.broken:
-            raise StorageError("an earlier change could not be stored")
         future = asyncio.get_running_loop().create_future()
         self._waiters.append((self.rv, future))
         await future
@@ -205,12 +253,22 @@ class ObjectStore:
     def compact(self, rv: int | None = None) -> None:
         """Forget history up to ``rv``, by default all that is published."""
         self.compacted = self.published if rv is None else min(rv, self.published)
-        self.log.compact(self.compacted)
+        if self._thread is None:
+            self.log.compact(self.compacted)
+        else:
+            # The disk may take its time, and nobody waits for this.
+            self._thread.submit(self._compact, self.compacted)
+
+    def _compact(self, rv: int) -> None:
+        try:
+            self.log.compact(rv)
+        except (OSError, sqlite3.Error) as error:
+            _log.warning("history is not forgotten on the disk: %s", error)
 
     async def close(self) -> None:
         """Store what is pending and release the file; a log in memory stays usable."""
         try:
-            if not self.broken:
+            with contextlib.suppress(StorageError):
                 await self.settle()
         finally:
             if self._thread is not None:

@@ -8,7 +8,12 @@ import pytest
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.storage.log import Log, LogRow
 from fairlead.sandbox.storage.records import Change
-from fairlead.sandbox.storage.store import ObjectStore, StorageError
+from fairlead.sandbox.storage.store import (
+    MAX_OBJECT,
+    ObjectStore,
+    ObjectTooLargeError,
+    StorageError,
+)
 
 
 def _body(name: str, **labels: str) -> JSON:
@@ -79,20 +84,72 @@ async def test_a_file_is_taken_up_where_it_was_left(tmp_path: Path) -> None:
 
 
 class _FullDisk(Log):
+    full = True
+
     def append(self, rows: Iterable[LogRow]) -> None:
-        raise OSError("disk is full")
+        if self.full:
+            raise OSError("disk is full")
+        super().append(rows)
 
 
-async def test_a_change_that_cannot_be_stored_is_no_success(tmp_path: Path) -> None:
-    store = ObjectStore(_FullDisk(tmp_path / "log"))
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock by which a store waits before it tries the disk again, in seconds."""
+    clock = [0.0]
+    monkeypatch.setattr("fairlead.sandbox.storage.store.monotonic", lambda: clock[0])
+    return clock
+
+
+async def test_changes_that_cannot_be_stored_are_taken_back(
+    tmp_path: Path, now: list[float]
+) -> None:
+    log = _FullDisk(tmp_path / "log")
+    store = ObjectStore(log)
+    held = store.collection("things")
     seen: list[Change] = []
     store.observe(seen.append)
-    record = store.put("things", Key("n", "a"), _body("a"))
-    with pytest.raises(StorageError, match="the change could not be stored: disk is full"):
-        await store.settle(record.rv)
-    with pytest.raises(StorageError, match="an earlier change could not be stored"):
-        await store.settle(record.rv)
-    with pytest.raises(StorageError, match="an earlier change could not be stored"):
-        store.put("things", Key("n", "b"), _body("b"))
-    assert not seen
+    log.full = False
+    kept = store.put("things", Key("n", "kept"), _body("kept"))
+    await store.settle()
+    log.full = True
+    changed = store.put("things", Key("n", "kept"), _body("kept", k="v"))
+    made = store.put("things", Key("n", "new"), _body("new"))
+    store.remove("things", Key("n", "kept"))
+    with pytest.raises(StorageError, match="the disk cannot be written: disk is full"):
+        await store.settle(made.rv)
+    assert [record.key for record in held.list()] == _keys("kept")
+    assert held.get(kept.key) is kept
+    assert [change.rv for change in seen] == [kept.rv]
+    with pytest.raises(StorageError, match="the disk cannot be written"):
+        await store.settle(changed.rv)
+    await store.settle()
+    await store.close()
+
+
+async def test_the_disk_is_tried_again(tmp_path: Path, now: list[float]) -> None:
+    log = _FullDisk(tmp_path / "log")
+    store = ObjectStore(log)
+    recovered: list[str] = []
+    store.on_recovery(lambda: recovered.append(store.failure))
+    lost = store.put("things", Key("n", "a"), _body("a"))
+    with pytest.raises(StorageError):
+        await store.settle()
+    log.full = False
+    with pytest.raises(StorageError, match="the disk cannot be written: disk is full"):
+        store.put("things", Key("n", "a"), _body("a"))
+    now[0] += 2.0
+    again = store.put("things", Key("n", "a"), _body("a"))
+    await store.settle()
+    assert again.rv > lost.rv
+    assert recovered == [""]
+    assert [row.rv for row in log.changes("things", 0, again.rv)] == [again.rv]
+    await store.close()
+
+
+async def test_an_object_that_is_too_large_changes_nothing(store: ObjectStore) -> None:
+    before = store.rv
+    with pytest.raises(ObjectTooLargeError, match="limit is 3145728"):
+        store.put("things", Key("n", "a"), _body("a", k="x" * MAX_OBJECT))
+    assert store.rv == before
+    assert not list(store.collection("things").list())
     await store.close()

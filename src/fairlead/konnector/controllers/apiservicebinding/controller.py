@@ -45,7 +45,7 @@ from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND
 from fairlead.konnector.crds import owned
 from fairlead.konnector.policies.steps import Outcome, outcome
 from fairlead.konnector.rights import remedy
-from fairlead.runtime import Delta, Request
+from fairlead.runtime import Delta, Request, add_finalizer, changed, spec_changed
 
 
 class APIServiceBindingController:
@@ -74,9 +74,9 @@ class APIServiceBindingController:
             for informer in (provider.kubebind.exports, provider.kubebind.requests):
                 controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
             for informer in (provider.kubebind.schemas, provider.kubebind.cluster_bindings):
-                controller.watch(informer, self._all, predicate=_spec_changed)
+                controller.watch(informer, self._all, predicate=spec_changed)
             controller.watch(
-                provider.service_namespaces.informer, self._all, predicate=_held_changed
+                provider.service_namespaces.informer, self._all, predicate=changed(_held)
             )
             provider.on_join(self._enqueue_all)
             await controller.run()
@@ -107,8 +107,9 @@ class APIServiceBindingController:
         plan = reconcile(state)
         if plan.connected is None:
             return
-        if plan.writes and FINALIZER_UNBIND not in found.meta.finalizers:
-            await self._add_finalizer(found)
+        if plan.writes:
+            # Before the first CRD, so that no CRD is ever left without a way to the provider.
+            await add_finalizer(self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND)
         failures: list[Condition] = []
         retry: ApiError | None = None
         for write in plan.writes:
@@ -195,31 +196,9 @@ class APIServiceBindingController:
         else:
             self._outcomes[write.name] = result
 
-    async def _add_finalizer(self, found: Object) -> None:
-        """Before the first CRD, so that no CRD is ever left without a way to the provider."""
-        metadata = {
-            "uid": found.meta.uid,
-            "resourceVersion": found.meta.resource_version,
-            "finalizers": [*found.meta.finalizers, FINALIZER_UNBIND],
-        }
-        await self._consumer.client.merge_patch(
-            APISERVICEBINDINGS, found.meta.name, "", {"metadata": metadata}
-        )
-
 
 def _named(name: str) -> Request:
     return Request("", "", name)
-
-
-def _spec_changed(delta: Delta) -> bool:
-    """Our own status writes on BoundSchemas must not bring us back."""
-    if delta.old is None or delta.new is None:
-        return True
-    return delta.old.meta.generation != delta.new.meta.generation
-
-
-def _held_changed(delta: Delta) -> bool:
-    return _held(delta.old) != _held(delta.new)
 
 
 def _held(obj: Object | None) -> str:

@@ -22,7 +22,7 @@ from fairlead.api.kubebind import (
     APIServiceBindingBundle,
     ClusterSecretKeyRef,
 )
-from fairlead.api.kubebind.conditions import SECRET_VALID, SYNCED, Condition, get_condition
+from fairlead.api.kubebind.conditions import status_events
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound
@@ -33,7 +33,7 @@ from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconci
 from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.statuses import with_status
-from fairlead.runtime import Delta, Request, Result, commit
+from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_changed
 
 
 _SOON = 1.0
@@ -58,6 +58,9 @@ class BundleController:
         self._absence: dict[str, Absence] = {}
         self._unconnected: dict[str, int] = {}
         self._controller = consumer.controller("konnector-bundle", self._reconcile)
+        self._statuses = StatusWriter(
+            consumer.client, APISERVICEBINDINGBUNDLES, consumer.events, status_events
+        )
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -68,7 +71,9 @@ class BundleController:
             self._controller.watch(bundles)
             bindings = consumer.cluster.informer(APISERVICEBINDINGS)
             stack.push_async_callback(bindings.close)
-            self._controller.watch(bindings, self._everything, predicate=_comes_or_goes)
+            # A binding's status says nothing about bundles.
+            owned = metadata_changed("deletion_timestamp", "owner_references")
+            self._controller.watch(bindings, self._everything, predicate=owned)
             consumer.secrets.listen(self._secret_changed)
             stack.callback(consumer.secrets.unlisten, self._secret_changed)
             stack.callback(self._registry.on_add(self._joined))
@@ -197,26 +202,7 @@ class BundleController:
         self, found: Object, state: State, plan: Plan, failures: dict[str, str]
     ) -> None:
         wanted = status(state, plan, failures, now=now())
-        body = with_status(found, wanted)
-        try:
-            written = await commit(
-                self._consumer.client, APISERVICEBINDINGBUNDLES, found, body, subresource="status"
-            )
-        except NotFound:
-            return
-        if written is not found:
-            self._tell(found, state.bundle.status.conditions, wanted.conditions)
-
-    def _tell(self, found: Object, old: list[Condition], new: list[Condition]) -> None:
-        """Events on transitions."""
-        for type_ in (SECRET_VALID, SYNCED):
-            before, after = get_condition(old, type_), get_condition(new, type_)
-            if after is None or (before and _said(before) == _said(after)):
-                continue
-            if after.status == "False":
-                self._consumer.events.event(found, "Warning", after.reason, after.message)
-            elif before is not None:
-                self._event(found, type_, f"{type_} is {after.status} again")
+        await self._statuses.write(found, with_status(found, wanted))
 
 
 _UNCONNECTED = (
@@ -229,20 +215,6 @@ def source(bundle: Object) -> SecretKey:
     """Where a bundle's kubeconfig is."""
     ref: ClusterSecretKeyRef = bundle.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
     return SecretKey(Key(ref.namespace, ref.name), ref.key)
-
-
-def _said(condition: Condition) -> tuple[str, str]:
-    return condition.status, condition.reason
-
-
-def _comes_or_goes(delta: Delta) -> bool:
-    """A binding's status says nothing about bundles."""
-    if delta.old is None or delta.new is None:
-        return True
-    return (delta.old.meta.deleting, delta.old.meta.owner_references) != (
-        delta.new.meta.deleting,
-        delta.new.meta.owner_references,
-    )
 
 
 LOOKS = 2

@@ -21,7 +21,7 @@ from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.connections.reconcile import Member, reconcile
 from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
 from fairlead.konnector.secrets import content, provider_config
-from fairlead.runtime import Delta, Request, Result
+from fairlead.runtime import Delta, Request, Result, spec_changed
 
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.controllers.connections")
@@ -84,7 +84,7 @@ class ConnectionsController:
             for resource in (consumer.bindings.resource, consumer.bundles.resource):
                 informer = consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
-                controller.watch(informer, _everything, predicate=_matters)
+                controller.watch(informer, _everything, predicate=spec_changed)
             consumer.secrets.listen(secret_changed)
             stack.callback(consumer.secrets.unlisten, secret_changed)
             await consumer.secrets.synced()
@@ -171,10 +171,3 @@ def _usable(kubeconfig: bytes) -> bool:
 
 def _everything(_delta: Delta) -> list[Request]:
     return [_ALL]
-
-
-def _matters(delta: Delta) -> bool:
-    """A binding's status says nothing about connections."""
-    if delta.old is None or delta.new is None:
-        return True
-    return delta.old.meta.generation != delta.new.meta.generation

@@ -28,7 +28,7 @@ from fairlead.konnector.policies.work import WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.sync.release import Releaser
-from fairlead.runtime import Delta, Request, Result
+from fairlead.runtime import Delta, Request, Result, remove_finalizer
 
 
 _LOOK_AGAIN = 0.5
@@ -117,24 +117,13 @@ class UnbindController:
             refused = found.meta.name in self._refused
             return Result(_REFUSED_AGAIN if refused else _LOOK_AGAIN)
         if plan.release:
-            await self._release(found)
+            await remove_finalizer(
+                self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
+            )
         return None
 
     def _owned(self, found: Object) -> list[Object]:
         return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(found.meta.uid)]
-
-    async def _release(self, found: Object) -> None:
-        metadata = {
-            "uid": found.meta.uid,
-            "resourceVersion": found.meta.resource_version,
-            "finalizers": [one for one in found.meta.finalizers if one != FINALIZER_UNBIND],
-        }
-        try:
-            await self._consumer.client.merge_patch(
-                APISERVICEBINDINGS, found.meta.name, "", {"metadata": metadata}
-            )
-        except NotFound:
-            return
 
 
 def _unreachable(provider: Provider | None) -> str:

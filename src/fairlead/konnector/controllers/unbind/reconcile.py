@@ -91,4 +91,5 @@ def _unbinding(
             f"; {obstacle}. A provider that stays unreachable is given up after a while; to give "
             "up the copies at once, remove the finalizer kubebind.io/syncer from the objects"
         )
-    return false(CONNECTED, UNBINDING, message, severity="Warning")
+    amiss = bool(obstacle or given_up)
+    return false(CONNECTED, UNBINDING, message, severity="Warning" if amiss else "Info")

@@ -63,14 +63,6 @@ def without_identity(namespace: Object) -> JSON:
     return _without_annotations(namespace, *names)
 
 
-def without_finalizer(obj: Object, finalizer: str) -> JSON:
-    """An object that nothing of this name holds."""
-    body = obj.to_dict()
-    kept = [name for name in obj.meta.finalizers if name != finalizer]
-    body["metadata"]["finalizers"] = kept
-    return body
-
-
 def without_subject(binding: Object, consumer: str) -> JSON | None:
     """A binding of rights without the consumer; None if it has no other subject.
 

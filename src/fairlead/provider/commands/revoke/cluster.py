@@ -21,7 +21,7 @@ from fairlead.client import (
     Unauthorized,
 )
 from fairlead.provider.commands.revoke.belonging import held
-from fairlead.runtime import commit
+from fairlead.runtime import commit, remove_finalizer
 
 
 Progress = Callable[[str], None]
@@ -79,15 +79,39 @@ class Desk:
         """Write objects anew, each as it is by then; how many that were. None lets one be."""
         changed = 0
 
-        async def one(known: Object) -> None:
+        async def one(found: Object) -> None:
             nonlocal changed
+            wanted = body(found)
+            if wanted is not None:
+                written = await commit(self.client, resource, found, wanted)
+                changed += written is not found
+
+        await self._each_fresh(resource, objects, one)
+        return changed
+
+    async def let_go(self, resource: Resource, objects: Iterable[Object], finalizer: str) -> None:
+        """Take a finalizer off the objects that are being deleted."""
+
+        async def one(found: Object) -> None:
+            if found.meta.deleting:
+                await remove_finalizer(self.client, resource, found, finalizer)
+
+        await self._each_fresh(resource, objects, one)
+
+    async def _each_fresh(
+        self,
+        resource: Resource,
+        objects: Iterable[Object],
+        write: Callable[[Object], Awaitable[None]],
+    ) -> None:
+        """Write each object as it is by then, and again when somebody was faster."""
+
+        async def one(known: Object) -> None:
             while True:
                 try:
-                    found = await self.client.get(resource, known.meta.name, known.meta.namespace)
-                    wanted = body(found)
-                    if wanted is not None:
-                        written = await commit(self.client, resource, found, wanted)
-                        changed += written is not found
+                    await write(
+                        await self.client.get(resource, known.meta.name, known.meta.namespace)
+                    )
                 except Conflict:
                     continue
                 except NotFound:
@@ -96,7 +120,6 @@ class Desk:
                 return
 
         await _each(list(objects), one)
-        return changed
 
     async def gone(
         self,

@@ -214,15 +214,8 @@ class _Revocation:
         """APIServiceNamespaces that are left, once nothing of ours holds them."""
         left = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, left)
-        await self._desk.change(
-            APISERVICENAMESPACES,
-            [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers],
-            lambda found: (
-                belonging.without_finalizer(found, FINALIZER_NAMESPACE)
-                if found.meta.deleting
-                else None
-            ),
-        )
+        held = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
+        await self._desk.let_go(APISERVICENAMESPACES, held, FINALIZER_NAMESPACE)
         return await self._desk.list(APISERVICENAMESPACES, self._name)
 
     async def _provider_namespaces(self) -> list[Object]:

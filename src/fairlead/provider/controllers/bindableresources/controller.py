@@ -25,7 +25,7 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     TEMPLATE_NOT_FOUND,
     Outcome,
     fault,
-    reason_of,
+    ready_events,
     reconcile,
     secret_ref,
     with_outcome,
@@ -34,7 +34,7 @@ from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import TemplateMissingError, invite
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.watches import requests_for, terminal_when_invalid
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter, commit
 
 
 NAME = "bindableresourcesrequest"
@@ -50,7 +50,9 @@ class BindableResourcesController:
     def __init__(self, cluster: Cluster, options: InviteOptions) -> None:
         self._cluster = cluster.name
         self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, BINDABLERESOURCESREQUESTS, cluster.events(NAME), ready_events
+        )
         self._options = options
         self._requests = cluster.informer(BINDABLERESOURCESREQUESTS)
         self._requests.add_index(_BY_TEMPLATE, _template)
@@ -120,16 +122,7 @@ class BindableResourcesController:
 
     async def _store(self, request: Object, outcome: Outcome) -> None:
         body = with_outcome(request, outcome, now=datetime.now(UTC))
-        stored = await commit(
-            self._client, BINDABLERESOURCESREQUESTS, request, body, subresource="status"
-        )
-        if stored is not request and reason_of(request) != outcome.reason:
-            self._recorder.event(
-                stored,
-                "Normal" if outcome.phase == "Succeeded" else "Warning",
-                outcome.reason,
-                outcome.message,
-            )
+        await self._statuses.write(request, body)
 
     async def _delete(self, request: Object) -> None:
         """Delete a request that is as it was when its time was found to be up."""

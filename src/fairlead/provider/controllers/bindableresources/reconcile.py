@@ -10,7 +10,7 @@ from datetime import datetime
 
 import msgspec
 
-from fairlead.api.conditions import Condition, set_condition
+from fairlead.api.conditions import Condition, Event, set_condition, turned
 from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import (
     BindableResourcesRequest,
@@ -116,10 +116,13 @@ def with_outcome(request: Object, outcome: Outcome, *, now: datetime) -> JSON:
     return body
 
 
-def reason_of(request: Object) -> str:
-    """The reason of condition Ready, "" if it was never set."""
-    conditions = request.decode(BindableResourcesRequest).status.conditions
-    return next((str(one.get("reason", "")) for one in conditions if one["type"] == READY), "")
+def ready_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a request whose status has changed."""
+    before, after = (
+        msgspec.convert(one.decode(BindableResourcesRequest).status.conditions, list[Condition])
+        for one in (old, new)
+    )
+    return turned(before, after, READY)
 
 
 def _up_to_date(request: Object, body: BindableResourcesRequest) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fairlead.api.kubebind import CLUSTERBINDINGS
+from fairlead.api.kubebind.conditions import status_events
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
 from fairlead.provider.watches import Watches, terminal_when_invalid
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Request, Result
+from fairlead.runtime import Cluster, Controller, Request, Result, StatusWriter
 
 
 NAME = "clusterbinding"
@@ -18,8 +18,9 @@ class ClusterBindingController:
     """Keeps the condition Healthy of each consumer."""
 
     def __init__(self, cluster: Cluster, watches: Watches) -> None:
-        self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, CLUSTERBINDINGS, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
@@ -30,5 +31,5 @@ class ClusterBindingController:
         if binding is None or binding.meta.deleting:
             return Result()
         plan = reconcile(binding, now=datetime.now(UTC))
-        await store_status(self._client, self._recorder, CLUSTERBINDINGS, binding, plan.status)
+        await self._statuses.write(binding, plan.status)
         return Result(plan.requeue_after)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.kubebind.conditions import status_events
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import now
 from fairlead.client.lookups import find
@@ -13,8 +14,7 @@ from fairlead.provider.controllers.export.reconcile import (
     reconcile,
 )
 from fairlead.provider.watches import Watches, by_schema, schema_names, terminal_when_invalid
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Request, commit
+from fairlead.runtime import Cluster, Controller, Request, StatusWriter, commit
 
 
 NAME = "serviceexport"
@@ -25,7 +25,9 @@ class ExportController:
 
     def __init__(self, cluster: Cluster, watches: Watches) -> None:
         self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, APISERVICEEXPORTS, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.exports, cluster=cluster.name)
@@ -44,7 +46,7 @@ class ExportController:
             export = await commit(self._client, APISERVICEEXPORTS, export, body)
         if plan.condition is not None:
             body = conditioned(export, plan.condition, now=now())
-            await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
+            await self._statuses.write(export, body)
 
     async def _schemas(self, export: Object) -> dict[str, Object]:
         """The schemas of an export; those that the cache, which may lag, lacks are asked for.

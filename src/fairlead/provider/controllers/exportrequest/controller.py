@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
     LABEL_EXPORTED,
+    APIServiceExportTemplate,
+    TemplateSpec,
 )
-from fairlead.api.kubebind.conditions import EXPORTS_READY, false
+from fairlead.api.kubebind.conditions import EXPORTS_READY, false, status_events
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
@@ -37,17 +43,18 @@ from fairlead.provider.controllers.exportrequest.reconcile import (
     reconcile,
     waiting_status,
 )
+from fairlead.provider.offer import Offer, record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import (
     BY_CRD,
+    BY_TEMPLATE,
     Watches,
     by_schema,
     crd_names,
     requests_for,
     terminal_when_invalid,
 )
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter, commit
 
 
 class Sources:
@@ -111,6 +118,46 @@ class Sources:
         return fetched if fetched.meta.labels.get(LABEL_EXPORTED) == "true" else None
 
 
+class Offers:
+    """Finds what consumers were invited to: from the watches, or from the server itself."""
+
+    def __init__(self, client: Client, watches: Watches) -> None:
+        self._client = client
+        self._watches = watches
+
+    def known(self, namespace: str) -> Offer:
+        """What the watches say, which may lag behind."""
+        record = record_of(self._watches.cluster_bindings.get(namespace, CLUSTER_BINDING_NAME))
+        names = record.templates or ()
+        return Offer(
+            record, {name: _template(self._watches.templates.get("", name)) for name in names}
+        )
+
+    async def asked(self, namespace: str) -> Offer:
+        """What the server says.
+
+        Raises:
+            ClientError: it does not say.
+        """
+        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        record = record_of(binding)
+        templates: dict[str, TemplateSpec | None] = {}
+        for name in record.templates or ():
+            found = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
+            templates[name] = _template(found)
+        return Offer(record, templates)
+
+
+def _template(stored: Object | None) -> TemplateSpec | None:
+    """What a template offers; one that cannot be read offers nothing."""
+    if stored is None:
+        return None
+    try:
+        return stored.decode(APIServiceExportTemplate).spec
+    except msgspec.ValidationError:
+        return None
+
+
 NAME = "serviceexportrequest"
 
 
@@ -119,10 +166,13 @@ class RequestController:
 
     def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
         self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, APISERVICEEXPORTREQUESTS, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self._options = options
         self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
+        self._offers = Offers(cluster.client, watches)
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self._watch(cluster.name)
 
@@ -137,7 +187,16 @@ class RequestController:
             namespace = delta.object.meta.namespace
             return list(requests_for(cluster, watches.requests.list(namespace)))
 
+        def from_template(delta: Delta) -> list[Request]:
+            name = delta.object.meta.name
+            invited = watches.cluster_bindings.by_index(BY_TEMPLATE, name)
+            waiting = (watches.requests.list(binding.meta.namespace) for binding in invited)
+            return list(requests_for(cluster, chain.from_iterable(waiting)))
+
         controller.watch(watches.requests, cluster=cluster)
+        if self._options.requests == "invited":
+            controller.watch(watches.templates, from_template)
+            controller.watch(watches.cluster_bindings, from_namespace, predicate=_spec_changed)
         controller.watch(watches.exports, cluster=cluster)
         controller.watch(watches.schemas, by_schema(cluster, watches.requests))
         controller.watch(watches.crds, from_crd)
@@ -154,16 +213,19 @@ class RequestController:
             self._sources.forget(key)
             return Result()
         follow = follows(request)
-        plan = reconcile(await self._state(key, request, follow), self._options, now=now())
+        state = await self._state(key, request, follow)
+        plan = reconcile(state, self._options, now=now())
+        if state.offer is not None and (plan.excess or plan.create_export is not None):
+            # Neither an export nor a refusal goes by the word of a cache.
+            state = state._replace(offer=await self._offers.asked(request.meta.namespace))
+            plan = reconcile(state, self._options, now=now())
         try:
             await self._carry_out(plan)
         except (Invalid, Forbidden, BadRequest) as error:
             # Trying again may help once the provider's rights or schemas are mended.
             await self._refused(request, error)
             raise
-        await store_status(
-            self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, plan.status
-        )
+        await self._statuses.write(request, plan.status)
         return Result(self._options.schema_sync_interval if follow else None)
 
     async def _state(self, key: Request, request: Object, follow: bool) -> State:
@@ -176,6 +238,7 @@ class RequestController:
             namespaces=frozenset(
                 item.meta.name for item in watches.service_namespaces.list(namespace)
             ),
+            offer=self._offers.known(namespace) if self._options.requests == "invited" else None,
         )
 
     async def _export(self, request: Object) -> Object | None:
@@ -206,7 +269,16 @@ class RequestController:
             EXPORTS_READY, "ExportFailed", f"the provider's API server refused: {error}"
         )
         status = waiting_status(request, condition, now=now())
-        await store_status(self._client, self._recorder, APISERVICEEXPORTREQUESTS, request, status)
+        await self._statuses.write(request, status)
+
+
+def _spec_changed(delta: Delta) -> bool:
+    """Whether more than a status has changed: konnectors write heartbeats all the time."""
+    return (
+        delta.old is None
+        or delta.new is None
+        or delta.old.meta.generation != delta.new.meta.generation
+    )
 
 
 async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:

@@ -1,8 +1,9 @@
 """What a request leads to: a function of what is there.
 
-A claim that can never be granted fails a request for ever. Anything else that is missing keeps it
-Pending, with a condition that says what is awaited. Once its export exists a request has
-Succeeded; it is kept, because a request with policy Always goes on to carry schema changes.
+A claim that can never be granted fails a request for ever, and what its consumer was not invited
+to fails it until it is. Anything else that is missing keeps it Pending, with a condition that says
+what is awaited. Once its export exists a request has Succeeded; it is kept, because a request with
+policy Always goes on to carry schema changes.
 """
 
 from __future__ import annotations
@@ -36,11 +37,17 @@ from fairlead.api.kubebind.conditions import (
     PERMISSION_CLAIM,
     Condition,
     false,
+    get_condition,
     true,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
+from fairlead.provider.offer import Offer, beyond
 from fairlead.provider.options import ProviderOptions
+
+
+NOT_INVITED = "NotInvited"
+"""Why a request is refused, or an export not followed: its consumer was not invited to it."""
 
 
 class NotExportableError(Exception):
@@ -99,7 +106,8 @@ class State(NamedTuple):
     """What a request is judged by, all of it from the request's own namespace but the CRDs.
 
     ``crds`` are those labelled for export, by name; ``namespaces`` the names of the
-    APIServiceNamespaces.
+    APIServiceNamespaces. ``offer`` is what the consumer was invited to, None when it may request
+    whatever can be exported.
     """
 
     request: Object
@@ -107,16 +115,21 @@ class State(NamedTuple):
     crds: Mapping[str, Object]
     schemas: Mapping[str, Object]
     namespaces: frozenset[str]
+    offer: Offer | None = None
 
 
 class Plan(msgspec.Struct, kw_only=True, frozen=True):
-    """What to write, in this order; ``status`` is the whole body of the request."""
+    """What to write, in this order; ``status`` is the whole body of the request.
+
+    ``excess`` is how it goes beyond what its consumer was invited to, "" if it does not.
+    """
 
     create_schemas: list[JSON] = []
     update_schemas: list[tuple[Object, JSON]] = []
     create_export: JSON | None = None
     create_namespaces: list[JSON] = []
     status: JSON | None = None
+    excess: str = ""
 
 
 class NotYetError(Exception):
@@ -130,7 +143,7 @@ class NotYetError(Exception):
 def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
     """What to do about a request."""
     request = state.request.decode(APIServiceExportRequest)
-    if request.metadata.deleting or request.status.phase == "Failed":
+    if request.metadata.deleting or _failed_for_ever(request):
         return Plan()
     if error := check_claims(request.spec.permission_claims):
         refused = false(PERMISSION_CLAIM, error.reason, error.message)
@@ -139,29 +152,74 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
                 state.request, [refused], now=now, phase="Failed", terminalMessage=error.message
             )
         )
+    excess = _beyond(request, state)
+    if excess and state.export is None:
+        return _refusal(state.request, excess, now=now)
     try:
-        return _export(request, state, options, now=now)
+        return _export(request, state, options, excess, now=now)
     except NotYetError as waiting:
         return Plan(status=waiting_status(state.request, waiting.condition, now=now))
+
+
+def _failed_for_ever(request: APIServiceExportRequest) -> bool:
+    """Whether a request has failed, and not because of what its consumer was invited to."""
+    if request.status.phase != "Failed":
+        return False
+    why = get_condition(request.status.conditions, EXPORTS_READY)
+    return why is None or why.reason != NOT_INVITED
+
+
+def _beyond(request: APIServiceExportRequest, state: State) -> str:
+    """How a request goes beyond what its consumer was invited to, where that matters.
+
+    An export that is there stays; no more than the changes of its CRDs can be kept from it, and
+    from consumers without a record, who were invited before there was one, not even these.
+    """
+    if state.offer is None:
+        return ""
+    follows = request.spec.schema_update_policy == "Always"
+    known = state.offer.record.revoked or state.offer.record.templates is not None
+    if state.export is not None and not (follows and known):
+        return ""
+    return beyond(state.offer, request.spec.resources, request.spec.permission_claims)
+
+
+def _refusal(request: Object, why: str, *, now: str) -> Plan:
+    """Failed, so that everybody who waits for the request learns it at once."""
+    refused = [true(PERMISSION_CLAIM), false(EXPORTS_READY, NOT_INVITED, why)]
+    status = with_status(request, refused, now=now, phase="Failed", terminalMessage=why)
+    return Plan(status=status, excess=why)
 
 
 def follows(request: Object) -> bool:
     """Whether a request goes on to carry the changes of its CRDs."""
     parsed = request.decode(APIServiceExportRequest)
-    alive = not parsed.metadata.deleting and parsed.status.phase != "Failed"
+    alive = not parsed.metadata.deleting and not _failed_for_ever(parsed)
     return alive and parsed.spec.schema_update_policy == "Always"
 
 
 def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:
-    """The request's body when something keeps it from going on."""
+    """The request's body when something keeps it from going on; a refusal is over."""
     phase = request.decode(APIServiceExportRequest).status.phase
-    return with_status(request, [true(PERMISSION_CLAIM), condition], now=now, phase=phase)
+    return with_status(
+        request,
+        [true(PERMISSION_CLAIM), condition],
+        now=now,
+        phase="Pending" if phase == "Failed" else phase,
+        terminalMessage=None,
+    )
 
 
 def _export(
-    request: APIServiceExportRequest, state: State, options: ProviderOptions, *, now: str
+    request: APIServiceExportRequest,
+    state: State,
+    options: ProviderOptions,
+    excess: str,
+    *,
+    now: str,
 ) -> Plan:
     spec = request.spec
+    follow = spec.schema_update_policy == "Always" and not excess
     if state.export is None and request.status.phase == "Succeeded":
         raise NotYetError(_revoked(request.metadata.name))
     if state.export is not None:
@@ -170,7 +228,7 @@ def _export(
         options = _as_made(options, made.spec)
     missing = any(resource.name not in state.schemas for resource in spec.resources)
     wanted: dict[str, BoundSchemaSpec] = {}
-    if missing or state.export is None or spec.schema_update_policy == "Always":
+    if missing or state.export is None or follow:
         wanted = _sources(spec.resources, state.crds, options)
     owner = state.export.owner_reference() if state.export is not None else None
     create: list[JSON] = []
@@ -182,16 +240,24 @@ def _export(
                 new_bound_schema(wanted[name], namespace=request.metadata.namespace, owner=owner)
             )
         elif stored is not None:
-            replaced = wanted.get(name) if spec.schema_update_policy == "Always" else None
+            replaced = wanted.get(name) if follow else None
             if (body := _schema_update(stored, owner, replaced)) is not None:
                 update.append((stored, body))
-    done = [true(PERMISSION_CLAIM), true(EXPORTS_READY)]
+    name = request.metadata.name
+    ready = _not_followed(name, excess) if excess else true(EXPORTS_READY)
     return Plan(
         create_schemas=create,
         update_schemas=update,
         create_export=_new_export(request, options) if state.export is None else None,
         create_namespaces=_new_namespaces(request, state, owner),
-        status=with_status(state.request, done, now=now, phase="Succeeded"),
+        status=with_status(
+            state.request,
+            [true(PERMISSION_CLAIM), ready],
+            now=now,
+            phase="Succeeded",
+            terminalMessage=None,
+        ),
+        excess=excess,
     )
 
 
@@ -319,6 +385,16 @@ def _check_unchanged(request: APIServiceExportRequest, export: APIServiceExport)
                 f"spec.{name} is immutable, but differs from that of APIServiceExport "
                 f"{export.metadata.name}, which stays as it is: restore it, or make a new request",
             )
+
+
+def _not_followed(name: str, why: str) -> Condition:
+    return false(
+        EXPORTS_READY,
+        NOT_INVITED,
+        f"APIServiceExport {name} stays as it is, but changes of its CRDs are not carried on: "
+        f"{why}",
+        severity="Warning",
+    )
 
 
 def _revoked(name: str) -> Condition:

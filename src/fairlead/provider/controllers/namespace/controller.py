@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_NAMESPACE
+from fairlead.api.kubebind.conditions import status_events
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS
 from fairlead.api.timestamps import now
-from fairlead.client import AlreadyExists, NotFound
+from fairlead.client import AlreadyExists
 from fairlead.client.lookups import find
-from fairlead.provider.controllers.namespace.departure import Departure
+from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN, Departure
 from fairlead.provider.controllers.namespace.reconcile import (
     State,
     leaving_status,
     reconcile,
     target_name,
-    with_finalizer,
-    without_finalizer,
 )
 from fairlead.provider.namespaces import owner_of
 from fairlead.provider.options import ProviderOptions
@@ -30,8 +28,17 @@ from fairlead.provider.watches import (
     states,
     terminal_when_invalid,
 )
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, commit
+from fairlead.runtime import (
+    Cluster,
+    Controller,
+    Delta,
+    Request,
+    Result,
+    StatusWriter,
+    add_finalizer,
+    came_or_went,
+    remove_finalizer,
+)
 
 
 NAME = "servicenamespace"
@@ -45,6 +52,9 @@ class NamespaceController:
         self._cluster = cluster.name
         self._client = cluster.client
         self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, APISERVICENAMESPACES, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self._options = options
         self._departure = Departure(cluster.client, options)
@@ -55,9 +65,7 @@ class NamespaceController:
         self.controller.watch(watches.role_bindings, self._from_binding)
         self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
         for informer in (watches.exports, watches.schemas):
-            self.controller.watch(
-                informer, self._from_neighbour, predicate=lambda delta: delta.type != "MODIFIED"
-            )
+            self.controller.watch(informer, self._from_neighbour, predicate=came_or_went)
 
     async def reconcile(self, request: Request) -> Result:
         """Bring one APIServiceNamespace nearer to its namespace, or both to their end."""
@@ -80,11 +88,11 @@ class NamespaceController:
     async def _arrange(self, stored: Object, state: State) -> None:
         plan = reconcile(state, self._options, now=now())
         if plan.finalize:
-            stored = await commit(
-                self._client, APISERVICENAMESPACES, stored, with_finalizer(stored)
+            stored = await add_finalizer(
+                self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE
             )
             plan = reconcile(state._replace(service_namespace=stored), self._options, now=now())
-        await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, plan.status)
+        await self._statuses.write(stored, plan.status)
         if plan.create is not None:
             try:
                 await self._client.create(NAMESPACES, plan.create)
@@ -100,19 +108,18 @@ class NamespaceController:
         names = {target, *(namespace.meta.name for namespace in owned)}
         plan = await self._departure.proceed(key, names)
         if plan.done:
-            with suppress(NotFound):
-                await commit(self._client, APISERVICENAMESPACES, stored, without_finalizer(stored))
+            await remove_finalizer(self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE)
         else:
             body = leaving_status(stored, plan, now=now())
-            await store_status(self._client, self._recorder, APISERVICENAMESPACES, stored, body)
-        return Result(self._departure.again(key, plan))
+            await self._statuses.write(stored, body)
+        return Result(backoff=LOOK_AGAIN) if plan.held else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
         """Let namespaces go whose APIServiceNamespace went without waiting for them."""
         plan = await self._departure.proceed(key, (item.meta.name for item in owned))
         for namespace, condition in self._departure.news(key, plan):
             self._recorder.event(namespace, "Warning", condition.reason, condition.message)
-        return Result(self._departure.again(key, plan))
+        return Result(backoff=LOOK_AGAIN) if plan.held else Result()
 
     async def _exists(self, key: Key) -> bool:
         """Whether the server, whatever the cache says, has the APIServiceNamespace.

@@ -5,7 +5,6 @@ What remains is what the server itself lists, not what a cache holds.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -28,7 +27,7 @@ from fairlead.provider.controllers.namespace.leaving import Leaving, Plan, Remai
 from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import crd_names
-from fairlead.runtime import Backoff, BackoffPolicy
+from fairlead.runtime import BackoffPolicy
 
 
 FIRST = 5
@@ -147,7 +146,8 @@ def _namespaced(crd: Object) -> Resource | str | None:
 
 
 LOOK_AGAIN = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)
-"""Nobody tells when synced objects go: their kinds are not watched here."""
+"""Seconds between looks: no event tells that synced objects are gone, for no kind of theirs is
+watched here."""
 
 
 class Departure:
@@ -156,7 +156,6 @@ class Departure:
     def __init__(self, client: Client, options: ProviderOptions) -> None:
         self._client = client
         self._options = options
-        self._looks: dict[Key, Backoff] = {}
         self._told: dict[Key, tuple[str, str]] = {}
 
     async def proceed(self, key: Key, names: Iterable[str]) -> Plan:
@@ -171,17 +170,8 @@ class Departure:
             await self._delete(namespace)
         return plan
 
-    def again(self, key: Key, plan: Plan) -> float | None:
-        """After how many seconds to look again; None when events will tell."""
-        if not plan.held:
-            self._looks.pop(key, None)
-            return None
-        backoff = self._looks.setdefault(key, Backoff(LOOK_AGAIN))
-        return backoff.failed(asyncio.get_running_loop().time())
-
     def forget(self, key: Key) -> None:
         """The APIServiceNamespace is there to stay, or nothing of it is left."""
-        self._looks.pop(key, None)
         self._told.pop(key, None)
 
     def news(self, key: Key, plan: Plan) -> list[tuple[Object, Condition]]:

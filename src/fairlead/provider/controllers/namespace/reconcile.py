@@ -94,17 +94,6 @@ def leaving_status(stored: Object, plan: leaving.Plan, *, now: str) -> JSON | No
     return _status(stored, None, _going(going[0]), now) if going else None
 
 
-def with_finalizer(stored: Object) -> JSON:
-    """The body of an APIServiceNamespace that stays until its provider namespace is gone."""
-    return _finalizers(stored, [*stored.meta.finalizers, FINALIZER_NAMESPACE])
-
-
-def without_finalizer(stored: Object) -> JSON:
-    """The body of an APIServiceNamespace that may go."""
-    others = [name for name in stored.meta.finalizers if name != FINALIZER_NAMESPACE]
-    return _finalizers(stored, others)
-
-
 def target_name(state: State, isolation: Isolation) -> str:
     """The name of the provider namespace: that of the status, once there is one."""
     current = state.service_namespace.decode(APIServiceNamespace).status.namespace
@@ -124,12 +113,6 @@ def _new_namespace(key: Key, name: str) -> JSON:
         "kind": "Namespace",
         "metadata": {"name": name, "annotations": {ANNOTATION_SERVICE_NAMESPACE: ref}},
     }
-
-
-def _finalizers(stored: Object, finalizers: list[str]) -> JSON:
-    body = stored.to_dict()
-    body["metadata"]["finalizers"] = finalizers
-    return body
 
 
 def _status(stored: Object, namespace: str | None, condition: Condition, now: str) -> JSON:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
-from fairlead.api.kubebind.conditions import PERMISSIONS_GRANTED, Condition, false, true
+from fairlead.api.kubebind.conditions import (
+    PERMISSIONS_GRANTED,
+    Condition,
+    false,
+    status_events,
+    true,
+)
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -40,8 +46,16 @@ from fairlead.provider.watches import (
     states,
     terminal_when_invalid,
 )
-from fairlead.provider.writes import store_status
-from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, commit
+from fairlead.runtime import (
+    Cluster,
+    Controller,
+    Delta,
+    Informer,
+    Request,
+    StatusWriter,
+    came_or_went,
+    commit,
+)
 
 
 NAME = "serviceexport-rbac"
@@ -56,7 +70,9 @@ class RbacController:
         self._cluster = cluster.name
         self._options = options
         self._client = cluster.client
-        self._recorder = cluster.events(NAME)
+        self._statuses = StatusWriter(
+            cluster.client, APISERVICEEXPORTS, cluster.events(NAME), status_events
+        )
         self._watches = watches
         self._caches: dict[Resource, Informer] = {
             ROLES: watches.roles,
@@ -73,9 +89,7 @@ class RbacController:
         controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
         controller.watch(watches.service_namespaces, self._from_service_namespace)
         controller.watch(watches.namespaces, self._from_namespace)
-        controller.watch(
-            watches.crds, self._from_crd, predicate=lambda delta: delta.type != "MODIFIED"
-        )
+        controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
         controller.watch(watches.roles, self._from_role)
@@ -94,7 +108,7 @@ class RbacController:
         refusal = await self._carry_out(reconcile(state), state)
         if export is not None:
             body = with_status(export, [_condition(refusal)], now=now(), summary=False)
-            await store_status(self._client, self._recorder, APISERVICEEXPORTS, export, body)
+            await self._statuses.write(export, body)
         if refusal is not None:
             # Nothing tells when the provider's own rights grow: look again after a while.
             raise refusal

@@ -24,6 +24,7 @@ from fairlead.sandbox.requests.handlers.read import parse_version
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.log import ChangeType
 from fairlead.sandbox.storage.records import Change, Record
+from fairlead.sandbox.storage.store import StorageError
 
 
 class Stream(Protocol):
@@ -85,8 +86,7 @@ class Watch:
         """Send events until the time is over, the client goes or :meth:`stop` is called."""
         store = self._call.core.store
         collection = store.collection(self._call.type.collection)
-        for data in self._beginning():
-            self._pending.append(data)
+        self._pending.extend(self._beginning())
         if self._stopped:
             await self._send(stream)
             return
@@ -95,6 +95,9 @@ class Watch:
         try:
             await store.settle(self._start)
             await self._follow(stream)
+        except StorageError as error:
+            # What the beginning shows was taken back, before any of it was sent.
+            await stream.write(_error_event(errors.disk_full(str(error))))
         finally:
             collection.subscribers.discard(self._on_change)
             collection.closers.discard(self.stop)

@@ -11,7 +11,7 @@ from fairlead.sandbox.schema.cel.macros import MACROS, compile_macro
 from fairlead.sandbox.schema.cel.operators import SPECIAL, Env, Typed, no_overload, overloaded
 from fairlead.sandbox.schema.cel.syntax import Node, parse
 from fairlead.sandbox.schema.cel.types import BOOL, DYN, Type, unescape
-from fairlead.sandbox.schema.regex import compile_regex
+from fairlead.sandbox.schema.patterns import compile_pattern
 
 
 Scope = Mapping[str, Type]
@@ -163,7 +163,7 @@ def _compile_call(node: Node, scope: Scope) -> Typed:
 
 def _check_pattern(node: Node) -> None:
     try:
-        compile_regex(node.value)
+        compile_pattern(node.value)
     except (ValueError, TypeError) as error:
         raise CompileError(f"invalid matches argument: {error}", node.position) from None
 

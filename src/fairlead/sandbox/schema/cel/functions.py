@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fairlead.sandbox.schema.cel.errors import CelError
 from fairlead.sandbox.schema.cel.types import BOOL, DOUBLE, DYN, INT, STRING, Type
-from fairlead.sandbox.schema.regex import compile_regex
+from fairlead.sandbox.schema.effort import Effort
+from fairlead.sandbox.schema.patterns import compile_pattern
 
 
 class Function(NamedTuple):
@@ -46,10 +46,10 @@ def _modulo(left: int, right: int) -> int:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        compiled: re.Pattern[str] = compile_regex(pattern)
+        compiled = compile_pattern(pattern)
     except ValueError as error:
         raise CelError(str(error)) from None
-    return compiled.search(text) is not None
+    return compiled.search(text, Effort())
 
 
 def _to_int(text: str) -> int:

@@ -8,15 +8,16 @@ from typing import Any
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.cel import CompileError, compile_rule
 from fairlead.sandbox.schema.cel.types import Type, of_schema, root_type
-from fairlead.sandbox.schema.defaults import compile_defaulter
-from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
-from fairlead.sandbox.schema.listtypes import compile_list_check
-from fairlead.sandbox.schema.prune import compile_pruner
-from fairlead.sandbox.schema.rules import REASONS
-from fairlead.sandbox.schema.values import compile_check
+from fairlead.sandbox.schema.effort import ExhaustedError, Report
+from fairlead.sandbox.schema.errors import forbidden, invalid, not_supported, required
+from fairlead.sandbox.schema.objects.defaults import compile_defaulter
+from fairlead.sandbox.schema.objects.lists import compile_list_check
+from fairlead.sandbox.schema.objects.prune import compile_pruner
+from fairlead.sandbox.schema.objects.rules import REASONS
+from fairlead.sandbox.schema.objects.values import compile_check
 
 
-def check_defaults(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def check_defaults(schema: JSON, path: str, errors: Report) -> None:
     """Report defaults that the schema they stand in would refuse or prune."""
     if schema.get("default") is not None:
         _check_default(schema, f"{path}.default", errors)
@@ -24,7 +25,12 @@ def check_defaults(schema: JSON, path: str, errors: list[FieldError]) -> None:
         check_defaults(inner, at, errors)
 
 
-def _check_default(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_default(schema: JSON, path: str, errors: Report) -> None:
+    with errors.effort.timed():
+        _try_default(schema, path, errors)
+
+
+def _try_default(schema: JSON, path: str, errors: Report) -> None:
     value = deepcopy(schema["default"])
     pruner, defaulter = compile_pruner(schema), compile_defaulter(schema)
     if pruner is not None:
@@ -34,23 +40,24 @@ def _check_default(schema: JSON, path: str, errors: list[FieldError]) -> None:
             return
     if defaulter is not None:
         defaulter(value)
-    found: list[FieldError] = []
-    for check in (compile_check(schema), compile_list_check(schema)):
-        if check is not None:
-            check(value, "", found)
+    found = Report()
+    try:
+        for check in (compile_check(schema), compile_list_check(schema)):
+            if check is not None:
+                check(value, "", found)
+    except ExhaustedError as stopped:
+        found.append(stopped.found())
     for error in found:
         dot = "" if not error.field or error.field.startswith("[") else "."
         errors.append(error._replace(field=f"{path}{dot}{error.field}"))
 
 
-def check_rules(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def check_rules(schema: JSON, path: str, errors: Report) -> None:
     """Report rules that cannot be compiled, or could never see an old value."""
     _walk_rules(schema, root_type(schema), path, "", errors)
 
 
-def _walk_rules(
-    schema: JSON, type_: Type, path: str, uncorrelated: str, errors: list[FieldError]
-) -> None:
+def _walk_rules(schema: JSON, type_: Type, path: str, uncorrelated: str, errors: Report) -> None:
     for index, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
         at = f"{path}.x-kubernetes-validations[{index}]"
         _check_rule(rule, type_, at, uncorrelated, errors)
@@ -61,9 +68,7 @@ def _walk_rules(
         _walk_rules(inner, of_schema(inner), at, lost, errors)
 
 
-def _check_rule(
-    rule: Any, type_: Type, path: str, uncorrelated: str, errors: list[FieldError]
-) -> None:
+def _check_rule(rule: Any, type_: Type, path: str, uncorrelated: str, errors: Report) -> None:
     text = rule.get("rule") if isinstance(rule, dict) else None
     if not isinstance(text, str) or not text.strip():
         errors.append(required(f"{path}.rule", "rule is not specified"))
@@ -91,7 +96,7 @@ def _check_rule(
         _check_message(rule["messageExpression"], type_, path, errors)
 
 
-def _check_texts(rule: JSON, path: str, errors: list[FieldError]) -> bool:
+def _check_texts(rule: JSON, path: str, errors: Report) -> bool:
     """Whether the texts beside a rule are texts, and its reason is one of those allowed."""
     before = len(errors)
     for name in ("message", "messageExpression", "reason", "fieldPath"):
@@ -104,7 +109,7 @@ def _check_texts(rule: JSON, path: str, errors: list[FieldError]) -> bool:
     return len(errors) == before
 
 
-def _check_message(text: str, type_: Type, path: str, errors: list[FieldError]) -> None:
+def _check_message(text: str, type_: Type, path: str, errors: Report) -> None:
     try:
         compile_rule(text, type_, gives="string")
     except CompileError as error:

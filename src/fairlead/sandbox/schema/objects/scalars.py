@@ -11,18 +11,13 @@ from math import isclose
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import (
-    FieldError,
-    invalid,
-    not_supported,
-    too_long,
-    type_invalid,
-)
-from fairlead.sandbox.schema.formats import CHECKS
-from fairlead.sandbox.schema.regex import compile_regex
+from fairlead.sandbox.schema.effort import ExhaustedError, Report
+from fairlead.sandbox.schema.errors import invalid, not_supported, too_long, type_invalid
+from fairlead.sandbox.schema.objects.formats import CHECKS
+from fairlead.sandbox.schema.patterns import Pattern, compile_pattern
 
 
-Check = Callable[[Any, str, list[FieldError]], None]
+Check = Callable[[Any, str, Report], None]
 
 
 _PYTHON: dict[str, type] = {
@@ -65,7 +60,7 @@ def type_check(schema: JSON) -> Check | None:
     whole = "integer" in allowed
     accepted = frozenset(_PYTHON[name] for name in allowed if name in _PYTHON)
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) in accepted:
             return
         name = type_name(value)
@@ -76,17 +71,23 @@ def type_check(schema: JSON) -> Check | None:
     return check
 
 
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict | list)
+
+
 def enum_check(schema: JSON) -> Check | None:
     """The check of ``enum``."""
     choices = schema.get("enum")
     if not choices:
         return None
+    plain = {(type(choice) is bool, choice) for choice in choices if _is_plain(choice)}
+    others = [choice for choice in choices if not _is_plain(choice)]
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        for choice in choices:
-            if choice == value and isinstance(choice, bool) == isinstance(value, bool):
-                return
-        errors.append(not_supported(path, value, choices))
+    def check(value: Any, path: str, errors: Report) -> None:
+        known = (type(value) is bool, value) in plain if _is_plain(value) else value in others
+        if not known:
+            errors.effort.spend(len(choices))
+            errors.append(not_supported(path, value, choices))
 
     return check
 
@@ -96,9 +97,9 @@ def string_check(schema: JSON) -> Check | None:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is None and least is None and not pattern:
         return None
-    search = compile_regex(pattern).search if pattern else None
+    compiled = compile_pattern(pattern) if pattern else None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is not str:
             return
         if most is not None and len(value) > most:
@@ -107,10 +108,18 @@ def string_check(schema: JSON) -> Check | None:
         elif least is not None and len(value) < least:
             detail = f"{path} in body should be at least {least} chars long"
             errors.append(invalid(path, value, detail))
-        elif search is not None and not search(value):
+        elif compiled is not None and not _matches(compiled, value, path, errors):
             errors.append(invalid(path, value, f"{path} in body should match '{pattern}'"))
 
     return check
+
+
+def _matches(pattern: Pattern, value: str, path: str, errors: Report) -> bool:
+    try:
+        return pattern.search(value, errors.effort)
+    except ExhaustedError as error:
+        error.path = path
+        raise
 
 
 def format_check(schema: JSON) -> Check | None:
@@ -120,7 +129,7 @@ def format_check(schema: JSON) -> Check | None:
     if holds is None:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is str and not holds(value):
             detail = f'{path} in body must be of type {name}: "{value}"'
             errors.append(invalid(path, value, detail))
@@ -134,7 +143,7 @@ def number_check(schema: JSON) -> Check | None:
     if not rules:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is not int and type(value) is not float:
             return
         for holds, words in rules:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import FieldError, duplicate, invalid
-from fairlead.sandbox.schema.scalars import Check
+from fairlead.sandbox.schema.effort import Report
+from fairlead.sandbox.schema.errors import duplicate, invalid
+from fairlead.sandbox.schema.objects.scalars import Check
 
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -28,7 +29,7 @@ def compile_list_check(schema: JSON) -> Check | None:
     if not (own or items or members or other):
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is list:
             if own is not None:
                 own(value, path, errors)
@@ -53,12 +54,12 @@ def _own(schema: JSON) -> Check | None:
     return None
 
 
-def _set_check(value: list[Any], path: str, errors: list[FieldError]) -> None:
+def _set_check(value: list[Any], path: str, errors: Report) -> None:
     _report_repeated([_encoder.encode(item) for item in value], value, path, errors)
 
 
 def _report_repeated(
-    identities: list[bytes | None], shown: list[Any], path: str, errors: list[FieldError]
+    identities: list[bytes | None], shown: list[Any], path: str, errors: Report
 ) -> None:
     """The second of equal identities is reported, once; None has no equal."""
     counts: dict[bytes, int] = {}
@@ -75,7 +76,7 @@ def _map_check(schema: JSON) -> Check:
     properties = (schema.get("items") or {}).get("properties") or {}
     fallbacks = {key: (properties.get(key) or {}).get("default") for key in keys}
 
-    def check(value: list[Any], path: str, errors: list[FieldError]) -> None:
+    def check(value: list[Any], path: str, errors: Report) -> None:
         identities: list[bytes | None] = []
         shown: list[JSON] = []
         for index, item in enumerate(value):

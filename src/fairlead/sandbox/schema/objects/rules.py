@@ -14,7 +14,7 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.cel import CelError, Program, compile_rule
 from fairlead.sandbox.schema.cel.types import Type, of_schema, root_type
 from fairlead.sandbox.schema.errors import FieldError, duplicate, forbidden, invalid, required
-from fairlead.sandbox.schema.scalars import type_name
+from fairlead.sandbox.schema.objects.scalars import type_name
 
 
 Rules = Callable[[Any, Any, str, list[FieldError]], None]

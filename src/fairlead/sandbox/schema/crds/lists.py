@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.effort import Report
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
 
 
@@ -11,7 +12,7 @@ _MAP_KEYS = "x-kubernetes-list-map-keys"
 _MAP_TYPE = "x-kubernetes-map-type"
 
 
-def check_list_keywords(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def check_list_keywords(schema: JSON, path: str, errors: Report) -> None:
     """Report what is wrong with the list and map keywords of one schema."""
     _check_map_type(schema, path, errors)
     kind, keys = schema.get(_LIST_TYPE), schema.get(_MAP_KEYS) or []
@@ -30,7 +31,7 @@ def check_list_keywords(schema: JSON, path: str, errors: list[FieldError]) -> No
         _check_set(schema, path, errors)
 
 
-def _check_map_type(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_map_type(schema: JSON, path: str, errors: Report) -> None:
     kind = schema.get(_MAP_TYPE)
     if kind is None:
         return
@@ -41,7 +42,7 @@ def _check_map_type(schema: JSON, path: str, errors: list[FieldError]) -> None:
         errors.append(not_supported(f"{path}.{_MAP_TYPE}", kind, ["atomic", "granular"]))
 
 
-def _check_set(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_set(schema: JSON, path: str, errors: Report) -> None:
     """Items of a set are compared as wholes: scalars, or objects and lists that are atomic."""
     items = _items(schema)
     detail = f"must be atomic as item of a list with {_LIST_TYPE}=set"
@@ -57,13 +58,13 @@ def _items(schema: JSON) -> JSON:
     return items if isinstance(items, dict) else {}
 
 
-def _check_nullable(items: JSON, kind: str, path: str, errors: list[FieldError]) -> None:
+def _check_nullable(items: JSON, kind: str, path: str, errors: Report) -> None:
     if items.get("nullable"):
         detail = f"cannot be nullable when {_LIST_TYPE} is {kind}"
         errors.append(forbidden(f"{path}.items.nullable", detail))
 
 
-def _check_map(schema: JSON, keys: list[str], path: str, errors: list[FieldError]) -> None:
+def _check_map(schema: JSON, keys: list[str], path: str, errors: Report) -> None:
     if not keys:
         detail = f"must not be empty if {_LIST_TYPE} is map"
         errors.append(required(f"{path}.{_MAP_KEYS}", detail))
@@ -79,7 +80,7 @@ def _check_map(schema: JSON, keys: list[str], path: str, errors: list[FieldError
     _check_keys(items, keys, path, errors)
 
 
-def _check_keys(items: JSON, keys: list[str], path: str, errors: list[FieldError]) -> None:
+def _check_keys(items: JSON, keys: list[str], path: str, errors: Report) -> None:
     properties = items.get("properties") or {}
     field = f"{path}.{_MAP_KEYS}"
     if len(set(keys)) < len(keys):
@@ -92,7 +93,7 @@ def _check_keys(items: JSON, keys: list[str], path: str, errors: list[FieldError
             _check_key(properties[key], key in (items.get("required") or ()), at, errors)
 
 
-def _check_key(schema: JSON, is_required: bool, field: str, errors: list[FieldError]) -> None:
+def _check_key(schema: JSON, is_required: bool, field: str, errors: Report) -> None:
     if schema.get("type") in {"object", "array"}:
         detail = f"must be a scalar type if parent array's {_LIST_TYPE} is map"
         errors.append(invalid(f"{field}.type", schema["type"], detail))

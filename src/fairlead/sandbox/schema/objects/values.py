@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import FieldError, invalid, required, too_many
-from fairlead.sandbox.schema.scalars import (
+from fairlead.sandbox.schema.effort import Report
+from fairlead.sandbox.schema.errors import invalid, required, too_many
+from fairlead.sandbox.schema.objects.scalars import (
     Check,
     enum_check,
     format_check,
@@ -18,6 +19,8 @@ from fairlead.sandbox.schema.scalars import (
 
 
 _NOWHERE = "<nil>"
+_STEPS = 3
+"""Steps that the check of one item takes, or the try of one alternative."""
 
 
 def compile_check(schema: JSON) -> Check | None:
@@ -31,7 +34,7 @@ def compile_check(schema: JSON) -> Check | None:
     if not rest:
         return head
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if value is None:
             for one in always:
                 one(value, path, errors)
@@ -54,9 +57,10 @@ def _array_check(schema: JSON) -> Check | None:
     if items is None and most is None and least is None:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is not list:
             return
+        errors.effort.spend(len(value) * _STEPS)
         if items is not None:
             for index, item in enumerate(value):
                 items(item, f"{path}[{index}]", errors)
@@ -76,7 +80,7 @@ def _object_check(schema: JSON) -> Check | None:
     if not present:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is dict:
             for one in present:
                 one(value, path, errors)
@@ -89,7 +93,7 @@ def _count_check(schema: JSON) -> Check | None:
     if most is None and least is None:
         return None
 
-    def check(value: JSON, path: str, errors: list[FieldError]) -> None:
+    def check(value: JSON, path: str, errors: Report) -> None:
         if least is not None and len(value) < least:
             detail = f"{path} in body should have at least {least} properties"
             errors.append(invalid(path, least, detail))
@@ -105,7 +109,8 @@ def _required_check(schema: JSON) -> Check | None:
     if not names:
         return None
 
-    def check(value: JSON, path: str, errors: list[FieldError]) -> None:
+    def check(value: JSON, path: str, errors: Report) -> None:
+        errors.effort.spend(len(names))
         errors.extend(required(_child(path, name)) for name in names if name not in value)
 
     return check
@@ -121,7 +126,8 @@ def _members_check(schema: JSON) -> Check | None:
     if not known and other is None:
         return None
 
-    def check(value: JSON, path: str, errors: list[FieldError]) -> None:
+    def check(value: JSON, path: str, errors: Report) -> None:
+        errors.effort.spend(len(value) * _STEPS)
         for name, member in value.items():
             one = known.get(name)
             if one is None and name not in compiled:
@@ -138,7 +144,7 @@ def _combinations(schema: JSON) -> Check | None:
     if not checks:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         for one in checks:
             one(value, path, errors)
 
@@ -149,18 +155,19 @@ def _compiled(schemas: list[JSON] | None) -> list[Check]:
     return [compile_check(schema) or _accept for schema in schemas or ()]
 
 
-def _accept(value: Any, path: str, errors: list[FieldError]) -> None:
+def _accept(value: Any, path: str, errors: Report) -> None:
     """A schema without keywords accepts everything."""
 
 
-def _attempts(checks: list[Check], value: Any, path: str) -> list[list[FieldError]]:
-    attempts: list[list[FieldError]] = [[] for _ in checks]
+def _attempts(checks: list[Check], value: Any, path: str, errors: Report) -> list[Report]:
+    errors.effort.spend(len(checks) * _STEPS)
+    attempts = [errors.branch() for _ in checks]
     for check, failures in zip(checks, attempts, strict=True):
         check(value, path, failures)
     return attempts
 
 
-def _least(attempts: list[list[FieldError]]) -> list[FieldError]:
+def _least(attempts: list[Report]) -> Report:
     """The failures of the alternative that came nearest."""
     return next(one for one in attempts if len(one) == min(map(len, attempts)))
 
@@ -170,8 +177,8 @@ def _any_of(schema: JSON) -> Check | None:
     if not checks:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        attempts = _attempts(checks, value, path)
+    def check(value: Any, path: str, errors: Report) -> None:
+        attempts = _attempts(checks, value, path, errors)
         if all(attempts):
             detail = f'"{path}" must validate at least one schema (anyOf)'
             errors.append(invalid(_NOWHERE, "", detail))
@@ -185,8 +192,8 @@ def _one_of(schema: JSON) -> Check | None:
     if not checks:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        attempts = _attempts(checks, value, path)
+    def check(value: Any, path: str, errors: Report) -> None:
+        attempts = _attempts(checks, value, path, errors)
         valid = sum(not failures for failures in attempts)
         if valid == 1:
             return
@@ -204,8 +211,8 @@ def _all_of(schema: JSON) -> Check | None:
     if not checks:
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        attempts = _attempts(checks, value, path)
+    def check(value: Any, path: str, errors: Report) -> None:
+        attempts = _attempts(checks, value, path, errors)
         failed = sum(map(bool, attempts))
         if failed:
             for failures in attempts:
@@ -222,8 +229,8 @@ def _not(schema: JSON) -> Check | None:
         return None
     (inner,) = _compiled([schema["not"]])
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
-        failures: list[FieldError] = []
+    def check(value: Any, path: str, errors: Report) -> None:
+        failures = errors.branch()
         inner(value, path, failures)
         if not failures:
             detail = f'"{path}" must not validate the schema (not)'

@@ -26,7 +26,7 @@ _MAC = re.compile(
     r"[0-9A-Fa-f]{2}([:-])([0-9A-Fa-f]{2}\1){4}([0-9A-Fa-f]{2}\1){0,2}[0-9A-Fa-f]{2}"
 )
 _HEX = "[0-9A-Fa-f]"
-_GO_DURATION = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+_GO_DURATION = re.compile(r"[+-]?(0|((\d++(\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)")
 _UNITS = r"(ns|us|ms|s|m|h|d|w|nano(second)?|micro(second)?|milli(second)?|second|sec|minute"
 _LONG_DURATION = re.compile(rf"\d+(\.\d+)?\s*{_UNITS}|min|hour|hr|day|week|wk)s?")
 _COLOR = re.compile(r"#?([A-Fa-f0-9]{3}|[A-Fa-f0-9]{6})")

@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.crds.rules import check_defaults, check_rules
+from fairlead.sandbox.schema.crds.structural import check_structural
+from fairlead.sandbox.schema.effort import Report
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 from fairlead.sandbox.schema.jsonpath import compile_path
 from fairlead.sandbox.schema.names import dns1035_label
-from fairlead.sandbox.schema.ruleschemas import check_defaults, check_rules
-from fairlead.sandbox.schema.structural import check_structural
 
 
 MAX_DEPTH = 100
@@ -30,7 +31,7 @@ _COLUMN_FORMATS = (
 _SIMPLE_PATH = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_-]*)+")
 
 
-def check_versions(spec: JSON, errors: list[FieldError]) -> None:
+def check_versions(spec: JSON, errors: Report) -> None:
     """Report what is wrong with ``spec.versions``."""
     versions = spec.get("versions") or []
     if not isinstance(versions, list) or not all(isinstance(one, dict) for one in versions):
@@ -51,7 +52,7 @@ def _invalid_versions(names: list[str], detail: str) -> FieldError:
     return FieldError("FieldValueInvalid", f"Invalid value: [{shown}]: {detail}", "spec.versions")
 
 
-def _check_version(version: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_version(version: JSON, path: str, errors: Report) -> None:
     wrong = dns1035_label(version.get("name") or "")
     if wrong:
         errors.append(invalid(f"{path}.name", version.get("name") or "", wrong))
@@ -82,19 +83,17 @@ def _too_deep(schema: JSON) -> bool:
     return True
 
 
-def _check_schema(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_schema(schema: JSON, path: str, errors: Report) -> None:
     if _too_deep(schema):
         detail = f"must not nest deeper than {MAX_DEPTH} levels of JSON on this server"
         errors.append(forbidden(path, detail))
         return
-    found = check_structural(schema, path)
-    errors.extend(found)
-    if not found:
+    if check_structural(schema, path, errors):
         check_defaults(schema, path, errors)
         check_rules(schema, path, errors)
 
 
-def _check_column(column: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_column(column: JSON, path: str, errors: Report) -> None:
     one_of = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not column.get("name"):
         errors.append(required(f"{path}.name"))
@@ -108,7 +107,7 @@ def _check_column(column: JSON, path: str, errors: list[FieldError]) -> None:
     _check_column_path(column.get("jsonPath") or "", f"{path}.jsonPath", errors)
 
 
-def _check_column_path(text: str, path: str, errors: list[FieldError]) -> None:
+def _check_column_path(text: str, path: str, errors: Report) -> None:
     if not text:
         errors.append(required(path))
         return
@@ -121,7 +120,7 @@ def _check_column_path(text: str, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(path, text, f"is not supported: {error}"))
 
 
-def _check_scale(scale: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_scale(scale: JSON, path: str, errors: Report) -> None:
     roots = {
         "specReplicasPath": ("should be a json path under .spec", (".spec.",)),
         "statusReplicasPath": ("should be a json path under .status", (".status.",)),

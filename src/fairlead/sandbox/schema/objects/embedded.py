@@ -6,9 +6,10 @@ from typing import Any
 
 from fairlead.api.label_names import label_value_errors, qualified_name_errors
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import FieldError, invalid, required, type_invalid
+from fairlead.sandbox.schema.effort import Report
+from fairlead.sandbox.schema.errors import invalid, required, type_invalid
 from fairlead.sandbox.schema.names import dns1035_label
-from fairlead.sandbox.schema.scalars import Check, type_name
+from fairlead.sandbox.schema.objects.scalars import Check, type_name
 
 
 def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
@@ -27,7 +28,7 @@ def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
     if not (own or items or members or other):
         return None
 
-    def check(value: Any, path: str, errors: list[FieldError]) -> None:
+    def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is list and items is not None:
             for index, item in enumerate(value):
                 items(item, f"{path}[{index}]", errors)
@@ -43,7 +44,7 @@ def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
     return check
 
 
-def _envelope(value: JSON, path: str, errors: list[FieldError]) -> None:
+def _envelope(value: JSON, path: str, errors: Report) -> None:
     for name, complaint in (("apiVersion", _group_version), ("kind", _kind)):
         given = value.get(name)
         if given is None or given == "":
@@ -69,7 +70,7 @@ def _kind(text: str) -> str:
     return f"may have mixed case, but should otherwise match: {wrong}" if wrong else ""
 
 
-def _metadata(metadata: JSON, path: str, errors: list[FieldError]) -> None:
+def _metadata(metadata: JSON, path: str, errors: Report) -> None:
     labels = metadata.get("labels")
     for key, label in labels.items() if isinstance(labels, dict) else ():
         field = f"{path}.labels"

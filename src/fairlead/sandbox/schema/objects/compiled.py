@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.defaults import compile_defaulter
-from fairlead.sandbox.schema.embedded import compile_embedded_check
+from fairlead.sandbox.schema.effort import ExhaustedError, Report
 from fairlead.sandbox.schema.errors import FieldError, invalid
-from fairlead.sandbox.schema.listtypes import compile_list_check
-from fairlead.sandbox.schema.prune import compile_pruner
-from fairlead.sandbox.schema.rules import compile_rules
-from fairlead.sandbox.schema.values import compile_check
+from fairlead.sandbox.schema.objects.defaults import compile_defaulter
+from fairlead.sandbox.schema.objects.embedded import compile_embedded_check
+from fairlead.sandbox.schema.objects.lists import compile_list_check
+from fairlead.sandbox.schema.objects.prune import compile_pruner
+from fairlead.sandbox.schema.objects.rules import compile_rules
+from fairlead.sandbox.schema.objects.values import compile_check
 
 
 _BLOCKING = frozenset(
@@ -62,15 +63,22 @@ class CompiledSchema:
             obj: the object, pruned and completed.
             old: what it replaces, for the rules that name ``oldSelf``.
         """
-        errors: list[FieldError] = []
+        errors = Report()
+        try:
+            self._check(obj, old, errors)
+        except ExhaustedError as error:
+            errors.append(error.found())
+        return errors
+
+    def _check(self, obj: JSON, old: JSON | None, errors: Report) -> None:
         for check in self._checks:
             check(obj, "", errors)
         if self._rules is None:
-            return errors
+            return
         if any(error.reason in _BLOCKING for error in errors):
-            return [*errors, invalid("<nil>", None, _UNCHECKED)]
+            errors.append(invalid("<nil>", None, _UNCHECKED))
+            return
         self._rules(obj, old, "", errors)
-        return errors
 
 
 def compile_schema(schema: JSON) -> CompiledSchema:

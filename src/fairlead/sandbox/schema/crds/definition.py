@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.crdversions import check_versions
+from fairlead.sandbox.schema.crds.versions import check_versions
+from fairlead.sandbox.schema.effort import CRD_LIMIT, Effort, ExhaustedError, Report
 from fairlead.sandbox.schema.errors import FieldError, invalid, not_supported, required
 from fairlead.sandbox.schema.names import dns1035_label, dns1123_subdomain
 
@@ -25,7 +26,15 @@ def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
         crd: the CustomResourceDefinition (apiextensions.k8s.io/v1).
         old: what it replaces; group, scope and names then may not change.
     """
-    errors: list[FieldError] = []
+    errors = Report(Effort(CRD_LIMIT))
+    try:
+        _check(crd, old, errors)
+    except ExhaustedError as error:
+        errors.append(error.found())
+    return errors
+
+
+def _check(crd: JSON, old: JSON | None, errors: Report) -> None:
     spec = crd.get("spec") or {}
     names = spec.get("names") or {}
     _check_name(crd, spec, names, errors)
@@ -46,7 +55,6 @@ def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
         errors.append(invalid("spec.preserveUnknownFields", True, detail))
     if old is not None:
         _check_immutable(spec, old.get("spec") or {}, errors)
-    return errors
 
 
 def complete_crd(crd: JSON) -> None:
@@ -62,7 +70,7 @@ def complete_crd(crd: JSON) -> None:
         spec["conversion"] = {"strategy": "None"}
 
 
-def _check_name(crd: JSON, spec: JSON, names: JSON, errors: list[FieldError]) -> None:
+def _check_name(crd: JSON, spec: JSON, names: JSON, errors: Report) -> None:
     name = (crd.get("metadata") or {}).get("name", "")
     wrong = dns1123_subdomain(name) if name else ""
     if not name:
@@ -74,7 +82,7 @@ def _check_name(crd: JSON, spec: JSON, names: JSON, errors: list[FieldError]) ->
         errors.append(invalid("metadata.name", name, detail))
 
 
-def _check_group(crd: JSON, spec: JSON, errors: list[FieldError]) -> None:
+def _check_group(crd: JSON, spec: JSON, errors: Report) -> None:
     group = spec.get("group", "")
     if not group:
         errors.append(required("spec.group"))
@@ -97,7 +105,7 @@ def _check_group(crd: JSON, spec: JSON, errors: list[FieldError]) -> None:
         errors.append(required(f"metadata.annotations[{_APPROVAL}]", detail))
 
 
-def _check_names(names: JSON, errors: list[FieldError]) -> None:
+def _check_names(names: JSON, errors: Report) -> None:
     for name in ("plural", "singular", "kind", "listKind"):
         field, value = f"spec.names.{name}", names.get(name, "")
         if not value:
@@ -117,7 +125,7 @@ def _check_names(names: JSON, errors: list[FieldError]) -> None:
                 errors.append(invalid(f"spec.names.{name}[{index}]", value, wrong))
 
 
-def _check_conversion(spec: JSON, errors: list[FieldError]) -> None:
+def _check_conversion(spec: JSON, errors: Report) -> None:
     strategy = (spec.get("conversion") or {}).get("strategy", "None")
     if strategy not in {"None", "Webhook"}:
         field = "spec.conversion.strategy"
@@ -129,7 +137,7 @@ def _check_conversion(spec: JSON, errors: list[FieldError]) -> None:
         )
 
 
-def _check_stored(crd: JSON, spec: JSON, errors: list[FieldError]) -> None:
+def _check_stored(crd: JSON, spec: JSON, errors: Report) -> None:
     served = {version.get("name") for version in spec.get("versions") or ()}
     for index, name in enumerate((crd.get("status") or {}).get("storedVersions") or ()):
         if name not in served:
@@ -137,7 +145,7 @@ def _check_stored(crd: JSON, spec: JSON, errors: list[FieldError]) -> None:
             errors.append(invalid(field, name, "must appear in spec.versions"))
 
 
-def _check_immutable(spec: JSON, old: JSON, errors: list[FieldError]) -> None:
+def _check_immutable(spec: JSON, old: JSON, errors: Report) -> None:
     pairs: list[tuple[str, Any, Any]] = [
         (f"spec.{name}", spec.get(name), old.get(name)) for name in ("group", "scope")
     ]

@@ -6,14 +6,14 @@ Source: "Specifying a structural schema" in the CRD documentation; texts seen on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
-from fairlead.sandbox.schema.junctors import check_junctors
-from fairlead.sandbox.schema.listschemas import check_list_keywords
-from fairlead.sandbox.schema.regex import compile_regex
+from fairlead.sandbox.schema.crds.lists import check_list_keywords
+from fairlead.sandbox.schema.effort import Report
+from fairlead.sandbox.schema.errors import forbidden, invalid, not_supported, required
+from fairlead.sandbox.schema.patterns import compile_pattern
 
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -32,25 +32,25 @@ _EMPTY_TYPE = {
     "items": "for specified array items",
 }
 
-_Part = Callable[[JSON, str, list[FieldError]], None]
+_Part = Callable[[JSON, str, Report], None]
 
 
-def check_structural(schema: JSON, path: str) -> list[FieldError]:
-    """What keeps a root schema from being structural; [] when nothing does."""
-    errors: list[FieldError] = []
+def check_structural(schema: JSON, path: str, errors: Report) -> bool:
+    """Report what keeps a root schema from being structural; whether nothing does."""
+    before = len(errors)
     _check(schema, path, "root", errors)
     _check_root(schema, path, errors)
-    return errors
+    return len(errors) == before
 
 
-def _check(schema: Any, path: str, where: str, errors: list[FieldError]) -> None:
+def _check(schema: Any, path: str, where: str, errors: Report) -> None:
     if not isinstance(schema, dict):
         errors.append(invalid(path, schema, "must be a schema object"))
         return
     for part in _PARTS:
         part(schema, path, errors)
     _check_type(schema, path, where, errors)
-    check_junctors(schema, path, errors)
+    _check_junctors(schema, path, errors)
     for name, member in (schema.get("properties") or {}).items():
         _check(member, f"{path}.properties[{name}]", "field", errors)
     additional = schema.get("additionalProperties")
@@ -60,7 +60,7 @@ def _check(schema: Any, path: str, where: str, errors: list[FieldError]) -> None
         _check(schema["items"], f"{path}.items", "items", errors)
 
 
-def _check_type(schema: JSON, path: str, where: str, errors: list[FieldError]) -> None:
+def _check_type(schema: JSON, path: str, where: str, errors: Report) -> None:
     type_ = schema.get("type")
     free = schema.get("x-kubernetes-int-or-string") or schema.get(
         "x-kubernetes-preserve-unknown-fields"
@@ -78,22 +78,31 @@ def _check_type(schema: JSON, path: str, where: str, errors: list[FieldError]) -
         errors.append(invalid(f"{path}.type", type_, "must be object at the root"))
 
 
-def _check_keywords(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_keywords(schema: JSON, path: str, errors: Report) -> None:
     unsupported = [name for name in _UNSUPPORTED if schema.get(name)]
     errors.extend(forbidden(f"{path}.{name}", f"{name} is not supported") for name in unsupported)
     if schema.get("uniqueItems"):
         detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
         errors.append(forbidden(f"{path}.uniqueItems", detail))
+    _check_pattern(schema, path, errors)
+
+
+def _check_pattern(schema: JSON, path: str, errors: Report) -> None:
     pattern = schema.get("pattern")
-    if pattern:
-        try:
-            compile_regex(pattern)
-        except ValueError as error:
-            detail = f"must be a valid regular expression, but isn't: {error}"
-            errors.append(invalid(f"{path}.pattern", pattern, detail))
+    if not pattern:
+        return
+    if not isinstance(pattern, str):
+        errors.append(invalid(f"{path}.pattern", pattern, "must be a string"))
+        return
+    try:
+        with errors.effort.timed():
+            compile_pattern(pattern)
+    except ValueError as error:
+        detail = f"must be a valid regular expression, but isn't: {error}"
+        errors.append(invalid(f"{path}.pattern", pattern, detail))
 
 
-def _check_object(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_object(schema: JSON, path: str, errors: Report) -> None:
     additional = schema.get("additionalProperties")
     if additional is not None and additional is not True and schema.get("properties"):
         detail = "additionalProperties and properties are mutual exclusive"
@@ -106,7 +115,7 @@ def _check_object(schema: JSON, path: str, errors: list[FieldError]) -> None:
         errors.append(required(f"{path}.items", "must be specified"))
 
 
-def _check_extensions(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_extensions(schema: JSON, path: str, errors: Report) -> None:
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         name = f"{path}.x-kubernetes-preserve-unknown-fields"
         errors.append(invalid(name, False, "must be true or undefined"))
@@ -119,7 +128,7 @@ def _check_extensions(schema: JSON, path: str, errors: list[FieldError]) -> None
         _check_embedded(schema, path, errors)
 
 
-def _check_embedded(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_embedded(schema: JSON, path: str, errors: Report) -> None:
     if schema.get("additionalProperties") is not None:
         detail = "must not be used if x-kubernetes-embedded-resource is set"
         errors.append(forbidden(f"{path}.additionalProperties", detail))
@@ -135,7 +144,7 @@ def _check_embedded(schema: JSON, path: str, errors: list[FieldError]) -> None:
         errors.append(invalid(f"{path}.type", schema.get("type", ""), detail))
 
 
-def _check_root(schema: JSON, path: str, errors: list[FieldError]) -> None:
+def _check_root(schema: JSON, path: str, errors: Report) -> None:
     properties = schema.get("properties") or {}
     for name in ("apiVersion", "kind"):
         if name in properties and properties[name].get("type") not in {"string", None}:
@@ -155,6 +164,63 @@ def _check_root(schema: JSON, path: str, errors: list[FieldError]) -> None:
             "but metadata is implicitly specified"
         )
         errors.append(forbidden(field, detail))
+
+
+_EMPTY_IN_JUNCTORS = {
+    "default": "undefined",
+    "description": "empty",
+    "nullable": "false",
+    "title": "empty",
+    "type": "empty",
+    "x-kubernetes-embedded-resource": "false",
+    "x-kubernetes-int-or-string": "false",
+    "x-kubernetes-list-map-keys": "empty",
+    "x-kubernetes-list-type": "undefined",
+    "x-kubernetes-map-type": "undefined",
+    "x-kubernetes-preserve-unknown-fields": "false",
+    "x-kubernetes-validations": "empty",
+}
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+
+
+def _check_junctors(schema: JSON, path: str, errors: Report) -> None:
+    """Report structure inside allOf, anyOf, oneOf and not: they only restrict values."""
+    for inner, at in _nested(schema, path):
+        if schema.get("x-kubernetes-int-or-string") and _is_idiom(schema, inner, at):
+            continue
+        _check_value_schema(inner, at, errors)
+
+
+def _is_idiom(schema: JSON, inner: JSON, at: str) -> bool:
+    """``anyOf: [integer, string]`` beside int-or-string, or as the first of its allOf."""
+    if schema.get("anyOf") == _INT_OR_STRING and ".anyOf[" in at:
+        return True
+    return at.endswith(".allOf[0]") and inner.get("anyOf") == _INT_OR_STRING and len(inner) == 1
+
+
+def _nested(schema: JSON, path: str) -> Iterator[tuple[JSON, str]]:
+    for name in ("allOf", "anyOf", "oneOf"):
+        for index, inner in enumerate(schema.get(name) or ()):
+            yield inner, f"{path}.{name}[{index}]"
+    if isinstance(schema.get("not"), dict):
+        yield schema["not"], f"{path}.not"
+
+
+def _check_value_schema(schema: JSON, path: str, errors: Report) -> None:
+    if schema.get("additionalProperties") is not None:
+        detail = "must be undefined to be structural"
+        errors.append(forbidden(f"{path}.additionalProperties", detail))
+    _check_pattern(schema, path, errors)
+    for inner, at in _nested(schema, path):
+        _check_value_schema(inner, at, errors)
+    if isinstance(schema.get("items"), dict):
+        _check_value_schema(schema["items"], f"{path}.items", errors)
+    for name, member in (schema.get("properties") or {}).items():
+        _check_value_schema(member, f"{path}.properties[{name}]", errors)
+    for name, wanted in _EMPTY_IN_JUNCTORS.items():
+        given = name in schema if name == "default" else schema.get(name)
+        if given:
+            errors.append(forbidden(f"{path}.{name}", f"must be {wanted} to be structural"))
 
 
 _PARTS: tuple[_Part, ...] = (

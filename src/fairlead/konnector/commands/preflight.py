@@ -1,0 +1,137 @@
+"""What is looked at before anything is written: a bind that must fail fails here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
+    BindingResponse,
+    ClusterSecretKeyRef,
+    ExportRequestResponse,
+    bindable,
+    crd_name,
+)
+from fairlead.api.kubebind.claims import check_claims
+from fairlead.api.meta import Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import Client, ClusterConfig, ConfigError, Forbidden, NotFound, Unauthorized
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.names import secret_of
+from fairlead.konnector.commands.request import BindError
+from fairlead.konnector.secrets import provider_config
+
+
+def check_response(response: BindingResponse) -> ClusterConfig:
+    """The way to the provider, of an answer that can be used.
+
+    Raises:
+        BindError: it cannot; the message says what to do.
+    """
+    try:
+        config = provider_config(response.kubeconfig)
+    except ConfigError as error:
+        raise BindError(f"the response's kubeconfig cannot be used: {error}") from None
+    for index, request in enumerate(response.requests):
+        if not request.metadata.name:
+            raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
+        check_rights(request, blame="do not trust this invitation")
+    return config
+
+
+def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
+    """The konnector is given rights on what a provider names: on nothing of the cluster itself.
+
+    Raises:
+        BindError: it names more; the message ends with ``blame``.
+    """
+    for item in request.spec.resources:
+        if not bindable(item.group):
+            raise BindError(
+                f"request {request.metadata.name} asks to bind {item.name}, a kind of Kubernetes "
+                f"or kube-bind itself, which no provider can offer: {blame}"
+            )
+    if error := check_claims(request.spec.permission_claims):
+        raise BindError(f"request {request.metadata.name}: {error.message}: {blame}")
+
+
+async def check_apart(consumer: Client, provider: Client) -> None:
+    """Consumer and provider are two clusters: in one, objects and copies would be the same.
+
+    Two kubeconfigs reach one cluster when an object that both can read has one uid. A consumer
+    may read the ClusterBinding of its own cluster namespace; without that the uid of namespace
+    kube-system is compared, and where neither can be read nothing is said.
+
+    Raises:
+        BindError: they are one, or the provider does not accept the credentials.
+        ClientError: a server cannot be reached.
+    """
+    namespace = provider.config.namespace
+    probes: tuple[tuple[Resource, str, str], ...] = (
+        (CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace),
+        (NAMESPACES, "kube-system", ""),
+    )
+    for resource, name, where in probes:
+        try:
+            theirs = await _uid(provider, resource, name, where)
+        except Unauthorized:
+            raise BindError(
+                f"the provider {provider.config.server} does not accept the credentials of the "
+                "invitation: ask for a new one"
+            ) from None
+        if not theirs:
+            continue
+        if theirs == await _uid(consumer, resource, name, where):
+            raise BindError(
+                f"this cluster is the provider's own: {provider.config.server} and "
+                f"{consumer.config.server} are one. Bind in the consumer's cluster, with its "
+                "--kubeconfig or --context"
+            )
+        return
+
+
+async def _uid(client: Client, resource: Resource, name: str, namespace: str) -> str:
+    try:
+        return (await client.get(resource, name, namespace)).meta.uid
+    except (NotFound, Forbidden):
+        return ""
+
+
+async def check_crds(
+    client: Client,
+    request: ExportRequestResponse,
+    bindings: Mapping[str, Object],
+    secret: ClusterSecretKeyRef,
+) -> None:
+    """No CRD that is somebody else's stands in the way of what is to be bound.
+
+    Args:
+        client: of the consumer's cluster.
+        request: what is wanted.
+        bindings: the consumer's, by name.
+        secret: where the consumer keeps the way to this provider.
+
+    Raises:
+        BindError: one does; says what to do.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    for item in request.spec.resources:
+        name = crd_name(item.resource, item.group)
+        found = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
+        if found is None or found.meta.deleting:
+            continue
+        owner = found.meta.controller()
+        if owner is None or owner.kind != APISERVICEBINDINGS.kind:
+            raise BindError(
+                f"CustomResourceDefinition {name} exists in this cluster and is of no binding: "
+                "delete it if nobody needs its objects, which go with it"
+            )
+        other = bindings.get(owner.name)
+        # Of an owner that is gone the garbage collector is about to take it away.
+        if other is not None and other.meta.uid == owner.uid and secret_of(other) != secret:
+            raise BindError(
+                f"CustomResourceDefinition {name} is of APIServiceBinding {owner.name}, which "
+                f"binds it from another provider: `fairlead unbind {owner.name}` first"
+            )

@@ -1,0 +1,150 @@
+"""Whether a konnector runs, as far as it can be seen from outside.
+
+A konnector leaves three traces: the Lease that it leads by, the Deployment of ``fairlead
+manifests konnector``, and its heartbeat in each provider's ClusterBinding. None of them has to be
+there, so that all are looked at, and what a person may not read says nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from fairlead.api.durations import rough_duration
+from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, ClusterBinding
+from fairlead.api.meta import Object
+from fairlead.api.resource import DEPLOYMENTS, LEASES, Resource
+from fairlead.api.timestamps import parse_time
+from fairlead.client import Client, ClientError, ClusterConfig
+from fairlead.client.lookups import find
+from fairlead.konnector.manifests import LEASE, NAME
+
+
+START = "start `fairlead konnector run`, or apply `fairlead manifests konnector`"
+_LOG = "its log says why it has not touched this"
+BEAT = timedelta(minutes=5)
+"""Within it one heartbeat is promised, and two are given (kube-bind's ClusterBinding)."""
+
+
+_SECONDS = 5.0
+"""So long may a provider take to tell of the last heartbeat."""
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+    renew_time: str | None = None
+    lease_duration_seconds: int | None = None
+
+
+class _Lease(msgspec.Struct):
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+class _DeploymentStatus(msgspec.Struct, rename="camel"):
+    ready_replicas: int = 0
+
+
+class _Deployment(msgspec.Struct):
+    status: _DeploymentStatus = msgspec.field(default_factory=_DeploymentStatus)
+
+
+class Traces(msgspec.Struct, frozen=True):
+    """What was found of a konnector; None is for what is not there, or may not be read."""
+
+    lease: Object | None = None
+    deployment: Object | None = None
+    heartbeat: ClusterBinding | None = None
+
+
+async def absence(client: Client, namespace: str, provider: ClusterConfig | None = None) -> str:
+    """Why a konnector does not do what it is waited for, in one sentence with the remedy.
+
+    Args:
+        client: of the consumer's cluster.
+        namespace: the konnector's.
+        provider: where heartbeats are looked for, with the consumer's own credentials.
+    """
+    return describe(await look(client, namespace, provider), datetime.now(UTC))
+
+
+async def look(client: Client, namespace: str, provider: ClusterConfig | None = None) -> Traces:
+    """The traces of a konnector; see :func:`absence`."""
+    return Traces(
+        lease=await _seen(client, LEASES, LEASE, namespace),
+        deployment=await _seen(client, DEPLOYMENTS, NAME, namespace),
+        heartbeat=await _heartbeat(provider) if provider is not None else None,
+    )
+
+
+async def _seen(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
+    try:
+        return await find(client, resource, name, namespace)
+    except ClientError:
+        return None
+
+
+async def _heartbeat(config: ClusterConfig) -> ClusterBinding | None:
+    with suppress(ClientError, TimeoutError, msgspec.ValidationError):
+        async with Client(config, user_agent="fairlead") as provider, asyncio.timeout(_SECONDS):
+            found = await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
+            return found.decode(ClusterBinding)
+    return None
+
+
+def describe(traces: Traces, now: datetime) -> str:
+    """One sentence that says what is known of a konnector, by which trace, and what to do.
+
+    A heartbeat proves that one ran, not that it runs: they come every two and a half minutes.
+    """
+    lease, deployment = traces.lease, traces.deployment
+    renewed, lasts = _renewed(lease)
+    since = "" if renewed is None else rough_duration(now - renewed)
+    if lease is not None and renewed is not None and now - renewed <= 2 * lasts:
+        return f"a konnector runs (Lease {lease.key} was renewed {since} ago): {_LOG}"
+    if deployment is not None and not _ready_pods(deployment):
+        where = f"-n {deployment.meta.namespace} describe deployment {deployment.meta.name}"
+        return f"Deployment {deployment.key} has no Pod that is ready: see `kubectl {where}`"
+    if deployment is not None:
+        return f"a konnector runs (Deployment {deployment.key} has a ready Pod): {_LOG}"
+    beat = _beaten(traces.heartbeat)
+    if beat is not None and now - beat <= BEAT:
+        return (
+            f"a konnector ran {rough_duration(now - beat)} ago, by its last heartbeat: if it "
+            f"still does, {_LOG}; if not, {START}"
+        )
+    if lease is not None and renewed is not None:
+        return f"no konnector runs any more (Lease {lease.key} was renewed {since} ago): {START}"
+    if beat is not None:
+        return f"no konnector has given a heartbeat for {rough_duration(now - beat)}: {START}"
+    return f"there is no sign of a konnector in this cluster: {START}"
+
+
+def _ready_pods(deployment: Object) -> int:
+    try:
+        return deployment.decode(_Deployment).status.ready_replicas
+    except msgspec.ValidationError:
+        return 0
+
+
+def _renewed(lease: Object | None) -> tuple[datetime | None, timedelta]:
+    """When the Lease was renewed, and how long it lasts; nobody renews one given back."""
+    if lease is None:
+        return None, timedelta()
+    try:
+        spec = lease.decode(_Lease).spec
+        if not spec.holder_identity or not spec.renew_time:
+            return None, timedelta()
+        lasts = timedelta(seconds=spec.lease_duration_seconds or 15)
+        return parse_time(spec.renew_time), lasts
+    except (msgspec.ValidationError, ValueError):
+        return None, timedelta()
+
+
+def _beaten(found: ClusterBinding | None) -> datetime | None:
+    try:
+        return parse_time(found.status.last_heartbeat_time) if found is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,169 @@
+"""Waiting until the konnector has made a binding of what was written, and why it has not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APIServiceBinding,
+    APIServiceBindingBundle,
+    ExportRequestResponse,
+    crd_name,
+)
+from fairlead.api.kubebind.conditions import (
+    CONNECTED,
+    HEARTBEATING,
+    INFORMERS_SYNCED,
+    READY,
+    SCHEMA_IN_SYNC,
+    SECRET_VALID,
+    SYNCED,
+    get_condition,
+    is_true,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.client import Client, ClusterConfig
+from fairlead.client.lookups import WaitTimeout, wait_for
+from fairlead.konnector.commands import presence
+from fairlead.konnector.commands.request import BindError, Progress
+from fairlead.konnector.crds import established
+from fairlead.konnector.options import DEFAULT_NAMESPACE
+
+
+PENDING = "Pending"
+"""The reason of Ready before a konnector has looked (kube-bind's CLI writes the same)."""
+PATIENCE_SECONDS = 3.0
+"""A konnector that runs has a binding in hand at once; after this it is worth a word."""
+_NOT_READY = "not ready: "
+_UNTOUCHED = "no konnector has picked it up"
+_CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
+
+Look = Callable[[Object | None], str]
+"""Says what is missing of an object, "" when nothing is."""
+
+
+class Deadline:
+    """A moment of the running loop's clock by which everything together shall be done."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = asyncio.get_running_loop().time() + seconds
+
+    def left(self) -> float:
+        """The seconds that remain, never quite none, so that a last look is taken."""
+        return max(self._end - asyncio.get_running_loop().time(), 0.1)
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """How to wait for a konnector.
+
+    ``namespace`` is the konnector's own, and ``provider`` the way to the provider with the
+    consumer's credentials: both are where a konnector that does nothing is looked for.
+    """
+
+    client: Client
+    deadline: Deadline
+    progress: Progress
+    namespace: str = DEFAULT_NAMESPACE
+    provider: ClusterConfig | None = None
+
+    async def binding(self, request: ExportRequestResponse) -> None:
+        """Wait until a binding is Ready and its kinds are served.
+
+        Raises:
+            BindError: it took too long; the message says what was missing.
+            ClientError: the server refused the look.
+        """
+        name = request.metadata.name
+        await self._until(APISERVICEBINDINGS, name, _unready)
+        for item in request.spec.resources:
+            crd = crd_name(item.resource, item.group)
+            await self._wait(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
+        self.progress(f"APIServiceBinding {name} is ready")
+
+    async def bundle(self, name: str) -> None:
+        """Wait until a bundle has bound what its provider exports.
+
+        Raises:
+            BindError: it took too long; the message says what was missing.
+            ClientError: the server refused the look.
+        """
+        await self._until(APISERVICEBINDINGBUNDLES, name, _unsynced)
+        self.progress(f"APIServiceBindingBundle {name} is synced")
+
+    async def _until(self, resource: Resource, name: str, look: Look) -> None:
+        """Wait for an object that a konnector works on; say so early when none does."""
+        self.progress(f"waiting for {resource.kind} {name}")
+        said = ""
+
+        def told(found: Object | None) -> str:
+            nonlocal said
+            missing = look(found)
+            if missing.startswith(_NOT_READY) and missing != said:
+                self.progress(missing)
+                said = missing
+            return missing
+
+        def untouched(found: Object | None) -> str:
+            return _UNTOUCHED if look(found) == _UNTOUCHED else ""
+
+        try:
+            seconds = min(PATIENCE_SECONDS, self.deadline.left() / 2)
+            await wait_for(self.client, resource, name, until=untouched, timeout=seconds)
+        except WaitTimeout:
+            self.progress(f"{_UNTOUCHED} yet: {await self._absence()}")
+        await self._wait(resource, name, told)
+
+    async def _absence(self) -> str:
+        return await presence.absence(self.client, self.namespace, self.provider)
+
+    async def _wait(self, resource: Resource, name: str, look: Look) -> None:
+        missing = ""
+
+        def noted(found: Object | None) -> str:
+            nonlocal missing
+            missing = look(found)
+            return missing
+
+        try:
+            left = self.deadline.left()
+            await wait_for(self.client, resource, name, until=noted, timeout=left)
+        except WaitTimeout:
+            why = f": {await self._absence()}" if missing == _UNTOUCHED else ""
+            raise BindError(
+                f"{resource.kind} {name}: {missing} (waited {self.deadline.seconds:g} s){why}"
+            ) from None
+
+
+def _unready(found: Object | None) -> str:
+    if found is None:
+        return "it is not there"
+    conditions = found.decode(APIServiceBinding).status.conditions
+    ready = get_condition(conditions, READY)
+    if ready is None or ready.reason == PENDING:
+        return _UNTOUCHED
+    if ready.status != "True":
+        return f"{_NOT_READY}{ready.reason}: {ready.message}"
+    missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
+    return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
+
+
+def _unsynced(found: Object | None) -> str:
+    if found is None:
+        return "it is not there"
+    synced = get_condition(found.decode(APIServiceBindingBundle).status.conditions, SYNCED)
+    if synced is None:
+        return _UNTOUCHED
+    return "" if synced.status == "True" else f"{_NOT_READY}{synced.reason}: {synced.message}"
+
+
+def _unestablished(found: Object | None) -> str:
+    if found is None:
+        return "not created yet"
+    return "" if established(found) else "not established yet"

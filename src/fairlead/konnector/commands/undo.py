@@ -1,0 +1,199 @@
+"""Takes back what a bind has written that did not come to its end.
+
+A bind that fails, or is stopped, leaves no rights and no kubeconfig that nobody uses. What it
+finds of an earlier run that was killed counts as its own, as long as nothing has come of it: a
+binding that owns no CRD has no objects. Whatever has come to life stays, and so does what any
+other binding uses as well: kube-bind's CRDs and the konnector's namespace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APIServiceBinding,
+    ClusterSecretKeyRef,
+)
+from fairlead.api.kubebind.conditions import READY, is_true
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client import Client, ClientError, Conflict
+from fairlead.client.lookups import WaitTimeout, find_custom, list_all, wait_for
+from fairlead.konnector.commands.consumer_objects import (
+    MANAGED_BY,
+    MANAGER,
+    delete,
+    remove_roles,
+    remove_secret,
+    restore_role,
+)
+from fairlead.konnector.commands.request import Progress, withdraw
+from fairlead.konnector.commands.unbind import impact
+
+
+UNDO_SECONDS = 30.0
+"""So long may taking back last, most of which is waiting for a konnector to let go."""
+
+
+class Written:
+    """What one run of bind has written or may have, as far as it has come.
+
+    Args:
+        secret: where the way to the provider is kept.
+        bundle: name of the bundle that is to be, "" for none.
+    """
+
+    def __init__(self, secret: ClusterSecretKeyRef, bundle: str = "") -> None:
+        self.secret = secret
+        self.bundle = bundle
+        self.names: list[str] = []
+        """Of the bindings that were to be."""
+        self.uids: set[str] = set()
+        """Of the bindings and the bundle that were created."""
+        self.roles: list[Object] = []
+        """ClusterRoles that were changed, as they were before."""
+        self.requests: list[Object] = []
+        """APIServiceExportRequests that were created on the provider."""
+
+
+@asynccontextmanager
+async def undone_on_failure(
+    client: Client, provider: Client, written: Written, progress: Progress
+) -> AsyncIterator[None]:
+    """Take back what was written if the block is left by an error, or is cancelled.
+
+    Args:
+        client: of the consumer's cluster.
+        provider: with the consumer's credentials.
+        written: filled by the block.
+        progress: told what is taken back, and what cannot be.
+    """
+    try:
+        yield
+    except BaseException:
+        await _take_back(client, provider, written, progress)
+        raise
+
+
+async def _take_back(
+    client: Client, provider: Client, written: Written, progress: Progress
+) -> None:
+    if written.names or written.bundle:
+        progress("taking back what was written")
+    try:
+        async with asyncio.timeout(UNDO_SECONDS):
+            await _Undo(client, written, progress).run()
+            await _withdraw(provider, written, progress)
+    except TimeoutError:
+        progress(f"not everything was taken back within {UNDO_SECONDS:g} s: {_again(written)}")
+    except ClientError as error:
+        progress(f"not everything was taken back: {error}; {_again(written)}")
+
+
+def _again(written: Written) -> str:
+    names = " and ".join(f"`fairlead unbind {name}`" for name in written.names)
+    return f"{names} removes what is left" if names else "binding again does it"
+
+
+async def _withdraw(provider: Client, written: Written, progress: Progress) -> None:
+    for request in written.requests:
+        if await withdraw(provider, request):
+            progress(f"withdrew the request {request.meta.name} from the provider")
+
+
+class _Undo:
+    """One pass over everything that a run may have written in the consumer's cluster."""
+
+    def __init__(self, client: Client, written: Written, progress: Progress) -> None:
+        self._client = client
+        self._written = written
+        self._progress = progress
+
+    async def run(self) -> None:
+        """Bindings first: a konnector needs its rights and the Secret to let go of them."""
+        written = self._written
+        if written.bundle:
+            await self._remove_bundle(written.bundle)
+        for name in written.names:
+            if await self._remove_binding(name):
+                await remove_roles(self._client, name, self._progress)
+        for before in written.roles:
+            await restore_role(self._client, before, self._progress)
+        secret = Key(written.secret.namespace, written.secret.name)
+        await remove_secret(self._client, secret, self._progress)
+
+    async def _remove_bundle(self, name: str) -> None:
+        """Its bindings go with it, unless one of them has come to life."""
+        found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name)
+        if found is None or found.meta.uid not in self._written.uids:
+            return
+        owned = [
+            one
+            for one in await list_all(self._client, APISERVICEBINDINGS)
+            if one.meta.owned_by(found.meta.uid)
+        ]
+        if any([await self._lives(one) for one in owned]):
+            return
+        await delete(self._client, APISERVICEBINDINGBUNDLES, found)
+        self._progress(f"deleted {found.kind} {name}")
+        for one in owned:
+            await self._remove(one)
+
+    async def _remove_binding(self, name: str) -> bool:
+        """Whether there is no binding of this name any more."""
+        found = await find_custom(self._client, APISERVICEBINDINGS, name)
+        if found is None:
+            return True
+        ours = found.meta.uid in self._written.uids
+        unfinished = found.meta.labels.get(MANAGED_BY) == MANAGER and not await self._has_crds(
+            found
+        )
+        if not (ours or unfinished) or await self._lives(found):
+            return False
+        return await self._remove(found)
+
+    async def _lives(self, binding: Object) -> bool:
+        """Whether something has come of a binding that somebody may use by now."""
+        if is_true(binding.decode(APIServiceBinding).status.conditions, READY):
+            return True
+        name = binding.meta.name
+        count = (await impact(self._client, name)).objects
+        if count:
+            number = "1 object was" if count == 1 else f"{count} objects were"
+            self._progress(
+                f"kept APIServiceBinding {name}, for {number} created meanwhile: "
+                f"`fairlead unbind {name}` takes all of it back"
+            )
+        return bool(count)
+
+    async def _has_crds(self, binding: Object) -> bool:
+        crds = (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
+        return any(crd.meta.owned_by(binding.meta.uid) for crd in crds)
+
+    async def _remove(self, binding: Object) -> bool:
+        """Delete a binding and wait until it is gone; a konnector may have to let go of it."""
+        name, uid = binding.meta.name, binding.meta.uid
+        try:
+            await delete(self._client, APISERVICEBINDINGS, binding)
+        except Conflict:
+            return False
+
+        def there(found: Object | None) -> str:
+            return "" if found is None or found.meta.uid != uid else "it is there"
+
+        try:
+            await wait_for(
+                self._client, APISERVICEBINDINGS, name, until=there, timeout=UNDO_SECONDS / 2
+            )
+        except WaitTimeout:
+            self._progress(
+                f"APIServiceBinding {name} waits for the konnector to let go of it: "
+                f"`fairlead unbind {name}` goes on waiting, and removes its rights"
+            )
+            return False
+        self._progress(f"deleted APIServiceBinding {name}")
+        return True

@@ -1,0 +1,248 @@
+"""What a consumer was invited to, and whether what it asks for stays within that.
+
+The ClusterBinding of a consumer records the templates of its invitations in
+``spec.serviceProviderSpec``, the field that kube-bind leaves to the provider: the consumer reads
+it and may write the status beside it, never the spec. What these templates say now is what the
+consumer may request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ExportResource,
+    LabelSelectorTerms,
+    NamedRef,
+    NamedResource,
+    PermissionClaim,
+    Selector,
+    SelectorReference,
+    TemplateSpec,
+)
+from fairlead.api.meta import JSON, Object
+
+
+_NAMED = 5
+"""So many names of a list are told."""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a ClusterBinding says of its consumer's invitations.
+
+    ``templates`` are their names, in order; None where nothing was recorded, for a consumer that
+    was invited before there was a record. A consumer that is being revoked gets nothing any more.
+    """
+
+    templates: tuple[str, ...] | None = None
+    revoked: bool = False
+
+
+class Offer(NamedTuple):
+    """A record and the templates that it names, None where there is no such template."""
+
+    record: Record
+    templates: Mapping[str, TemplateSpec | None]
+
+
+def record_of(binding: Object | None) -> Record:
+    """The record of a consumer; nothing is recorded where it has no ClusterBinding."""
+    if binding is None:
+        return Record()
+    stored = binding.decode(_WithSpec).spec.service_provider_spec
+    try:
+        read = msgspec.convert(stored, _Stored)
+    except msgspec.ValidationError:
+        return Record(revoked=stored.get("revoked") is True)
+    if read.templates is None:
+        return Record(revoked=read.revoked)
+    names = dict.fromkeys(template.name for template in read.templates)
+    return Record(tuple(names), read.revoked)
+
+
+def with_template(service_provider_spec: JSON, record: Record, template: str) -> JSON:
+    """The serviceProviderSpec of a consumer that was invited to one more template."""
+    names = dict.fromkeys([*(record.templates or ()), template])
+    kept = {key: value for key, value in service_provider_spec.items() if key != "revoked"}
+    return kept | {"templates": [{"name": name} for name in names]}
+
+
+def with_revocation(service_provider_spec: JSON) -> JSON:
+    """The serviceProviderSpec of a consumer whose revocation has begun."""
+    return service_provider_spec | {"templates": [], "revoked": True}
+
+
+def beyond(
+    offer: Offer, resources: Iterable[ExportResource], claims: Iterable[PermissionClaim]
+) -> str:
+    """How resources and claims go beyond what a consumer was invited to; "" if they do not."""
+    if offer.record.revoked:
+        return "the provider is taking this consumer's access away"
+    if offer.record.templates is None:
+        return (
+            "what this consumer was invited to is not recorded, since it was invited by an older "
+            "version: the provider has to invite it again, by `fairlead provider invite`"
+        )
+    templates = {name: found for name, found in offer.templates.items() if found is not None}
+    for index, resource in enumerate(resources):
+        if why := _beyond_resources(resource, list(templates.values())):
+            return f"spec.resources[{index}]: {resource.name} {why}: {_told(offer)}"
+    for index, claim in enumerate(claims):
+        if why := _beyond_claims(claim, list(templates.values())):
+            return f"spec.permissionClaims[{index}]: {claim.name} {why}: {_told(offer)}"
+    return ""
+
+
+def _beyond_resources(asked: ExportResource, templates: Sequence[TemplateSpec]) -> str:
+    offered = [
+        one
+        for template in templates
+        for one in template.resources
+        if one.group_resource == asked.group_resource
+    ]
+    if not offered:
+        return "is not what this consumer was invited to"
+    # No versions means all of them.
+    if any(not one.versions for one in offered):
+        return ""
+    versions = sorted({version for one in offered for version in one.versions})
+    if asked.versions and set(asked.versions) <= set(versions):
+        return ""
+    wanted = f"versions {', '.join(asked.versions)}" if asked.versions else "all versions"
+    return f"is asked for in {wanted}, and this consumer was invited to {', '.join(versions)}"
+
+
+def _beyond_claims(asked: PermissionClaim, templates: Sequence[TemplateSpec]) -> str:
+    offered = [
+        one.selector
+        for template in templates
+        for one in template.permission_claims
+        if one.group_resource == asked.group_resource
+    ]
+    if not offered:
+        return "is claimed, which is not what this consumer was invited to"
+    if any(covers(one, asked.selector) for one in offered):
+        return ""
+    return "is claimed by a selector that is wider than what this consumer was invited to"
+
+
+def covers(offered: Selector, asked: Selector) -> bool:
+    """Whether one selector surely matches whatever another one matches.
+
+    A selector matches in any of three ways, so that each part of the narrower one needs to be in
+    the same part of the wider one.
+    """
+    if offered.label_selector is not None and not _requirements(offered.label_selector):
+        return True
+    return (
+        (asked.label_selector is None or _labels_cover(offered, asked.label_selector))
+        and all(_names_cover(offered.named_resources, one) for one in asked.named_resources)
+        and all(_references_cover(offered.references, one) for one in asked.references)
+    )
+
+
+def _labels_cover(offered: Selector, asked: LabelSelectorTerms) -> bool:
+    if offered.label_selector is None:
+        return False
+    have = _requirements(asked)
+    return all(
+        any(_implies(one, wanted) for one in have)
+        for wanted in _requirements(offered.label_selector)
+    )
+
+
+class _Requirement(NamedTuple):
+    key: str
+    operator: str
+    values: frozenset[str]
+
+
+def _requirements(terms: LabelSelectorTerms) -> list[_Requirement]:
+    labels = [
+        _Requirement(key, "In", frozenset({value})) for key, value in terms.match_labels.items()
+    ]
+    expressions = [
+        _Requirement(one.key, one.operator, frozenset(one.values))
+        for one in terms.match_expressions
+    ]
+    return labels + expressions
+
+
+def _implies(asked: _Requirement, offered: _Requirement) -> bool:
+    """Whether labels that meet one requirement always meet another."""
+    if asked.key != offered.key:
+        return False
+    match offered.operator, asked.operator:
+        case "In", "In":
+            return asked.values <= offered.values
+        case "NotIn", "NotIn":
+            return asked.values >= offered.values
+        case "NotIn", "In":
+            return not asked.values & offered.values
+        case ("NotIn" | "DoesNotExist", "DoesNotExist") | ("Exists", "In" | "Exists"):
+            return True
+    return False
+
+
+def _names_cover(offered: Iterable[NamedResource], asked: NamedResource) -> bool:
+    return any(
+        one.name == asked.name and one.namespace in {"", asked.namespace} for one in offered
+    )
+
+
+def _references_cover(offered: Iterable[SelectorReference], asked: SelectorReference) -> bool:
+    return any(
+        one.group_resource == asked.group_resource
+        and one.json_path == asked.json_path
+        and (not one.versions or (asked.versions and set(asked.versions) <= set(one.versions)))
+        for one in offered
+    )
+
+
+def _told(offer: Offer) -> str:
+    """What the templates of a consumer say, and what to do about it."""
+    names = offer.record.templates or ()
+    if not names:
+        return "it was invited to no template; the provider has to invite it"
+    texts = [_template(name, offer.templates.get(name)) for name in names[:_NAMED]]
+    if len(names) > _NAMED:
+        texts.append(f"and {len(names) - _NAMED} more")
+    return (
+        f"{'; '.join(texts)}. Ask for no more than that, or have the provider change the template "
+        "or invite to another one"
+    )
+
+
+def _template(name: str, spec: TemplateSpec | None) -> str:
+    if spec is None:
+        return f"template {name} does not exist any more"
+    told = f"template {name} offers {_listed(_resource(one) for one in spec.resources)}"
+    if spec.permission_claims:
+        told += f" with claims on {_listed(claim.name for claim in spec.permission_claims)}"
+    return told
+
+
+def _resource(resource: ExportResource) -> str:
+    return " ".join([resource.name, "/".join(resource.versions)]).strip()
+
+
+def _listed(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = [f"{len(listed) - _NAMED} more"] if len(listed) > _NAMED else []
+    return ", ".join([*listed[:_NAMED], *more])
+
+
+class _Stored(msgspec.Struct):
+    templates: list[NamedRef] | None = None
+    revoked: bool = False
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    service_provider_spec: JSON = {}
+
+
+class _WithSpec(msgspec.Struct):
+    spec: _Spec = msgspec.field(default_factory=_Spec)

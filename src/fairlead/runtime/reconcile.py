@@ -1,0 +1,155 @@
+"""Reconcilers: what they are asked and answer, what asks them, and how they go step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from operator import attrgetter
+from typing import Generic, NamedTuple, TypeVar
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import split_api_version
+from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.informer import Delta
+
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class Request(NamedTuple):
+    """The object to look at; cluster-scoped objects have namespace ""."""
+
+    cluster: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in self if part)
+
+
+class Result(NamedTuple):
+    """What a reconciler asks for: another look, or none.
+
+    ``requeue_after`` is in seconds. With ``backoff`` the look comes after that policy's delay for
+    the times in a row that it was asked for, and any other result starts it from the beginning.
+    """
+
+    requeue_after: float | None = None
+    backoff: BackoffPolicy | None = None
+
+
+class TerminalError(Exception):
+    """Trying again would not help; the request is reported and waits for a change."""
+
+
+Reconciler = Callable[[Request], Awaitable[Result | None]]
+"""Brings one object nearer to what is wanted; raises to be called again after a back-off."""
+
+Mapper = Callable[[Delta], Iterable[Request]]
+"""The requests that a change gives rise to."""
+
+Predicate = Callable[[Delta], bool]
+"""Whether a change is of interest."""
+
+
+def object_mapper(cluster: str = "") -> Mapper:
+    """A mapper to the changed object itself."""
+
+    def map_(delta: Delta) -> Iterable[Request]:
+        meta = delta.object.meta
+        return (Request(cluster, meta.namespace, meta.name),)
+
+    return map_
+
+
+def owner_mapper(
+    kind: str, api_group: str, cluster: str = "", *, namespaced: bool = True
+) -> Mapper:
+    """A mapper to the owners of this kind and group, those of before the change included.
+
+    Owners live in the namespace of what they own, or have none when not ``namespaced``.
+    """
+
+    def map_(delta: Delta) -> Iterable[Request]:
+        found: dict[Request, None] = {}
+        for object_ in (delta.old, delta.new):
+            if object_ is None:
+                continue
+            namespace = object_.meta.namespace if namespaced else ""
+            for owner in object_.meta.owner_references:
+                if owner.kind == kind and split_api_version(owner.api_version)[0] == api_group:
+                    found[Request(cluster, namespace, owner.name)] = None
+        return found
+
+    return map_
+
+
+def changed(view: Callable[[Object | None], object]) -> Predicate:
+    """A predicate: ``view`` says another thing of the object than before; None is no object."""
+    return lambda delta: view(delta.old) != view(delta.new)
+
+
+def metadata_changed(*fields: str) -> Predicate:
+    """A predicate: the object came or went, or one of these fields of its metadata has changed."""
+    values = attrgetter(*fields)
+    return changed(lambda obj: None if obj is None else (values(obj.meta),))
+
+
+def any_of(*predicates: Predicate) -> Predicate:
+    """A predicate: one of these holds."""
+    return lambda delta: any(predicate(delta) for predicate in predicates)
+
+
+spec_changed: Predicate = metadata_changed("generation", "deletion_timestamp")
+"""The object came or went, or what is wanted of it has changed.
+
+API servers raise the generation with the spec, and leave it alone when the status is written: so
+our own status writes do not bring us back.
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/object-meta/
+"""
+
+
+def came_or_went(delta: Delta) -> bool:
+    """A predicate: the object was added or deleted."""
+    return delta.type != "MODIFIED"
+
+
+class Settled(NamedTuple, Generic[S, T]):
+    """Where :func:`step_by_step` came to an end; ``step`` is None when there was no step left."""
+
+    state: S
+    step: T | None
+
+
+async def step_by_step(
+    state: S,
+    *,
+    decide: Callable[[S], T],
+    perform: Callable[[T, S], Awaitable[S | None]],
+    last: Callable[[T], bool],
+    most: int = 12,
+) -> Settled[S, T]:
+    """Decide what comes next, perform it, learn from what came of it, and decide again.
+
+    So the decision is pure, and each edge of a flowchart is a row of its table test.
+
+    Args:
+        state: what is known at first.
+        decide: the next step, from what is known alone.
+        perform: does it; gives what is known then, None when there is nothing more to do until
+            something happens.
+        last: whether a step is an end, which is not performed.
+        most: steps, more than any object needs; to need more is a defect.
+
+    Raises:
+        RuntimeError: it did not come to an end; what it was about to do is named.
+    """
+    for _ in range(most):
+        step = decide(state)
+        if last(step):
+            return Settled(state, step)
+        learnt = await perform(step, state)
+        if learnt is None:
+            return Settled(state, None)
+        state = learnt
+    raise RuntimeError(f"not settled after {most} steps: {type(decide(state)).__name__} is next")

@@ -1,0 +1,213 @@
+"""Worker processes: large requests are worked out there, while the event loop goes on.
+
+Threads would not do: decoders and sorts hold Python's lock for seconds, and a thread cannot be
+ended. Jobs and results travel as MessagePack over a process's pipes, each after its length;
+:mod:`fairlead.sandbox.worker` is the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+import sys
+from asyncio.subprocess import PIPE, Process
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.meta import JSON, Key
+from fairlead.sandbox import errors
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.storage.records import Record
+
+
+SECONDS = 30.0
+"""How long one job may take; a real server ends a request after 34 to 60 seconds."""
+MEMORY = 2 << 30
+"""Bytes of address space that a worker may have."""
+LENGTH = struct.Struct("!I")
+"""What goes before each message: its size in bytes."""
+_PROCESSES = 2
+_WAITING = 32
+"""So many jobs may wait for a process; each holds its request's body."""
+_IDLE = 60.0
+"""Seconds without a job after which a process is ended."""
+
+
+class StoredObject(msgspec.Struct, array_like=True):
+    """An object of the control plane that a job looks at."""
+
+    collection: str
+    namespace: str
+    name: str
+    rv: int
+    raw: bytes
+
+    @classmethod
+    def of(cls, collection: str, record: Record) -> StoredObject:
+        """The object as it is now."""
+        return cls(collection, record.key.namespace, record.key.name, record.rv, record.raw)
+
+    def record(self) -> Record:
+        """The object as the store has it."""
+        return Record(Key(self.namespace, self.name), self.rv, self.raw)
+
+
+class Job(msgspec.Struct, array_like=True):
+    """One piece of work.
+
+    ``write`` is a whole request that creates or changes an object, ``decode`` makes JSON of a
+    body, ``complete`` shows stored objects as a changed schema has them.
+    """
+
+    kind: Literal["write", "decode", "complete"]
+    group: str = ""
+    version: str = ""
+    plural: str = ""
+    definition: bytes = b""
+    """The CustomResourceDefinition; b"" for a built-in kind."""
+    info: RequestInfo | None = None
+    query: dict[str, str] = {}
+    body: bytes = b""
+    content_type: str = ""
+    user_agent: str = ""
+    objects: list[StoredObject] = []
+
+
+class Failure(msgspec.Struct, array_like=True):
+    """A StatusError on its way between processes."""
+
+    code: int
+    reason: str
+    message: str
+    details: JSON | None
+    headers: dict[str, str]
+
+    @classmethod
+    def of(cls, error: StatusError) -> Failure:
+        """The error as it is sent."""
+        return cls(error.code, error.reason, error.message, error.details, error.headers)
+
+    def error(self) -> StatusError:
+        """The error to be raised."""
+        return StatusError(
+            self.code, self.reason, self.message, details=self.details, headers=self.headers
+        )
+
+
+class Result(msgspec.Struct, array_like=True):
+    """What became of a job."""
+
+    failure: Failure | None = None
+    code: int = 200
+    warnings: list[str] = []
+    body: bytes = b""
+    """What the handler answered, or the decoded body."""
+    change: Literal["", "put", "remove"] = ""
+    """What is to be done to the object; "" for a dry run and when nothing has changed."""
+    namespace: str = ""
+    name: str = ""
+    raws: list[bytes] = []
+    """The object to be stored, or the completed ones."""
+
+
+_decode_result = msgspec.msgpack.Decoder(Result).decode
+
+
+class Workers:
+    """The worker processes of one control plane, started when they are first needed."""
+
+    def __init__(self) -> None:
+        self._idle: list[Process] = []
+        self._slots = asyncio.Semaphore(_PROCESSES)
+        self._waiting = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, job: Job) -> Result:
+        """Have a job done.
+
+        Raises:
+            StatusError: it failed, took too long or too much, or there are too many.
+        """
+        if self._waiting >= _WAITING:
+            raise errors.too_busy()
+        self._waiting += 1
+        try:
+            await self._slots.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            result = await self._ask(msgspec.msgpack.encode(job))
+        finally:
+            self._slots.release()
+        if result.failure is not None:
+            raise result.failure.error()
+        return result
+
+    async def _ask(self, message: bytes) -> Result:
+        process = self._idle.pop() if self._idle else await _start()
+        try:
+            async with asyncio.timeout(SECONDS):
+                result = await _exchange(process, message)
+        except BaseException as error:
+            # It is at something that nobody waits for any more.
+            await _end(process)
+            if isinstance(error, TimeoutError):
+                raise errors.too_slow(SECONDS) from None
+            if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
+                text = "working it out has ended the process that tried"
+                raise errors.too_large(text) from None
+            raise
+        self._idle.append(process)
+        self._rest()
+        return result
+
+    def _rest(self) -> None:
+        """End the processes when nothing is to be done for a while."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(_IDLE, self._dismiss)
+
+    def _dismiss(self) -> None:
+        for process in self._idle:
+            if process.stdin is not None:
+                process.stdin.close()
+        self._idle.clear()
+
+    async def close(self) -> None:
+        """End every process; jobs that are being done end with their requests."""
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._idle:
+            await _end(self._idle.pop())
+
+
+async def _start() -> Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "fairlead.sandbox.worker",
+        stdin=PIPE,
+        stdout=PIPE,
+        # Ctrl-C is for the server, which ends its workers.
+        start_new_session=True,
+    )
+
+
+async def _exchange(process: Process, message: bytes) -> Result:
+    writer, reader = process.stdin, process.stdout
+    if writer is None or reader is None:
+        raise ConnectionError("a worker has no pipes")
+    writer.write(LENGTH.pack(len(message)))
+    writer.write(message)
+    await writer.drain()
+    (size,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
+    return _decode_result(await reader.readexactly(size))
+
+
+async def _end(process: Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await asyncio.shield(process.wait())

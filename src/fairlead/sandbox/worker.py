@@ -1,0 +1,158 @@
+"""The worker process: ``python -m fairlead.sandbox.worker``, jobs on stdin, results on stdout.
+
+It works on a control plane of its own that has just the objects which a job brings along, with
+the same handlers, so that an answer does not depend on where it was worked out. What it finds is
+written by the server, if the object is still the one that the job has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from typing import BinaryIO
+
+import msgspec
+
+from fairlead import garbage
+from fairlead.api.meta import JSON
+from fairlead.sandbox import errors
+from fairlead.sandbox.builtin import builtin_types, give_addresses
+from fairlead.sandbox.controllers.crds import CRD_TYPE
+from fairlead.sandbox.controllers.namespaces import check_namespace
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.objects.core import Core, User
+from fairlead.sandbox.requests import workers
+from fairlead.sandbox.requests.bodies import decode_body
+from fairlead.sandbox.requests.calls import Answer, Call
+from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.negotiation import Accept
+from fairlead.sandbox.requests.router import Router
+from fairlead.sandbox.requests.workers import Failure, Job, Result
+from fairlead.sandbox.resources.custom import custom_types
+from fairlead.sandbox.resources.registry import ResourceRegistry
+from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.storage.log import Log
+from fairlead.sandbox.storage.records import Change
+from fairlead.sandbox.storage.store import ObjectStore
+
+
+_log = logging.getLogger(__name__)
+
+
+@lru_cache(maxsize=8)
+def _types(definition: bytes) -> list[ResourceType]:
+    if definition:
+        return custom_types(msgspec.json.decode(definition, type=JSON))
+    return [*builtin_types(), CRD_TYPE]
+
+
+def _type(job: Job) -> ResourceType:
+    registry = ResourceRegistry(_types(job.definition))
+    type_ = registry.get(job.group, job.version, job.plural)
+    if type_ is None:
+        raise errors.no_such_resource()
+    return type_
+
+
+def _write(job: Job) -> Result:
+    type_ = _type(job)
+    core = Core(ObjectStore(Log()), ResourceRegistry([type_]))
+    core.admission += [check_namespace(core), give_addresses(core)]
+    for one in job.objects:
+        core.store.collection(one.collection).put(one.record())
+    changes: list[Change] = []
+    core.store.observe(changes.append)
+    call = Call(
+        core,
+        type_,
+        job.info or RequestInfo("", ""),
+        job.query,
+        Accept(),
+        job.body,
+        job.content_type,
+        User(),
+        job.user_agent,
+    )
+    answer = asyncio.run(_answer(call))
+    result = Result(code=answer.code, warnings=list(answer.warnings), body=answer.body)
+    for change in changes:
+        result.change = "remove" if change.type == "DELETED" else "put"
+        result.namespace, result.name = change.record.key
+        result.raws = [change.record.raw]
+    return result
+
+
+async def _answer(call: Call) -> Answer:
+    return await Router(call.core).handler(call)(call)
+
+
+def _decode(job: Job) -> Result:
+    kind = job.plural
+    return Result(body=msgspec.json.encode(decode_body(job.content_type, job.body, kind)))
+
+
+def _complete(job: Job) -> Result:
+    type_ = _type(job)
+    return Result(raws=[type_.completed(one.record()) for one in job.objects])
+
+
+_WORK: dict[str, Callable[[Job], Result]] = {
+    "write": _write,
+    "decode": _decode,
+    "complete": _complete,
+}
+
+
+def work(job: Job) -> Result:
+    """Do a job; whatever goes wrong is in the result."""
+    try:
+        return _WORK[job.kind](job)
+    except StatusError as error:
+        return Result(Failure.of(error))
+    except RecursionError:
+        return Result(Failure.of(errors.too_deep()))
+    except MemoryError:
+        return Result(Failure.of(errors.too_large("it takes too much memory to work out")))
+    except Exception:  # noqa: BLE001 - the client gets an answer all the same
+        _log.exception("a job failed")
+        text = "the server could not answer; its log says why"
+        return Result(Failure.of(errors.internal(text)))
+
+
+def main() -> None:
+    """Work until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _limit_memory()
+    garbage.relax()
+    decode = msgspec.msgpack.Decoder(Job).decode
+    while message := _read(sys.stdin.buffer):
+        # The server that waits for the result may be gone.
+        signal.alarm(int(workers.SECONDS) + 1)
+        found = msgspec.msgpack.encode(work(decode(message)))
+        signal.alarm(0)
+        with contextlib.suppress(BrokenPipeError):
+            sys.stdout.buffer.write(workers.LENGTH.pack(len(found)) + found)
+            sys.stdout.buffer.flush()
+
+
+def _read(stream: BinaryIO) -> bytes:
+    head = stream.read(workers.LENGTH.size)
+    return stream.read(workers.LENGTH.unpack(head)[0]) if head else b""
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:
+        return
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (workers.MEMORY, workers.MEMORY))
+
+
+if __name__ == "__main__":
+    main()

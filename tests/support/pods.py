@@ -1,0 +1,137 @@
+"""What a node does with a program's Deployment: starts it, probes it, says that it is available.
+
+The process is the container's: its arguments, its ServiceAccount and nothing of this user's
+environment. It listens on free ports of 127.0.0.1, and its image is an installation of Fairlead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+from tests.support.process import config_file
+from tests.support.realplane import free_ports
+from tests.support.waiting import SECONDS
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import DEPLOYMENTS
+from fairlead.client import Client
+from fairlead.demo.identity import as_service_account
+
+
+PART_OF = "app.kubernetes.io/part-of=fairlead"
+
+
+@asynccontextmanager
+async def pod(
+    admin: Client, deployment: Object, fairlead: Path, folder: Path
+) -> AsyncIterator[Path]:
+    """Run the Deployment's container while the block runs, which begins once it is ready.
+
+    Args:
+        admin: of the cluster; gives the ServiceAccount's token.
+        deployment: one of Fairlead's own.
+        fairlead: the program, in place of the image.
+        folder: for its kubeconfig, its log and its /tmp.
+
+    Yields:
+        its /tmp, the one place that the manifest lets it write to.
+
+    Raises:
+        AssertionError: it ends, never becomes ready, or does not end well on SIGTERM.
+    """
+    spec = deployment.to_dict()["spec"]["template"]["spec"]
+    account = await as_service_account(
+        admin, deployment.meta.namespace, spec["serviceAccountName"]
+    )
+    kubeconfig, log, temporary = folder / "kubeconfig", folder / "log", folder / "tmp"
+    kubeconfig.write_text(config_file(account))
+    temporary.mkdir()
+    health, metrics = free_ports(2)
+    with log.open("wb") as output:
+        process = await asyncio.create_subprocess_exec(
+            str(fairlead),
+            *spec["containers"][0]["args"],
+            f"--kubeconfig={kubeconfig}",
+            f"--health-probe-bind-address=127.0.0.1:{health}",
+            f"--metrics-bind-address=127.0.0.1:{metrics}",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd="/",
+            env={"PATH": os.defpath, "HOME": "/", "TMPDIR": str(temporary)},
+        )
+    try:
+        await _ready(process, f"http://127.0.0.1:{health}/readyz")
+        assert process.returncode is None, log.read_text()[-2000:]
+        yield temporary
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0, log.read_text()[-2000:]
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def _ready(process: asyncio.subprocess.Process, url: str) -> None:
+    """Wait until it is ready, or has ended."""
+    async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
+        while process.returncode is None:
+            try:
+                async with session.get(url) as answer:
+                    if answer.status == 200:
+                        return
+            except aiohttp.ClientConnectionError:
+                pass
+            await asyncio.sleep(0.05)
+
+
+@asynccontextmanager
+async def kubelet(admin: Client, fairlead: Path, folder: Path) -> AsyncIterator[None]:
+    """Run every Deployment of Fairlead's that is created while the block runs, as long as it."""
+
+    async def run(deployment: Object) -> None:
+        place = folder / deployment.meta.name
+        place.mkdir(parents=True)
+        async with pod(admin, deployment, fairlead, place):
+            await _available(admin, deployment)
+            await stop.wait()
+
+    async def watch() -> None:
+        version = (await admin.list(DEPLOYMENTS)).resource_version
+        started.set()
+        while True:
+            async for event in admin.watch(DEPLOYMENTS, resource_version=version, labels=PART_OF):
+                version = event.object.meta.resource_version
+                if event.type == "ADDED":
+                    group.create_task(run(event.object))
+
+    stop, started = asyncio.Event(), asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        watcher = group.create_task(watch())
+        await started.wait()
+        try:
+            yield
+        finally:
+            watcher.cancel()
+            stop.set()
+
+
+async def _available(admin: Client, deployment: Object) -> None:
+    """What `kubectl rollout status` waits for."""
+    status: JSON = {
+        "observedGeneration": deployment.meta.generation,
+        **dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), 1),
+    }
+    await admin.merge_patch(
+        DEPLOYMENTS,
+        deployment.meta.name,
+        deployment.meta.namespace,
+        {"status": status},
+        subresource="status",
+    )
