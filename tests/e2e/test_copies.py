@@ -13,7 +13,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, NotFound
-from fairlead.konnector.sync import engine
+from fairlead.konnector.sync import passes
 from fairlead.provider.options import ProviderOptions
 
 
@@ -219,7 +219,7 @@ async def test_an_object_of_ones_own_that_a_claim_would_overwrite(world: World) 
 async def test_a_deletion_that_takes_long_says_what_it_waits_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "LONG", 0.2)
+    monkeypatch.setattr(passes, "LONG", 0.2)
     await world.konnector()
     link = await world.bound()
     _, namespace = await copied(world, link)

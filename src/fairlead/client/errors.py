@@ -13,7 +13,7 @@
         ├── Unauthorized           401
         ├── Forbidden              403
         ├── NotFound               404
-        │   └── NotServed              no such resource in discovery: a CRD is missing
+        │   └── NotServed              no such resource: a CRD is missing
         ├── MethodNotAllowed       405
         ├── NotAcceptable          406
         ├── AlreadyExists          409, reason AlreadyExists
@@ -105,9 +105,15 @@ class NotFound(ApiError):
         details = self.status.details
         return details is not None and details.name == name
 
+    @property
+    def unserved(self) -> bool:
+        """Whether the server names nothing that is missing: it does not serve the kind."""
+        details = self.status.details
+        return details is None or not details.name
+
 
 class NotServed(NotFound):
-    """Discovery does not list the resource."""
+    """The server does not serve the resource, or discovery does not list it."""
 
 
 class MethodNotAllowed(ApiError):

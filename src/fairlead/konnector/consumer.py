@@ -18,6 +18,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.client import Unauthorized
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
@@ -147,6 +148,11 @@ class Provider:
     def error(self) -> str:
         """Why kube-bind objects of the provider cannot be watched, "" when they can."""
         return next((one.error for one in self._informers() if one.error), "")
+
+    @property
+    def unauthorized(self) -> bool:
+        """Whether the provider does not know our credentials any more."""
+        return any(isinstance(one.cause, Unauthorized) for one in self._informers())
 
     def problem(self, binding: str) -> str:
         """What keeps a binding's objects from being synchronised, "" when nothing does."""

@@ -140,17 +140,16 @@ class SyncMetrics:
         self.status = Way(clock)
         self.objects_in_sync = 0
         self.objects_in_conflict = 0
+        self.objects_failing = 0
         self._depth: Callable[[], int] = int
         self._watches: list[_Watch] = []
         self._ended: Counter[tuple[Side, str]] = Counter()
 
-    def in_sync(self, count: int) -> None:
-        """So many objects and their copies are equal."""
-        self.objects_in_sync = count
-
-    def conflicts(self, count: int) -> None:
-        """So many objects cannot be synchronised until a person acts."""
-        self.objects_in_conflict = count
+    def counted(self, *, in_sync: int, conflicts: int, failing: int) -> None:
+        """So many objects are equal to their copies, wait for a person, or are refused."""
+        self.objects_in_sync = in_sync
+        self.objects_in_conflict = conflicts
+        self.objects_failing = failing
 
     def looking(self, key: Key) -> Pass:
         """Around one look at one object."""
@@ -166,8 +165,8 @@ class SyncMetrics:
         self._watches.append(_Watch(informer, side, Counter(informer.restarts)))
 
     def stopped(self) -> None:
-        """The syncer works no more: nothing is in sync, in conflict or waiting."""
-        self.objects_in_sync = self.objects_in_conflict = 0
+        """The engine works no more: nothing is in sync, in conflict, refused or waiting."""
+        self.counted(in_sync=0, conflicts=0, failing=0)
         self._depth = int
 
     @property
@@ -227,6 +226,7 @@ class Syncs(Collector):
         """All series; called at each scrape."""
         yield self._gauge("objects_in_sync", "Equal to their copies", _in_sync)
         yield self._gauge("conflicts", "Waiting for a person", _in_conflict)
+        yield self._gauge("failing", "Refused by a server", _failing)
         yield self._gauge("queue_depth", "Objects waiting to be looked at", _depth)
         yield self._latency()
         yield self._restarts()
@@ -271,6 +271,10 @@ def _in_sync(metrics: SyncMetrics) -> int:
 
 def _in_conflict(metrics: SyncMetrics) -> int:
     return metrics.objects_in_conflict
+
+
+def _failing(metrics: SyncMetrics) -> int:
+    return metrics.objects_failing
 
 
 def _depth(metrics: SyncMetrics) -> int:

@@ -1,28 +1,41 @@
 """What is wrong with bindings, gathered from those who notice it and told in conditions.
 
-One object's trouble does not make a binding unready: objects that cannot be synchronised until a
-person acts are told in the condition ``Conflicts``, which is there while there are any.
+One object's trouble does not make a binding unready. Objects that cannot be synchronised until a
+person acts are told in the condition ``Conflicts``, objects that a server refuses in
+``ObjectsFailing``; both are there while there are any. Only when nothing at all can be written,
+:meth:`Reports.blocked` says so, and the binding is unready.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.kubebind.conditions import (
     CONFLICTS,
+    OBJECTS_FAILING,
     PERMISSIONS_GRANTED,
     Condition,
     get_condition,
 )
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
+from fairlead.client.errors import ApiError, Forbidden
 from fairlead.konnector.policies import steps
 
 
-_SHOWN = 3
+SHOWN = 3
 """So many messages or objects are told of at most."""
+LASTING_SECONDS = 3.0
+"""A server that has refused an object for so long means it; the fifth write has failed by then."""
+_MESSAGE_LIMIT = 500
+"""Characters of a server's message; some quote the whole object."""
+
+_Place = tuple[str, Key]
+"""An object, by who reports it."""
 
 
 class Problems:
@@ -42,99 +55,220 @@ class Problems:
     def message(self, binding: str) -> str:
         """What is wrong for a binding, "" when nothing is; of many, the first few."""
         found = [message for _, message in sorted(self._messages.get(binding, {}).items())]
-        more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-        return "; ".join(found[:_SHOWN] + more)
+        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        return "; ".join(found[:SHOWN] + more)
 
 
-class ObjectInConflict(msgspec.Struct, frozen=True, order=True):
-    """One object in the way of its copy, or without one; ``name`` is for people."""
+class Failure(msgspec.Struct, frozen=True):
+    """What a server answered to the last write of an object, and since when it refuses them."""
 
-    name: str
+    message: str
     reason: str
-
-
-class Conflicts:
-    """The conflicts of all bindings, by who found them."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, dict[tuple[str, str], ObjectInConflict]] = {}
-
-    def report(self, binding: str, source: str, name: str, reason: str) -> None:
-        """Say that an object is in conflict; a reason that is none of a conflict's ends it."""
-        known = self._found.setdefault(binding, {})
-        if reason in steps.CONFLICTS:
-            known[source, name] = ObjectInConflict(name, reason)
-        else:
-            known.pop((source, name), None)
-
-    def clear(self, binding: str, source: str) -> None:
-        """Nothing that a source has said of a binding holds any more."""
-        known = self._found.get(binding, {})
-        for key in [key for key in known if key[0] == source]:
-            del known[key]
-
-    def count(self, binding: str, source: str) -> int:
-        """How many objects a source has in conflict."""
-        return sum(1 for key in self._found.get(binding, {}) if key[0] == source)
-
-    def condition(self, binding: str) -> Condition | None:
-        """What the binding shows; None when there are no conflicts."""
-        found = sorted(self._found.get(binding, {}).values())
-        if not found:
-            return None
-        reasons = Counter(conflict.reason for conflict in found)
-        shown = [f"{conflict.name} ({conflict.reason})" for conflict in found[:_SHOWN]]
-        more = [f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else []
-        number = "1 object is" if len(found) == 1 else f"{len(found)} objects are"
-        message = (
-            f"{number} not synchronised: {', '.join(shown + more)}; an Event of each says what "
-            "to do"
-        )
-        # The most frequent one, and of equals always the same.
-        reason = min(reasons, key=lambda reason: (-reasons[reason], reason))
-        return Condition(CONFLICTS, "True", reason=reason, message=message)
-
-
-class Reports:
-    """What is wrong with all bindings of a consumer."""
-
-    def __init__(self) -> None:
-        self.problems = Problems()
-        """What keeps a binding's watches and writes from working."""
-        self.refusals = Problems()
-        """What a binding's provider wants and does not get."""
-        self.conflicts = Conflicts()
-        """Objects that cannot be synchronised until a person acts."""
-
-    def of(self, binding: str, source: str) -> Report:
-        """What one source tells of one binding."""
-        return Report(self, binding, source)
+    generation: int
+    """The consumer's: what is refused after a change is refused anew."""
+    since: float
+    forbidden: bool
 
 
 class Report:
-    """What one source, such as the syncer of one resource, tells of one binding."""
+    """What one source, the work on one resource or claim, tells of one binding's objects.
 
-    def __init__(self, reports: Reports, binding: str, source: str) -> None:
-        self._reports = reports
-        self.binding = binding
-        self.source = source
+    ``kind`` names its objects for people. ``in_sync`` is how many of them are. ``clock`` is in
+    seconds.
+    """
 
-    def problem(self, message: str) -> None:
-        """Say what keeps objects from being synchronised, or "" when nothing does any more."""
-        self._reports.problems.report(self.binding, self.source, message)
+    def __init__(
+        self,
+        problem: Callable[[str], None],
+        kind: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.problem = problem
+        """Says what keeps objects from being synchronised, "" when nothing does any more."""
+        self.kind = kind
+        self.in_sync = 0
+        self.conflicts: dict[Key, str] = {}
+        """Reasons by object."""
+        self.failures: dict[Key, Failure] = {}
+        self._clock = clock
+        self._written = float("-inf")
 
-    def conflict(self, name: str, reason: str) -> None:
-        """Say that an object is in conflict; any reason that is no conflict's ends it."""
-        self._reports.conflicts.report(self.binding, self.source, name, reason)
+    def refused(self, key: Key, reason: str) -> bool:
+        """Note that nothing may be done about an object; whether that is news."""
+        self.failures.pop(key, None)
+        if reason in steps.CONFLICTS:
+            known = self.conflicts.get(key)
+            self.conflicts[key] = reason
+            return known != reason
+        self.conflicts.pop(key, None)
+        return True
 
-    def conflicts(self) -> int:
-        """How many objects are in conflict."""
-        return self._reports.conflicts.count(self.binding, self.source)
+    def failed(self, key: Key, error: ApiError, generation: int) -> bool:
+        """Note that a server refuses an object; whether that is news.
+
+        It is none when the same version of the object is refused for the same reason again.
+        """
+        known = self.failures.get(key)
+        found = Failure(
+            message=str(error)[:_MESSAGE_LIMIT],
+            reason=error.reason or type(error).__name__,
+            generation=generation,
+            since=known.since if known is not None else self._clock(),
+            forbidden=isinstance(error, Forbidden),
+        )
+        self.failures[key] = found
+        return known is None or (known.reason, known.generation) != (
+            found.reason,
+            found.generation,
+        )
+
+    def well(self, key: Key) -> None:
+        """Note that an object is neither in conflict nor failing any more."""
+        self.conflicts.pop(key, None)
+        self.failures.pop(key, None)
+
+    def wrote(self) -> None:
+        """Note that a server has accepted a write."""
+        self._written = self._clock()
+
+    def lasting(self) -> dict[Key, Failure]:
+        """The objects that servers have refused for long enough to tell of it."""
+        before = self._clock() - LASTING_SECONDS
+        return {key: one for key, one in self.failures.items() if one.since <= before}
+
+    def blocked(self) -> bool:
+        """Whether nothing at all can be written, as far as several objects have shown.
+
+        Nothing was written since the first of them failed; and none is in sync, or it is a right
+        that is missing, not the objects that are wrong.
+        """
+        found = self.lasting().values()
+        return (
+            len(found) > 1
+            and self._written < min(one.since for one in found)
+            and (not self.in_sync or all(one.forbidden for one in found))
+        )
 
     def clear(self) -> None:
         """Nothing that was told holds any more."""
         self.problem("")
-        self._reports.conflicts.clear(self.binding, self.source)
+        self.in_sync = 0
+        self.conflicts.clear()
+        self.failures.clear()
+
+
+class Reports:
+    """What is wrong with all bindings of a consumer; ``clock`` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.problems = Problems()
+        """What keeps a binding's watches and writes from working."""
+        self.refusals = Problems()
+        """What a binding's provider wants and does not get."""
+        self._reports: dict[str, dict[str, Report]] = {}
+        self._conflicting = _Named()
+        self._failing = _Named()
+
+    def of(self, binding: str, source: str, kind: str) -> Report:
+        """A new report of one source about one binding; it replaces that source's last."""
+
+        def problem(message: str) -> None:
+            self.problems.report(binding, source, message)
+
+        report = Report(problem, kind, self._clock)
+        self._reports.setdefault(binding, {})[source] = report
+        return report
+
+    def conflicts(self, binding: str) -> Condition | None:
+        """What a binding shows of objects in conflict; None when there are none."""
+        found = {
+            (source, key): f"{report.kind} {key} ({reason})"
+            for source, report in self._of(binding)
+            for key, reason in report.conflicts.items()
+        }
+        shown = self._conflicting.choose(binding, found)
+        if not found:
+            return None
+        reasons = Counter(
+            reason for _, report in self._of(binding) for reason in report.conflicts.values()
+        )
+        number = "1 object is" if len(found) == 1 else f"{len(found)} objects are"
+        message = f"{number} not synchronised: {shown}; an Event of each says what to do"
+        # The most frequent one, and of equals always the same.
+        reason = min(reasons, key=lambda reason: (-reasons[reason], reason))
+        return Condition(CONFLICTS, "True", reason=reason, message=message)
+
+    def failing(self, binding: str) -> Condition | None:
+        """What a binding shows of objects that servers refuse; None when there are none."""
+        failures = {
+            (source, key): (f"{report.kind} {key}", failure)
+            for source, report in self._of(binding)
+            for key, failure in report.lasting().items()
+        }
+        names = {key: name for key, (name, _) in failures.items()}
+        shown = self._failing.choose(binding, names)
+        if not failures:
+            return None
+        _, first = failures[self._failing.first(binding)]
+        number = "1 object cannot" if len(failures) == 1 else f"{len(failures)} objects cannot"
+        return Condition(
+            OBJECTS_FAILING,
+            "True",
+            reason=first.reason,
+            message=f"{number} be written: {shown}; the first because of: {first.message}",
+        )
+
+    def blocked(self, binding: str) -> str:
+        """Why nothing at all of some resource can be written, "" when something can."""
+        told = []
+        for source, report in self._of(binding):
+            if report.blocked():
+                found = report.lasting()
+                told.append(
+                    f"nothing can be written for {source}, {len(found)} objects fail; "
+                    f"{next(iter(found.values())).message}"
+                )
+        return "; ".join(told)
+
+    def forget(self, binding: str) -> None:
+        """The binding is gone."""
+        self._reports.pop(binding, None)
+        self._conflicting.forget(binding)
+        self._failing.forget(binding)
+
+    def _of(self, binding: str) -> list[tuple[str, Report]]:
+        return sorted(self._reports.get(binding, {}).items())
+
+
+class _Named:
+    """Which objects a condition names: those that it named before, as long as they are there.
+
+    Of new ones it takes the first by name. So a condition does not change because of an object
+    that comes to be before the named ones.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[_Place]] = {}
+
+    def choose(self, binding: str, found: Mapping[_Place, str]) -> str:
+        """The names of the first few objects, and how many more there are."""
+        kept = [place for place in self._known.get(binding, []) if place in found]
+        if len(kept) < SHOWN:
+            others = (place for place in found if place not in kept)
+            kept += sorted(others, key=lambda place: found[place])
+        self._known[binding] = kept[:SHOWN]
+        names = [found[place] for place in kept[:SHOWN]]
+        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        return ", ".join(names + more)
+
+    def first(self, binding: str) -> _Place:
+        """The object that is named first."""
+        return self._known[binding][0]
+
+    def forget(self, binding: str) -> None:
+        """The binding is gone."""
+        self._known.pop(binding, None)
 
 
 def ungranted(export: Object | None) -> str:

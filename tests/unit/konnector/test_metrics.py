@@ -158,8 +158,7 @@ def test_restarts_are_those_since_the_binding_watches_and_outlive_the_watch(
 async def test_series_name_binding_and_resource() -> None:
     registry = Metrics()
     metrics = Syncs(registry).of("postgres", "things.example.org", "sync-things")
-    metrics.in_sync(5)
-    metrics.conflicts(2)
+    metrics.counted(in_sync=5, conflicts=2, failing=4)
     metrics.queue(lambda: 3)
     ended = watch()
     metrics.watch(ended, "provider")
@@ -171,6 +170,7 @@ async def test_series_name_binding_and_resource() -> None:
     row = ("postgres", "things.example.org")
     assert found["objects_in_sync", *row] == 5
     assert found["conflicts", *row] == 2
+    assert found["failing", *row] == 4
     assert found["queue_depth", *row] == 3
     assert found["watch_restarts_total", *row, "provider", "cut"] == 1
     assert found["latency_seconds_count", *row, "spec"] == 1

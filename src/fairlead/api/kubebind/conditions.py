@@ -29,6 +29,8 @@ HEARTBEATING: Final = "Heartbeating"
 INFORMERS_SYNCED: Final = "InformersSynced"
 NAMESPACE_READY: Final = "NamespaceReady"
 """Our own condition: kube-bind's APIServiceNamespace has none."""
+OBJECTS_FAILING: Final = "ObjectsFailing"
+"""Ours, on an APIServiceBinding: servers refuse to write some of its objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
 """Why NamespaceReady is False while a provider namespace that should go is kept."""
@@ -155,10 +157,13 @@ def status_events(old: Object, new: Object) -> list[Event]:
 def happening(condition: Condition) -> Event:
     """The Event about a condition that has turned.
 
-    What is wrong is a warning, and so are conflicts, which are wrong while they are True.
+    What is wrong is a warning, and so are conflicts and failing objects: they are wrong while
+    they are True.
     """
     failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
-    warns = failed or (condition.type == CONFLICTS and condition.status == "True")
+    warns = failed or (
+        condition.type in {CONFLICTS, OBJECTS_FAILING} and condition.status == "True"
+    )
     return Event(
         "Warning" if warns else "Normal",
         condition.reason or condition.type,

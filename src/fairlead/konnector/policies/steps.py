@@ -179,3 +179,5 @@ class Settle(Step, frozen=True):
 
 TERMINAL = (Done, Wait, Refuse)
 """The steps that are not carried out."""
+QUESTIONS = (ConfirmNamespace, Read, Settle)
+"""The steps that write nothing."""

@@ -131,11 +131,8 @@ class _Run:
             namespaces=namespaces,
             export=export,
         )
-        claim = wanted.claim.name
-        name = f"claim-{claim}"
-        self._engine = Engine(
-            name, ends, self, surroundings(provider, binding.name, claim, name, f"claim {claim}")
-        )
+        around = surroundings(provider, binding.name, "claim", wanted.claim.name, resource.kind)
+        self._engine = Engine(ends, self, around)
 
     async def run(self) -> None:
         try:

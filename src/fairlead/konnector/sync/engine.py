@@ -1,8 +1,8 @@
-"""Keeps the objects of one resource and their copies in step: queue, watches and passes.
+"""Keeps the objects of one resource and their copies in step: watches, queue, and what fails.
 
 A change on either side puts the consumer's key of the object into one queue, so that nobody else
-writes the same object at the same time. A pass looks at both ends of the object, asks the policy
-for the next step, carries it out and asks again, until there is nothing more to do.
+writes the same object at the same time. A worker takes a key, looks at both ends of the object,
+and has a pass made over them.
 
 Two mechanisms keep a pass from undoing or repeating its own work. A cache lags behind what was
 just written, so a pass looks at *expectations* first: the answers to our own writes, until the
@@ -14,115 +14,53 @@ without the second every write would cause one more pass.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import Protocol
+from typing import NamedTuple
 
-import msgspec
-
-from fairlead.api.meta import Key, Object
-from fairlead.client.errors import ApiError, Conflict, Forbidden
-from fairlead.konnector.metrics import Pass, SyncMetrics
-from fairlead.konnector.policies.steps import (
-    TERMINAL,
-    AskNamespace,
-    Create,
-    Done,
-    InSync,
-    Outcome,
-    Pair,
-    Refuse,
-    Replace,
-    ReplaceStatus,
-    Side,
-    Step,
-    Wait,
-)
-from fairlead.konnector.reports import Report
-from fairlead.konnector.rights import remedy
-from fairlead.konnector.sync.collection import Collection, Fault
-from fairlead.konnector.sync.execution import BothEnds, Executor
-from fairlead.runtime import Controller, Delta, EventRecorder, Reconciler, Request, Result
+from fairlead.api.meta import Key
+from fairlead.client.errors import ApiError, Conflict, NotServed
+from fairlead.konnector.policies.steps import Pair
+from fairlead.konnector.sync.collection import Collection
+from fairlead.konnector.sync.execution import BothEnds
+from fairlead.konnector.sync.passes import Passes, Policy, Surroundings
+from fairlead.runtime import Delta, Request, Result
 from fairlead.runtime.expectations import LAG
 from fairlead.runtime.queue import Band
 
 
-LONG = 10.0
-"""Seconds after which an object says that it waits for a deletion on the provider."""
-_MOST_STEPS = 12
-"""More than any object needs in one pass."""
+ABSENT_SECONDS = 5.0
+"""After so long without a fault of the watch an object is tried again; twice as long each time."""
+MOST_ABSENT_SECONDS = 300.0
 
 
-class Policy(Protocol):
-    """What is decided about the objects of one resource, and what that needs to be known."""
+class _Absence(NamedTuple):
+    """Since when the provider does not serve the kind, and what its server said.
 
-    @property
-    def failed(self) -> str:
-        """The reason of Events of objects that could not be synchronised."""
-        ...
-
-    def next_step(self, pair: Pair) -> Step:
-        """What to do next about one object."""
-        ...
-
-    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
-        """What came of writing the end on this side; None where it is what was wanted."""
-        ...
-
-    def faults(self) -> Iterable[Fault]:
-        """Why something of the consumer that decisions depend on is not known."""
-        ...
-
-    async def ready(self) -> None:
-        """Wait until decisions can be made."""
-        ...
-
-
-class MakeController(Protocol):
-    """Makes controllers whose work is counted."""
-
-    def __call__(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
-        """A controller that runs when its ``run`` does."""
-        ...
-
-
-class Surroundings(msgspec.Struct, frozen=True):
-    """Where an engine works, and whom it tells what it sees.
-
-    ``interval`` is the seconds between looks at the watches; it costs no request.
+    ``noticed`` is True once a watch has failed, too.
     """
 
-    report: Report
-    metrics: SyncMetrics
-    events: EventRecorder
-    controller: MakeController
-    workers: int
-    interval: float
+    since: float
+    message: str
+    noticed: bool = False
 
 
 class Engine:
     """One run of the synchronisation of one resource, and what it remembers."""
 
-    def __init__(
-        self, name: str, ends: BothEnds, policy: Policy, surroundings: Surroundings
-    ) -> None:
+    def __init__(self, ends: BothEnds, policy: Policy, around: Surroundings) -> None:
         self._ends = ends
         self._policy = policy
-        self._report = surroundings.report
-        self._metrics = surroundings.metrics
-        self._events = surroundings.events
-        self._interval = surroundings.interval
-        self._executor = Executor(ends, policy.outcome)
-        self._controller = surroundings.controller(
-            name, self._reconcile, workers=surroundings.workers
-        )
-        self._waiting: dict[Key, float] = {}
-        self._in_sync: set[Key] = set()
+        self._around = around
+        self._metrics = around.metrics
+        self._passes = Passes(ends, policy, around)
+        self._controller = around.controller(around.name, self._reconcile, workers=around.workers)
+        self._absence: _Absence | None = None
+        self._patience = ABSENT_SECONDS
 
     async def run(self) -> None:
         """Synchronise until cancelled."""
         async with AsyncExitStack() as stack:
-            stack.callback(self._report.clear)
+            stack.callback(self._around.report.clear)
             stack.callback(self._metrics.stopped)
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._look_after())
@@ -162,20 +100,37 @@ class Engine:
         """No event reports a failing watch, so the watches are polled."""
         while True:
             faults = [*self._policy.faults(), *self._ends.consumer.faults()]
-            told = [self._advised(fault.message, fault.cause) for fault in faults]
-            if self._executor.refused is not None:
-                told.append(self._advised(self._executor.refused.message, self._executor.refused))
-            told += [f"on the provider: {one.message}" for one in self._ends.provider.faults()]
-            self._report.problem("; ".join(one for one in told if one))
-            self._metrics.in_sync(len(self._in_sync))
-            self._metrics.conflicts(self._report.conflicts())
-            await asyncio.sleep(self._interval)
+            told = [self._passes.advised(fault.message, fault.cause) for fault in faults]
+            told += [*self._passes.refused(), *self._provider_faults()]
+            self._around.report.problem("; ".join(one for one in told if one))
+            self._passes.count()
+            await asyncio.sleep(self._around.interval)
 
-    def _advised(self, message: str, cause: Exception | None) -> str:
-        """With what to do about it, when the consumer's server refuses a right."""
-        if isinstance(cause, Forbidden):
-            return f"{message}. {remedy(self._report.binding)}"
-        return message
+    def _provider_faults(self) -> list[str]:
+        faults = [f"on the provider: {one.message}" for one in self._ends.provider.faults()]
+        absence = self._absence
+        if absence is None:
+            return faults
+        if faults:
+            self._absence = absence._replace(noticed=True)
+            return faults
+        waited = asyncio.get_running_loop().time() - absence.since
+        if absence.noticed or waited >= self._patience:
+            self._resume(absence)
+            return []
+        return [f"on the provider: {absence.message}"]
+
+    def _stop(self, error: NotServed) -> None:
+        """Leave all objects alone until the watch of the kind works: they would all fail."""
+        if self._absence is None:
+            self._absence = _Absence(asyncio.get_running_loop().time(), str(error))
+
+    def _resume(self, absence: _Absence) -> None:
+        """The watch has come back, or never failed: then it was perhaps a proxy's answer."""
+        self._absence = None
+        longer = min(2 * self._patience, MOST_ABSENT_SECONDS)
+        self._patience = ABSENT_SECONDS if absence.noticed else longer
+        self._enqueue_all("")
 
     def _consumer_changed(self, delta: Delta) -> None:
         if not _echoes(self._ends.consumer, delta):
@@ -220,20 +175,21 @@ class Engine:
 
     async def _reconcile(self, request: Request) -> Result | None:
         pair = self._look(Key(request.namespace, request.name))
-        if pair is None:
+        if pair is None or self._absence is not None:
             return None
         consumers, providers = self._ends.consumer.expectations, self._ends.provider.expectations
         try:
-            result = await self._pass(pair)
+            result = await self._passes.run(pair)
         except Conflict:
             consumers.forget(pair.key)
             if pair.target is not None:
                 providers.forget(pair.target)
             raise
+        except NotServed as error:
+            self._stop(error)
+            return None
         except ApiError as error:
-            refused = error if error is self._executor.refused else None
-            message = self._advised(error.message, refused)
-            self._tell(pair.consumer, self._policy.failed, message)
+            self._passes.failed(pair, error)
             raise
         unconfirmed = consumers.unconfirmed(pair.key) or providers.unconfirmed(pair.target)
         return Result(LAG) if unconfirmed else result
@@ -262,69 +218,6 @@ class Engine:
             outcomes=outcomes,
         )
 
-    async def _pass(self, pair: Pair) -> Result | None:
-        """Do what can be done now; the result says when to look again.
-
-        Raises:
-            ClientError: a server refused or cannot be reached.
-        """
-        self._in_sync.discard(pair.key)
-        with self._metrics.looking(pair.key) as look:
-            for _ in range(_MOST_STEPS):
-                step = self._policy.next_step(pair)
-                self._note(pair, step)
-                if isinstance(step, TERMINAL):
-                    return self._rest(step, pair, look)
-                after = await self._executor.carry_out(step, pair)
-                _crossed(step, look)
-                if after is None:
-                    return None
-                pair = after
-            raise RuntimeError(f"{self._report.source} {pair.key} does not settle")
-
-    def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
-        """There is nothing more to do until something happens."""
-        if isinstance(step, Wait):
-            look.unfinished()
-            deleting = pair.provider is not None and pair.provider.meta.deleting
-            return self._wait(pair) if deleting else Result(step.seconds)
-        if isinstance(step, Done):
-            self._waiting.pop(pair.key, None)
-        if isinstance(step, InSync):
-            self._in_sync.add(pair.key)
-        if pair.consumer is None and pair.provider is None:
-            self._ends.consumer.outcomes.pop(pair.key, None)
-            self._ends.provider.outcomes.pop(pair.key, None)
-        return None
-
-    def _note(self, pair: Pair, step: Step) -> None:
-        """Keep the binding's list of conflicts, and tell the object of its own."""
-        refused = step if isinstance(step, Refuse) else None
-        name = f"{self._ends.consumer.resource.kind} {pair.key}"
-        self._report.conflict(name, refused.reason if refused else "")
-        if refused is not None:
-            self._tell(pair.consumer, refused.reason, refused.message)
-
-    def _wait(self, pair: Pair) -> Result:
-        """A deletion over there that takes long is told on the object, once."""
-        now = asyncio.get_running_loop().time()
-        since = self._waiting.setdefault(pair.key, now)
-        provider = pair.provider
-        if now - since < LONG or provider is None:
-            return Result(LONG)
-        finalizers = ", ".join(provider.meta.finalizers) or "none"
-        self._tell(
-            pair.consumer,
-            "DeletionPending",
-            f"waiting until {provider.kind} {provider.key} on the provider is gone; it is being "
-            f"deleted and has these finalizers: {finalizers}",
-        )
-        return Result()
-
-    def _tell(self, obj: Object | None, reason: str, message: str) -> None:
-        if obj is not None:
-            self._events.event(obj, "Warning", reason, message)
-
 
 def _echoes(end: Collection, delta: Delta) -> bool:
     """Whether a change is our own write, which comes back from the watch."""
@@ -334,13 +227,3 @@ def _echoes(end: Collection, delta: Delta) -> bool:
 
 def _band(delta: Delta) -> Band:
     return Band.INITIAL if delta.initial else Band.LIVE
-
-
-def _crossed(step: Step, look: Pass) -> None:
-    match step:
-        case Create(side="provider") | Replace(side="provider"):
-            look.spec_crossed()
-        case Create() | Replace() | ReplaceStatus():
-            look.status_crossed()
-        case AskNamespace():
-            look.unfinished()

@@ -7,7 +7,14 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead.api.meta import Object, OwnerReference
-from fairlead.client.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from fairlead.client.errors import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    MethodNotAllowed,
+    NotFound,
+    NotServed,
+)
 from fairlead.client.lookups import find
 from fairlead.konnector.policies.isolation import Strategy
 from fairlead.konnector.policies.merge import owned_fields
@@ -52,12 +59,12 @@ class Executor:
     """One write or question per step; what came of it goes into the pair.
 
     Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` tells
-    what came of a write. ``refused`` is what the consumer's server refused last, None once it
-    has allowed something.
+    what came of a write. ``refused`` is what the consumer's server does not let us do, by the
+    kind of step: the first refusal, until a step of that kind is allowed.
     """
 
     def __init__(self, ends: BothEnds, outcome: Callable[[Side, Pair], Outcome | None]) -> None:
-        self.refused: Forbidden | None = None
+        self.refused: dict[type[Step], Forbidden] = {}
         self._ends = ends
         self._outcome = outcome
 
@@ -65,18 +72,29 @@ class Executor:
         """Do one step; None when there is nothing more to do until something happens.
 
         Raises:
+            NotServed: the provider does not serve the kind, so this is about all objects of it.
             ClientError: a server refused or cannot be reached, or said 404 of something else
                 than the object.
         """
-        ours = getattr(step, "side", "") == "consumer"
+        side = getattr(step, "side", "")
+        ours = side == "consumer"
         try:
             after = await self._carry_out(step, pair)
         except Forbidden as error:
             if ours:
-                self.refused = error
+                self.refused.setdefault(type(step), error)
+            raise
+        except NotFound as error:
+            if side == "provider" and error.unserved:
+                raise NotServed(error.status) from error
+            raise
+        except MethodNotAllowed as error:
+            # A server says so of a kind whose CRD is being deleted.
+            if side == "provider":
+                raise NotServed(error.status) from error
             raise
         if ours:
-            self.refused = None
+            self.refused.pop(type(step), None)
         return after
 
     async def _carry_out(self, step: Step, pair: Pair) -> Pair | None:

@@ -15,18 +15,29 @@ from fairlead.konnector.policies.isolation import choose
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import BoundSpec
 from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault
-from fairlead.konnector.sync.engine import Engine, Surroundings
+from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
+from fairlead.konnector.sync.passes import Surroundings
 
 
 def surroundings(
-    provider: Provider, binding: str, resource: str, controller: str, source: str
+    provider: Provider, binding: str, verb: str, subject: str, kind: str
 ) -> Surroundings:
-    """Those of the work on one resource, or one claim, of one binding."""
-    consumer = provider.consumer
+    """Those of the work on one resource or claim of one binding.
+
+    Args:
+        provider: the connection.
+        binding: its name.
+        verb: what is done, for names of controllers.
+        subject: the resource or claim.
+        kind: of the objects, for people.
+    """
+    consumer, name = provider.consumer, f"{verb}-{subject}"
     return Surroundings(
-        report=consumer.reports.of(binding, source),
-        metrics=consumer.syncs.of(binding, resource, controller),
+        name=name,
+        binding=binding,
+        report=consumer.reports.of(binding, subject, kind),
+        metrics=consumer.syncs.of(binding, subject, name),
         events=consumer.events,
         controller=provider.controller,
         workers=consumer.options.workers,
@@ -74,15 +85,10 @@ class BoundObjects:
             namespaces=namespaces,
             export=self._export,
         )
-        name = f"sync-{resource.group_resource}"
-        surrounding = surroundings(
-            provider,
-            self._binding,
-            resource.group_resource,
-            name,
-            f"sync {resource.group_resource}",
+        around = surroundings(
+            provider, self._binding, "sync", resource.group_resource, resource.kind
         )
-        await Engine(name, ends, _Deciding(provider, self._binding, policy), surrounding).run()
+        await Engine(ends, _Deciding(provider, self._binding, policy), around).run()
 
     def _namespaces(self) -> frozenset[str]:
         """Where the konnector has the right to watch copies."""

@@ -11,6 +11,7 @@ from fairlead.api.kubebind import APIServiceBinding
 from fairlead.api.kubebind.conditions import (
     CONFLICTS,
     INFORMERS_SYNCED,
+    OBJECTS_FAILING,
     PERMISSION_CLAIM,
     Condition,
     false,
@@ -22,6 +23,7 @@ from fairlead.konnector.consumer import Provider
 
 REFUSED = "ClaimRefused"
 TIMEOUT = "InformerSyncTimeout"
+WRITES_REFUSED = "WritesRefused"
 _RENEW = (
     "its credentials are valid no more: ask the provider for another invitation and give it to "
     "`fairlead bind`"
@@ -75,10 +77,10 @@ class HealthReporter:
         found = [condition] if condition is not None else []
         if refusal := self._refusal(binding):
             found.append(refusal)
-        conflicts = self._provider.consumer.reports.conflicts.condition(binding)
-        if conflicts is not None:
-            found.append(conflicts)
-        absent = [CONFLICTS] if conflicts is None else []
+        reports = self._provider.consumer.reports
+        told = (reports.conflicts(binding), reports.failing(binding))
+        found += [one for one in told if one is not None]
+        absent = {CONFLICTS, OBJECTS_FAILING} - {one.type for one in found}
         await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
     def _refusal(self, binding: str) -> Condition | None:
@@ -97,12 +99,14 @@ class HealthReporter:
         if message:
             patient = self._seen[binding] < self._provider.consumer.options.health_patience
             return None if patient else false(INFORMERS_SYNCED, TIMEOUT, message)
+        if blocked := self._provider.consumer.reports.blocked(binding):
+            return false(INFORMERS_SYNCED, WRITES_REFUSED, blocked)
         return true(INFORMERS_SYNCED) if self._provider.has_synced else None
 
     def _fault(self, binding: str) -> str:
         error = self._provider.error()
         own = f"the provider cannot be watched: {error}" if error else ""
-        if "Unauthorized" in error:
+        if self._provider.unauthorized:
             own += f"; {_RENEW}"
         told = self._provider.problem(binding)
         return "; ".join(part for part in (own, told) if part)

@@ -72,6 +72,7 @@ class UnbindController:
             self._refused.pop(request.name, None)
             if found is None:
                 self._consumer.syncs.forget(request.name)
+                self._consumer.reports.forget(request.name)
             return None
         provider = self._registry.of(request.name)
         refused = self._refused.get(request.name, "")

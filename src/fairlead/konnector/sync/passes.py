@@ -1,0 +1,217 @@
+"""One look at one object: step by step to where it should be, and told on the way.
+
+A pass asks the policy for the next step, carries it out and asks again, until there is nothing
+more to do. What a server refuses, and what needs a person, is told on the object once, not each
+time that it is tried again; the binding's conditions and the metrics count it as long as it lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from fairlead.api.meta import Key, Object
+from fairlead.client.errors import ApiError, Forbidden
+from fairlead.konnector.metrics import Pass, SyncMetrics
+from fairlead.konnector.policies.steps import (
+    QUESTIONS,
+    TERMINAL,
+    AskNamespace,
+    Create,
+    Done,
+    InSync,
+    Outcome,
+    Pair,
+    Refuse,
+    Replace,
+    ReplaceStatus,
+    Side,
+    Step,
+    Wait,
+)
+from fairlead.konnector.reports import Report
+from fairlead.konnector.rights import remedy
+from fairlead.konnector.sync.collection import Fault
+from fairlead.konnector.sync.execution import BothEnds, Executor
+from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
+
+
+LONG = 10.0
+"""Seconds after which an object says that it waits for a deletion on the provider."""
+_MOST_STEPS = 12
+"""More than any object needs in one pass."""
+
+
+class Policy(Protocol):
+    """What is decided about the objects of one resource, and what that needs to be known."""
+
+    @property
+    def failed(self) -> str:
+        """The reason of Events of objects that could not be synchronised."""
+        ...
+
+    def next_step(self, pair: Pair) -> Step:
+        """What to do next about one object."""
+        ...
+
+    def outcome(self, side: Side, pair: Pair) -> Outcome | None:
+        """What came of writing the end on this side; None where it is what was wanted."""
+        ...
+
+    def faults(self) -> Iterable[Fault]:
+        """Why something of the consumer that decisions depend on is not known."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait until decisions can be made."""
+        ...
+
+
+class MakeController(Protocol):
+    """Makes controllers whose work is counted."""
+
+    def __call__(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
+        """A controller that runs when its ``run`` does."""
+        ...
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an engine works, and whom it tells what it sees.
+
+    ``name`` is the controller's.
+    ``interval`` is the seconds between looks at the watches; it costs no request.
+    """
+
+    name: str
+    binding: str
+    report: Report
+    metrics: SyncMetrics
+    events: EventRecorder
+    controller: MakeController
+    workers: int
+    interval: float
+
+
+class _Waiting(NamedTuple):
+    """Since when an object waits for a deletion, and which finalizers were told of."""
+
+    since: float
+    told: str = ""
+
+
+class Passes:
+    """The passes of one run of an engine, and what they remember of its objects."""
+
+    def __init__(self, ends: BothEnds, policy: Policy, around: Surroundings) -> None:
+        self._ends = ends
+        self._policy = policy
+        self._around = around
+        self._report = around.report
+        self._executor = Executor(ends, policy.outcome)
+        self._waiting: dict[Key, _Waiting] = {}
+        self._in_sync: set[Key] = set()
+
+    def refused(self) -> list[str]:
+        """What the consumer's server does not let us do at all."""
+        return [self.advised(str(one), one) for one in self._executor.refused.values()]
+
+    def count(self) -> None:
+        """Have report and metrics say how many objects are in sync, in conflict and failing."""
+        report = self._report
+        report.in_sync = len(self._in_sync)
+        self._around.metrics.counted(
+            in_sync=report.in_sync,
+            conflicts=len(report.conflicts),
+            failing=len(report.failures),
+        )
+
+    def advised(self, message: str, cause: Exception | None) -> str:
+        """With what to do about it, when the consumer's server refuses a right."""
+        if isinstance(cause, Forbidden):
+            return f"{message}. {remedy(self._around.binding)}"
+        return message
+
+    def failed(self, pair: Pair, error: ApiError) -> None:
+        """Tell once what a server refuses, not each time that it is tried again."""
+        generation = pair.consumer.meta.generation if pair.consumer is not None else 0
+        if self._report.failed(pair.key, error, generation):
+            ours = any(error is refused for refused in self._executor.refused.values())
+            message = self.advised(error.message, error if ours else None)
+            self._tell(pair.consumer, self._policy.failed, message)
+
+    async def run(self, pair: Pair) -> Result | None:
+        """Do what can be done now; the result says when to look again.
+
+        Raises:
+            ClientError: a server refused or cannot be reached.
+        """
+        self._in_sync.discard(pair.key)
+        with self._around.metrics.looking(pair.key) as look:
+            for _ in range(_MOST_STEPS):
+                step = self._policy.next_step(pair)
+                if isinstance(step, TERMINAL):
+                    return self._rest(step, pair, look)
+                after = await self._executor.carry_out(step, pair)
+                if not isinstance(step, QUESTIONS):
+                    self._report.wrote()
+                _crossed(step, look)
+                if after is None:
+                    self._report.well(pair.key)
+                    return None
+                pair = after
+            raise RuntimeError(f"{self._around.name} {pair.key} does not settle")
+
+    def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
+        """There is nothing more to do until something happens."""
+        if isinstance(step, Refuse):
+            if self._report.refused(pair.key, step.reason):
+                self._tell(pair.consumer, step.reason, step.message)
+            return None
+        self._report.well(pair.key)
+        if isinstance(step, Wait):
+            look.unfinished()
+            if pair.provider is not None and pair.provider.meta.deleting:
+                return self._wait(pair, pair.provider)
+            return Result(step.seconds)
+        if isinstance(step, Done):
+            self._waiting.pop(pair.key, None)
+        if isinstance(step, InSync):
+            self._in_sync.add(pair.key)
+        if pair.consumer is None and pair.provider is None:
+            self._ends.consumer.outcomes.pop(pair.key, None)
+            self._ends.provider.outcomes.pop(pair.key, None)
+        return None
+
+    def _wait(self, pair: Pair, provider: Object) -> Result:
+        """A deletion over there that takes long is told on the object, once."""
+        now = asyncio.get_running_loop().time()
+        waiting = self._waiting.setdefault(pair.key, _Waiting(now))
+        if now - waiting.since < LONG:
+            return Result(LONG)
+        finalizers = ", ".join(provider.meta.finalizers) or "none"
+        if waiting.told != finalizers:
+            self._waiting[pair.key] = _Waiting(waiting.since, finalizers)
+            self._tell(
+                pair.consumer,
+                "DeletionPending",
+                f"waiting until {provider.kind} {provider.key} on the provider is gone; it is "
+                f"being deleted and has these finalizers: {finalizers}",
+            )
+        return Result()
+
+    def _tell(self, obj: Object | None, reason: str, message: str) -> None:
+        if obj is not None:
+            self._around.events.event(obj, "Warning", reason, message)
+
+
+def _crossed(step: Step, look: Pass) -> None:
+    match step:
+        case Create(side="provider") | Replace(side="provider"):
+            look.spec_crossed()
+        case Create() | Replace() | ReplaceStatus():
+            look.status_crossed()
+        case AskNamespace():
+            look.unfinished()

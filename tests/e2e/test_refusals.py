@@ -1,0 +1,239 @@
+"""Objects that a server refuses: told once on each, told on the binding, and tried again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from tests.support.countingplanes import WRITES, Plane
+from tests.support.konnector import Link, Requests, World
+from tests.support.requests import hooked
+from tests.support.waiting import SECONDS, gone, when
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS
+from fairlead.client import Invalid
+from fairlead.konnector import reports
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import make_row
+from fairlead.sandbox import Sandbox
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.requests.info import RequestInfo
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refusals last long enough at once."""
+    monkeypatch.setattr(reports, "LASTING_SECONDS", 0.1)
+
+
+class Asked:
+    """Counts requests, and tells when there were enough."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.sixth = asyncio.Event()
+
+    def more(self) -> None:
+        self.count += 1
+        if self.count == 6:
+            self.sixth.set()
+
+
+@contextlib.contextmanager
+def refusing(plane: Sandbox, code: int, reason: str, name: str = "") -> Iterator[Asked]:
+    """Have a plane refuse writes of widgets, or of that which is named."""
+    asked = Asked()
+
+    def hook(info: RequestInfo) -> None:
+        if info.resource == "widgets" and info.verb in WRITES and name in {"", info.name}:
+            asked.more()
+            raise StatusError(code, reason, f"injected: {reason}")
+
+    with hooked(cast("Plane", SimpleNamespace(sandbox=plane)), hook):
+        yield asked
+
+
+async def create(world: World, *names: str) -> None:
+    for name in names:
+        await world.consumer.create(world.widgets, world.widget(name))
+
+
+async def crossed(world: World, namespace: str, *names: str) -> None:
+    for name in names:
+        await when(world.provider, world.widgets, name, namespace, until=bool)
+
+
+async def told(world: World, reason: str) -> int:
+    """How often Events with a reason have told of widgets."""
+    found = [one.to_dict() for one in (await world.consumer.list(EVENTS, "default")).items]
+    return sum(int(one.get("count") or 1) for one in found if one["reason"] == reason)
+
+
+async def problem(world: World) -> str:
+    async with Overview(world.consumer) as overview:
+        (bound,) = await overview.look()
+    return make_row(bound, datetime.now(UTC)).problem
+
+
+async def failing(link: Link, count: int) -> JSON:
+    number = f"{count} object"
+    return await link.condition("ObjectsFailing", lambda one: number in one.get("message", ""))
+
+
+async def test_what_a_stricter_provider_refuses(provider_world: World) -> None:
+    world = provider_world
+    konnector = await world.konnector()
+    link = await world.bound()
+    await create(world, "good")
+    for name in ("green", "red"):
+        await world.consumer.create(world.widgets, world.widget(name, colour=name))
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "good", "green", "red")
+    await konnector.stop()
+    for name in ("green", "red"):
+        patch: JSON = {"metadata": {"labels": {"new": "1"}}}
+        await world.consumer.merge_patch(world.widgets, name, "default", patch)
+    await _only_blue(world)
+    await konnector.start()
+    found = await failing(link, 2)
+    assert (found["status"], found["reason"]) == ("True", "Invalid")
+    assert "Widget default/green, Widget default/red" in found["message"]
+    assert "colour" in found["message"]
+    await link.says(Ready="True", ObjectsFailing="True")
+    assert (await problem(world)).startswith("Invalid: 2 objects cannot be written")
+    await konnector.tells(
+        "fairlead_sync_failing", 2, binding=link.name, resource=world.widgets.group_resource
+    )
+    assert await told(world, "SyncFailed") == 2
+    for name in ("green", "red"):
+        patch = {"spec": {"colour": "blue"}}
+        await world.consumer.merge_patch(world.widgets, name, "default", patch)
+    await link.condition("ObjectsFailing", lambda one: not one)
+    for name in ("green", "red"):
+        body = (await world.provider.get(world.widgets, name, namespace)).to_dict()
+        assert body["metadata"]["labels"] == {"new": "1"}
+
+
+async def _only_blue(world: World) -> None:
+    """Let the provider's CRD, and no copy of its schema, allow blue widgets alone."""
+    name = world.widgets.group_resource
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["colour"]["enum"] = ["blue"]
+    await world.provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    # A server takes a moment until it validates by the new schema.
+    await eventually(lambda: _refused(world, world.widget("trial", colour="red")))
+
+
+async def _refused(world: World, body: JSON) -> bool:
+    try:
+        await world.provider.create(world.widgets, body, "default")
+    except Invalid:
+        return True
+    await world.provider.delete(world.widgets, body["metadata"]["name"], "default")
+    return False
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not await holds():  # noqa: ASYNC110  servers tell nobody
+            await asyncio.sleep(0.05)
+
+
+async def test_one_event_tells_of_many_tries(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "good")
+    await crossed(world, await link.provider_namespace(), "good")
+    with refusing(world.provider_plane, 500, "InternalError") as asked:
+        await create(world, "bad")
+        found = await failing(link, 1)
+        assert "injected: InternalError" in found["message"]
+        await link.says(Ready="True", ObjectsFailing="True")
+        async with asyncio.timeout(SECONDS):
+            await asked.sixth.wait()
+        assert await told(world, "SyncFailed") == 1
+    await link.condition("ObjectsFailing", lambda one: not one)
+
+
+async def test_a_provider_that_lets_nothing_be_written(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    names = [f"w{number}" for number in range(5)]
+    with refusing(world.provider_plane, 403, "Forbidden"):
+        await create(world, *names)
+        found = await failing(link, 5)
+        assert found["reason"] == "Forbidden"
+        synced = await link.condition("InformersSynced", lambda one: one["status"] == "False")
+        assert synced["reason"] == "WritesRefused"
+        assert "nothing can be written for widgets.example.org, 5 objects" in synced["message"]
+        await link.says(Ready="False")
+        assert (await problem(world)).startswith("WritesRefused: nothing can be written")
+        assert await told(world, "SyncFailed") == 5
+    await link.condition("ObjectsFailing", lambda one: not one)
+    await link.says(Ready="True")
+    await crossed(world, await link.provider_namespace(), *names)
+
+
+async def test_a_status_that_the_consumer_refuses(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "blue", "green")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "blue", "green")
+    with refusing(world.consumer_plane, 422, "Invalid", "blue"):
+        for name in ("blue", "green"):
+            patch = {"status": {"made": 1}}
+            await world.provider.merge_patch(
+                world.widgets, name, namespace, patch, subresource="status"
+            )
+        found = await failing(link, 1)
+        assert "Widget default/blue; the first because of: injected: Invalid" in found["message"]
+        await when(
+            world.consumer,
+            world.widgets,
+            "green",
+            "default",
+            until=lambda body: body.get("status") == {"made": 1},
+        )
+        await link.says(Ready="True", ObjectsFailing="True")
+    await link.condition("ObjectsFailing", lambda one: not one)
+
+
+async def test_a_kind_that_is_not_served_there_waits_for_its_watch(provider_world: World) -> None:
+    """Instead of each object trying for itself."""
+    world = provider_world
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "before")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "before")
+    name = world.widgets.group_resource
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    await world.provider.delete(CUSTOMRESOURCEDEFINITIONS, name)
+    await gone(world.provider, CUSTOMRESOURCEDEFINITIONS, name)
+    plane = getattr(world, "provider_plane", None)
+    requests = Requests(plane) if plane is not None else None
+    names = [f"w{number}" for number in range(60)]
+    await create(world, *names)
+    await link.condition("InformersSynced", lambda one: "does not serve" in one.get("message", ""))
+    if requests is not None:
+        begun = requests.count("create", resource="widgets")
+        await asyncio.sleep(1)
+        assert requests.count("create", resource="widgets") == begun
+        assert begun <= 60
+    assert await told(world, "SyncFailed") == 0
+    metadata = {key: crd["metadata"][key] for key in ("name", "labels") if key in crd["metadata"]}
+    await world.provider.create(
+        CUSTOMRESOURCEDEFINITIONS,
+        {"apiVersion": crd["apiVersion"], "kind": crd["kind"], "metadata": metadata}
+        | {"spec": crd["spec"]},
+    )
+    await crossed(world, namespace, "before", *names)
+    await link.condition("InformersSynced", lambda one: one["status"] == "True")
