@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairlead.binding.gotext import go_json, go_text
-from fairlead.binding.jsonpath.nodes import (
+from fairlead.binding.expressions.gotext import go_json, go_text
+from fairlead.binding.expressions.nodes import (
     Constant,
     Field,
     Filter,
@@ -22,7 +22,7 @@ from fairlead.binding.jsonpath.nodes import (
     Union,
     Wildcard,
 )
-from fairlead.binding.jsonpath.parse import parse
+from fairlead.binding.expressions.parse import parse
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
-from fairlead.binding.gotext import go_json, go_text
+from fairlead.binding.expressions.gotext import go_json, go_text
 
 
 _ACTION = re.compile(r"\{\{(?P<left>- )?(?P<body>.*?)(?P<right> -)?\}\}", re.DOTALL)

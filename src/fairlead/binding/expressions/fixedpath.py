@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.binding.jsonpath.nodes import Field, JSONPathError, Path
-from fairlead.binding.jsonpath.parse import parse
+from fairlead.binding.expressions.nodes import Field, JSONPathError, Path
+from fairlead.binding.expressions.parse import parse
 
 
 FixedPath = tuple[str, ...]

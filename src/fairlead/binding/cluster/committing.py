@@ -17,8 +17,8 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
+from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
-from fairlead.binding.fetching import grant
 from fairlead.binding.items import encode_data
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound

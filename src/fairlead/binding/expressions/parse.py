@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fairlead.binding.jsonpath.nodes import (
+from fairlead.binding.expressions.nodes import (
     Constant,
     Field,
     Filter,
