@@ -12,8 +12,8 @@ import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres.database.session import Session
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Session
 
 
 class Dependent(msgspec.Struct, frozen=True, kw_only=True):

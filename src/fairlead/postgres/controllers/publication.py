@@ -5,8 +5,7 @@ from __future__ import annotations
 from fairlead.api.meta import Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Conflict, NotFound
-from fairlead.postgres import password
-from fairlead.postgres.login_secret import (
+from fairlead.postgres.controllers.login_secret import (
     check_name,
     check_ours,
     current_password,
@@ -14,8 +13,9 @@ from fairlead.postgres.login_secret import (
     secret_body,
     secret_values,
 )
-from fairlead.postgres.passes import Pass
-from fairlead.postgres.watches import Watches
+from fairlead.postgres.controllers.passes import Pass
+from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.database import password
 from fairlead.runtime import commit
 
 

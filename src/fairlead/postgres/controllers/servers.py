@@ -18,16 +18,16 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
-from fairlead.postgres.catalog import read_server
-from fairlead.postgres.controller import JITTER
+from fairlead.postgres.controllers.access import JITTER
+from fairlead.postgres.controllers.sources import Sources, decode_server
+from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.database.catalog import read_server
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.failures import explain_statement
+from fairlead.postgres.database.snapshot import ServerFacts
+from fairlead.postgres.database.sync import maintenance
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.failures import explain_statement
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.session import Endpoint
-from fairlead.postgres.snapshot import ServerFacts
-from fairlead.postgres.sources import Sources, decode_server
-from fairlead.postgres.sync import maintenance
-from fairlead.postgres.watches import Watches, wanted_otherwise
 from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
 
 

@@ -24,8 +24,8 @@ from fairlead.api.postgresaccess import (
     ReconcileState,
     ServerInfo,
 )
+from fairlead.postgres.controllers.reconcile import Failure
 from fairlead.postgres.errors import AccessError, Retry
-from fairlead.postgres.reconcile import Failure
 
 
 IN_SYNC = "PostgresAccess is in sync"

@@ -5,17 +5,22 @@ Pure: the same input gives the same plan (salts apart), and an empty plan when n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Grant
-from fairlead.postgres import password, statements
-from fairlead.postgres.claim import Claim
+from fairlead.postgres.database import password, statements
+from fairlead.postgres.database.grants import Desired
+from fairlead.postgres.database.snapshot import (
+    Claim,
+    DatabaseFacts,
+    RoleFacts,
+    ServerFacts,
+    Snapshot,
+)
 from fairlead.postgres.errors import AccessError, refusal
-from fairlead.postgres.grants import Desired
-from fairlead.postgres.snapshot import DatabaseFacts, RoleFacts, Snapshot
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,15 +35,29 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
         return f"Wanted({self.username!r})"
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A statement; ``what`` completes "could not ..." and holds no secret.
 
-    An ``isolated`` step may fail alone; the others fail the plan.
+    An ``isolated`` one may fail alone; the others fail the plan.
     """
 
     statement: sql.Composed
     what: str
     isolated: bool = False
+
+
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it: the login works, and ``problems`` say which grants do not.
+
+    ``claimed`` are all roles that carry a claim of this installation.
+    """
+
+    server: ServerFacts
+    applied: list[str]
+    warnings: list[str]
+    problems: tuple[AccessError, ...] = ()
+    changed: bool = False
+    claimed: Mapping[str, Claim] = {}
 
 
 def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
@@ -86,7 +105,7 @@ def _conflict(username: str, holder: Claim, claim: Claim) -> str:
 
 def plan_role(
     wanted: Wanted, desired: Desired, snapshot: Snapshot, *, password_matches: bool
-) -> list[Step]:
+) -> list[Change]:
     """What is missing in the shared catalogs: role, login, password, claim, database grants.
 
     Raises:
@@ -101,35 +120,35 @@ def plan_role(
 
 def _role_steps(
     wanted: Wanted, role: RoleFacts | None, *, password_matches: bool
-) -> Iterator[Step]:
+) -> Iterator[Change]:
     name = wanted.username
     if role is None:
         verifier = password.verifier(wanted.password)
-        yield Step(statement=statements.create_role(name, verifier), what=f"create role {name}")
+        yield Change(statement=statements.create_role(name, verifier), what=f"create role {name}")
     elif not (role.login and password_matches):
         verifier_ = None if password_matches else password.verifier(wanted.password)
-        yield Step(
+        yield Change(
             statement=statements.alter_role(name, login=not role.login, verifier=verifier_),
             what=f"give role {name} its login",
         )
     if role is None or role.claim != wanted.claim:
-        yield Step(
+        yield Change(
             statement=statements.comment_role(name, wanted.claim), what=f"claim role {name}"
         )
 
 
-def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> Iterator[Step]:
+def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> Iterator[Change]:
     if facts.owned:
         return
     wanted = desired.of(facts.name).database
     if missing := wanted - facts.held:
-        yield Step(
+        yield Change(
             statement=statements.database_grant("grant", missing, facts.name, username),
             what=f"grant {', '.join(sorted(missing))} on database {facts.name}",
             isolated=True,
         )
     if stale := facts.held - wanted:
-        yield Step(
+        yield Change(
             statement=statements.database_grant("revoke", stale, facts.name, username),
             what=f"revoke {', '.join(sorted(stale))} on database {facts.name}",
             isolated=True,

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from fairlead.api.postgresaccess import Grant
+from fairlead.postgres.database.names import check_identifier
 from fairlead.postgres.errors import AccessError, invalid, refusal
-from fairlead.postgres.names import check_identifier
 
 
 DATABASE_PRIVILEGES: Final = frozenset({"CONNECT", "TEMPORARY", "CREATE"})

@@ -9,7 +9,7 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, READY
 from fairlead.api.resource import SECRETS
-from fairlead.postgres.login_secret import SELECTOR
+from fairlead.postgres.controllers.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     Cluster,

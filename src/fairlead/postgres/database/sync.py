@@ -9,50 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
-import msgspec
 import psycopg
 
-from fairlead.postgres import password
-from fairlead.postgres.catalog import read_differences, read_snapshot
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.errors import AccessError
-from fairlead.postgres.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.grants import DatabaseGrants, Desired, desired_grants
-from fairlead.postgres.plan import (
-    Step,
+from fairlead.postgres.database import password
+from fairlead.postgres.database.catalog import read_differences, read_snapshot
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
+from fairlead.postgres.database.grants import DatabaseGrants, Desired, desired_grants
+from fairlead.postgres.database.plan import (
+    Change,
+    Synced,
     Wanted,
     databases_to_visit,
     missing_database,
     plan_role,
     public_warnings,
 )
-from fairlead.postgres.session import Endpoint, Session, connect, logs_in
-from fairlead.postgres.snapshot import Difference, ServerFacts, Snapshot
-from fairlead.postgres.statements import object_grants
+from fairlead.postgres.database.session import Session, connect, logs_in
+from fairlead.postgres.database.snapshot import Difference, ServerFacts, Snapshot
+from fairlead.postgres.database.statements import object_grants
+from fairlead.postgres.errors import AccessError
 
 
 _ATTEMPTS = 6
+
 _PAUSE_SECONDS = (0.02, 0.2)
 
 T = TypeVar("T")
-
-
-class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the login works, and ``problems`` say which grants do not.
-
-    ``claimed`` are all roles that carry a claim of this installation.
-    """
-
-    server: ServerFacts
-    applied: list[str]
-    warnings: list[str]
-    problems: tuple[AccessError, ...] = ()
-    changed: bool = False
-    claimed: Mapping[str, Claim] = {}
 
 
 @asynccontextmanager
@@ -131,7 +118,7 @@ class _RolePass:
             self._problems.append(_not_applied(left[0].what, snapshot.server.admin))
         return snapshot, True, self._problems
 
-    async def _look(self) -> tuple[Snapshot, list[Step]]:
+    async def _look(self) -> tuple[Snapshot, list[Change]]:
         wanted = self._wanted
         snapshot = await read_snapshot(self._session, wanted.username, wanted.claim.installation)
         desired = desired_grants(wanted.grants, snapshot.server.version)
@@ -159,7 +146,7 @@ class _RolePass:
             for step in steps:
                 await self._step(step, snapshot.server.admin)
 
-    async def _step(self, step: Step, admin: str) -> None:
+    async def _step(self, step: Change, admin: str) -> None:
         try:
             async with self._session.savepoint():
                 await self._session.run(step.statement)

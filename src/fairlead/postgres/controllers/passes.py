@@ -8,11 +8,11 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
+from fairlead.postgres.controllers.reconcile import Facts, Failure
+from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.errors import AccessError, refusal
-from fairlead.postgres.reconcile import Facts, Failure
-from fairlead.postgres.session import Endpoint
-from fairlead.postgres.status import Login, Outcome, failed, generated, success
-from fairlead.postgres.sync import Synced
 
 
 @dataclass(kw_only=True)

@@ -13,9 +13,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound
-from fairlead.postgres.errors import AccessError, invalid, refusal
-from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.resolution import (
+from fairlead.postgres.controllers.resolution import (
     check_connection,
     check_policy,
     direct_endpoint,
@@ -25,7 +23,9 @@ from fairlead.postgres.resolution import (
     server_endpoint,
     text_of,
 )
-from fairlead.postgres.session import Endpoint
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.options import PostgresOptions
 
 
 class Sources:

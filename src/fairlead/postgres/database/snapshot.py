@@ -1,4 +1,9 @@
-"""What the catalogs said, as values: the input of every plan."""
+"""What the catalogs said, as values: the input of every plan.
+
+A role's comment makes a claim: it says for which PostgresAccess of which installation the role was
+made. Comments on roles are shared by all databases, readable by everyone and not the role's own to
+change, so a claim settles conflicts between namespaces and between clusters on one server.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,6 @@ from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
-
-from fairlead.postgres.claim import Claim
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +26,43 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     admin: str
     superuser: bool
     reads_verifiers: bool
+
+
+_PREFIX = "managed by Fairlead: "
+
+CLAIM_PATTERN = _PREFIX + "{%"
+"""What every claim is LIKE."""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose role it is; ``installation`` is one cluster's operator."""
+
+    installation: str
+    namespace: str
+    name: str
+    uid: str
+
+    def text(self) -> str:
+        """The comment."""
+        return _PREFIX + msgspec.json.encode(self).decode()
+
+    def same_object(self, other: Claim) -> bool:
+        """Whether both name one object, a recreated one included."""
+        return (self.installation, self.namespace, self.name) == (
+            other.installation,
+            other.namespace,
+            other.name,
+        )
+
+
+def parse_claim(comment: str | None) -> Claim | None:
+    """The claim that a role's comment makes, if it makes one."""
+    if comment is None or not comment.startswith(_PREFIX):
+        return None
+    try:
+        return msgspec.json.decode(comment.removeprefix(_PREFIX), type=Claim)
+    except msgspec.DecodeError:
+        return None
 
 
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +99,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Action = Literal["grant", "revoke", "absent"]
+
 Level = Literal["schema", "table", "sequence", "routine"]
 
 

@@ -14,13 +14,13 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.cleanup import cleanup
+from fairlead.postgres.controllers.sources import decode_access
+from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.session import Endpoint
-from fairlead.postgres.sources import decode_access
-from fairlead.postgres.watches import Watches
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")

@@ -11,10 +11,10 @@ import msgspec
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, PostgresAccessSpec
-from fairlead.postgres import password
+from fairlead.postgres.controllers.resolution import secret_data, text_of
+from fairlead.postgres.database import password
+from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError, invalid
-from fairlead.postgres.resolution import secret_data, text_of
-from fairlead.postgres.session import Endpoint
 
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"

@@ -10,13 +10,12 @@ from itertools import islice
 
 from psycopg import sql
 
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.grants import (
+from fairlead.postgres.database.grants import (
     DATABASE_PRIVILEGES,
     SCHEMA_PRIVILEGES,
     TABLE_PRIVILEGES,
 )
-from fairlead.postgres.snapshot import Action, Difference, Level
+from fairlead.postgres.database.snapshot import Action, Claim, Difference, Level
 
 
 _KEYWORDS = {

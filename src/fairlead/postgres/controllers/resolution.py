@@ -12,9 +12,9 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.names import matches
 from fairlead.postgres.errors import AccessError, invalid, refusal
-from fairlead.postgres.names import matches
-from fairlead.postgres.session import Endpoint
 
 
 _DEFAULT_PORT = 5432

@@ -11,14 +11,14 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.failures import explain_connect
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.failures import explain_connect
 
 
 _OPTIONS = {
@@ -33,7 +33,9 @@ _OPTIONS = {
     "standard_conforming_strings": "on",
     "client_min_messages": "warning",
 }
+
 _CONNECT_TIMEOUT_SECONDS = 10
+
 _LOCK = sql.SQL(
     "SELECT pg_catalog.pg_advisory_xact_lock("
     "pg_catalog.hashtextextended('access.k8s.delta10.nl', 0))"
@@ -43,30 +45,8 @@ _LOCK = sql.SQL(
 _QUIET = ("log_statement = 'none'", "log_min_error_statement = 'panic'")
 
 Row = tuple[Any, ...]
+
 Statement = sql.SQL | sql.Composed
-
-
-@dataclass(frozen=True, kw_only=True)
-class Endpoint:
-    """Where a server is and how its administrator logs in.
-
-    ``maintenance`` is the database where role work is serialised; ``public_host`` and
-    ``public_port`` are where clients go.
-    """
-
-    host: str
-    port: int
-    username: str
-    password: str = field(repr=False)
-    ssl_mode: str
-    ca: str = ""
-    maintenance: str = "postgres"
-    fallback: str = ""
-    public_host: str = ""
-    public_port: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
 
 
 class Session:

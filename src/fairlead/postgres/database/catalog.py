@@ -7,15 +7,16 @@ from typing import Any, cast
 
 from psycopg import sql
 
-from fairlead.postgres.claim import CLAIM_PATTERN, parse_claim
-from fairlead.postgres.grants import DatabaseGrants
-from fairlead.postgres.session import Session
-from fairlead.postgres.snapshot import (
+from fairlead.postgres.database.grants import DatabaseGrants
+from fairlead.postgres.database.session import Session
+from fairlead.postgres.database.snapshot import (
+    CLAIM_PATTERN,
     DatabaseFacts,
     Difference,
     RoleFacts,
     ServerFacts,
     Snapshot,
+    parse_claim,
 )
 
 

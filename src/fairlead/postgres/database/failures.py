@@ -90,6 +90,7 @@ _STATES = {
     ),
     "55P03": ("Locked", "another session holds a lock needed to {what}; waiting for it"),
     "57014": ("TimedOut", "it took too long to {what}; trying again"),
+    "2BP01": ("OwnsObjects", "something came to depend on it meanwhile: could not {what}"),
     "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
 }
 TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001"})

@@ -13,9 +13,8 @@ import psycopg
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.postgres.catalog import read_snapshot
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.dependencies import (
+from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.dependencies import (
     Dependent,
     check_shared,
     owns_objects,
@@ -24,12 +23,12 @@ from fairlead.postgres.dependencies import (
     read_owner,
     unsafe_owner,
 )
-from fairlead.postgres.errors import AccessError
-from fairlead.postgres.failures import explain_statement
-from fairlead.postgres.session import Endpoint, Session, connect
-from fairlead.postgres.snapshot import RoleFacts, ServerFacts
-from fairlead.postgres.statements import comment_role, fence_role
-from fairlead.postgres.sync import maintenance, retried
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.failures import explain_statement
+from fairlead.postgres.database.session import Session, connect
+from fairlead.postgres.database.snapshot import Claim, RoleFacts, ServerFacts
+from fairlead.postgres.database.statements import comment_role, fence_role
+from fairlead.postgres.database.sync import maintenance, retried
 
 
 _TERMINATE = sql.SQL("""
@@ -148,15 +147,7 @@ class _Removal:
                     return
                 await self._session.run(sql.SQL("DROP ROLE {}").format(self._name))
 
-        try:
-            await retried(drop, f"drop role {self._role.name}")
-        except AccessError as error:
-            if "2BP01" not in error.message:
-                raise
-            raise AccessError(
-                "OwnsObjects",
-                f"something came to depend on role {self._role.name} meanwhile; trying again",
-            ) from None
+        await retried(drop, f"drop role {self._role.name}")
 
     @asynccontextmanager
     async def _membership(self, session: Session) -> AsyncIterator[None]:

@@ -16,26 +16,21 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.cleanup import cleanup
+from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
+from fairlead.postgres.controllers.publication import Publication
+from fairlead.postgres.controllers.reconcile import STAGES, Facts, Failure, Step, next_step
+from fairlead.postgres.controllers.sources import Sources, decode_access
+from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
+from fairlead.postgres.controllers.strays import Strays
+from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.database.grants import check_grants
+from fairlead.postgres.database.names import check_username, excluded
+from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError, refusal
-from fairlead.postgres.grants import check_grants
-from fairlead.postgres.names import check_username, excluded
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.passes import Pass, login_of, outcome_of
-from fairlead.postgres.plan import Wanted
-from fairlead.postgres.publication import Publication
-from fairlead.postgres.reconcile import STAGES, Facts, Failure, Step, next_step
-from fairlead.postgres.sources import Sources, decode_access
-from fairlead.postgres.status import (
-    Outcome,
-    access_events,
-    new_status,
-    problems,
-)
-from fairlead.postgres.strays import Strays
-from fairlead.postgres.sync import sync
-from fairlead.postgres.watches import Watches, wanted_otherwise
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
