@@ -21,18 +21,17 @@ from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_A
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now, parse_time
-from fairlead.binding.committing import Committer, stored_conditions
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding
+from fairlead.binding.cluster.committing import Committer, stored_conditions
+from fairlead.binding.cluster.fetching import fetch
+from fairlead.binding.cluster.mappings import Mappings, is_mapping
+from fairlead.binding.cluster.watches import Watches
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_status
 from fairlead.binding.contexts.coreos import CoreosContext
-from fairlead.binding.contexts.invalid import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.fetching import fetch
-from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Quarrels, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
-from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
 from fairlead.runtime import (
     BackoffPolicy,

@@ -9,9 +9,9 @@ import pytest
 
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
-from fairlead.binding import watches as module
+from fairlead.binding.cluster import watches as module
+from fairlead.binding.cluster.watches import Watches
 from fairlead.binding.reads import Get, ListAll, Lookup
-from fairlead.binding.watches import Watches
 from fairlead.runtime import Cluster, Delta, Request
 
 

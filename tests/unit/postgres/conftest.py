@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.session import Endpoint
+from fairlead.postgres.database.endpoint import Endpoint
 
 
 _numbers = itertools.count(1)

@@ -8,8 +8,8 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import Grant, Privilege
 from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.plan import Wanted
+from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.snapshot import Claim
 
 
 PASSWORD = "correct horse battery staple"

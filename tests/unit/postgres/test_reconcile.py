@@ -8,9 +8,8 @@ import pytest
 
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
-from fairlead.postgres.errors import AccessError, invalid, refusal
-from fairlead.postgres.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
-from fairlead.postgres.status import (
+from fairlead.postgres.controllers.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
+from fairlead.postgres.controllers.status import (
     Login,
     Outcome,
     event,
@@ -20,6 +19,7 @@ from fairlead.postgres.status import (
     problems,
     success,
 )
+from fairlead.postgres.errors import AccessError, invalid, refusal
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")

@@ -10,10 +10,10 @@ import pytest
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
-from fairlead.postgres.claim import Claim
+from fairlead.postgres.controllers.strays import Strays
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.session import Endpoint
-from fairlead.postgres.strays import Strays
 
 
 CLAIM = Claim(installation="i", namespace="team", name="app", uid="u-1")
@@ -65,7 +65,7 @@ async def test_strays(
         assert policy == "Restrict"
         taken.append(role)
 
-    monkeypatch.setattr("fairlead.postgres.strays.cleanup", cleanup)
+    monkeypatch.setattr("fairlead.postgres.controllers.strays.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     strays = Strays(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), PostgresOptions())
     await strays.sweep(ENDPOINT, {"app": CLAIM})

@@ -21,11 +21,12 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres import session
-from fairlead.postgres.claim import Claim
+from fairlead.postgres.database import session
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Endpoint, connect
-from fairlead.postgres.sync import sync
 
 
 async def test_the_password_logs_in_and_a_wrong_one_does_not(

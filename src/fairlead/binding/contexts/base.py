@@ -20,13 +20,12 @@ from fairlead.api.servicebinding.common import (
     PROCESSING_ERROR,
     READY,
 )
+from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
-from fairlead.binding.flow import Flow
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
 from fairlead.binding.reads import FailureCode, ReadError, Snapshot
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.traces import Traces
-from fairlead.binding.workload import Workload
+from fairlead.binding.workload import Traces, Workload
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -300,4 +299,23 @@ def selector_dict(selector: Any) -> JSON | None:
     if selector is None:
         return None
     result: JSON = json.loads(msgspec.json.encode(selector))
+    return result
+
+
+def invalid_status(binding: Object, message: str, now: str) -> JSON:
+    """The status with Ready False; what else it says stays."""
+    status: JSON = binding.to_dict().get("status") or {}
+    try:
+        before = msgspec.convert(status.get("conditions") or [], list[Condition])
+    except msgspec.ValidationError:
+        before = []
+    merged = set_condition(before, Condition(READY, "False", PROCESSING_ERROR, message), now=now)
+    conditions: list[Any] = [
+        {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
+    ]
+    result = {**status, "conditions": conditions}
+    if binding.api_version.startswith("servicebinding.io/"):
+        result["observedGeneration"] = binding.meta.generation
+    else:
+        result.setdefault("secret", "")
     return result
