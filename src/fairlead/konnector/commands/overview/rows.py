@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import CONFLICTS, READY, Condition, get_condition
+from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
@@ -108,9 +108,9 @@ def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
     ready = get_condition(conditions, READY)
     if ready is None:
         return "no konnector has looked at it yet: is one running?"
-    conflicts = get_condition(conditions, CONFLICTS)
-    if ready.status == "True" and conflicts is not None and conflicts.status == "True":
-        return _told(conflicts)
+    wrong = next((one for one in conditions if _is_wrong(one)), None)
+    if ready.status == "True" and wrong is not None:
+        return _told(wrong)
     unwell = next((one for one in conditions if _unwell(one)), None)
     if unwell is not None:
         return _told(unwell)
@@ -119,8 +119,12 @@ def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
     return _providers_problem(bound.cluster_binding)
 
 
+def _is_wrong(condition: Condition) -> bool:
+    return condition.type in WRONG_WHILE_TRUE and condition.status == "True"
+
+
 def _unwell(condition: Condition) -> bool:
-    return condition.status != "True" and condition.type != CONFLICTS
+    return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
 
 
 def _providers_problem(found: ClusterBinding | None) -> str:
