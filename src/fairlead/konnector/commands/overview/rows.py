@@ -8,23 +8,13 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import (
-    CONFLICTS,
-    OBJECTS_FAILING,
-    READY,
-    Condition,
-    get_condition,
-)
+from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
 from fairlead.konnector.policies.steps import Pair
-
-
-_WRONG_WHEN_TRUE = (OBJECTS_FAILING, CONFLICTS)
-"""They do not lower Ready, for they are about single objects."""
 
 
 class Copies(msgspec.Struct, frozen=True):
@@ -118,11 +108,10 @@ def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
     ready = get_condition(conditions, READY)
     if ready is None:
         return "no konnector has looked at it yet: is one running?"
-    if ready.status == "True":
-        for type_ in _WRONG_WHEN_TRUE:
-            found = get_condition(conditions, type_)
-            if found is not None and found.status == "True":
-                return _told(found)
+    wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
+    found = next((one for one in wrong if one is not None and one.status == "True"), None)
+    if ready.status == "True" and found is not None:
+        return _told(found)
     unwell = next((one for one in conditions if _unwell(one)), None)
     if unwell is not None:
         return _told(unwell)
@@ -132,7 +121,7 @@ def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
 
 
 def _unwell(condition: Condition) -> bool:
-    return condition.status != "True" and condition.type not in _WRONG_WHEN_TRUE
+    return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
 
 
 def _providers_problem(found: ClusterBinding | None) -> str:
