@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.contract.test_reflector import crd, gadgets, until
 from tests.support.planes import ControlPlane
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import (
@@ -153,7 +154,7 @@ async def test_events_are_there_for_describe_and_are_counted(
     found: list[JSON] = []
     for count in (1, 2):
         recorder.event(object_, "Warning", "Denied", "the role is missing")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while not found or found[0]["count"] != count:
                 found = await events_of(client, object_)
                 await asyncio.sleep(0.02)

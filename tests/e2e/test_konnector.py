@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -18,7 +17,7 @@ from tests.support.konnector import (
     secret,
     widget,
 )
-from tests.support.waiting import gone, when
+from tests.support.waiting import gone, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -180,14 +179,14 @@ async def test_a_new_object_costs_few_writes_and_steady_state_none(world: World)
         WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
     )
     await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
-    await asyncio.sleep(0.3)
+    await idle(0.3)
     # Beside the test's own create and patch: finalizer, copy, annotations, status.
     assert at_consumer.count(*WRITES, resource="widgets") == 1 + 3
     assert at_provider.count(*WRITES, resource="widgets") == 1 + 1
     assert at_provider.count("get", resource="widgets") == 0
     at_provider.seen.clear()
     at_consumer.seen.clear()
-    await asyncio.sleep(0.3)
+    await idle(0.3)
     assert at_provider.seen == at_consumer.seen == []
 
 

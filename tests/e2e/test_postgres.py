@@ -13,7 +13,7 @@ import pytest
 from psycopg import sql
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
@@ -98,7 +98,7 @@ class World:
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
     """Ask until it holds; databases tell nobody when they change."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.konnector import World
 from tests.support.provider import prepare
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -62,7 +62,7 @@ class Operator:
         if answer is not None:
             os.close(stdin)
             os.write(terminal, f"{answer}\n".encode())
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(SECONDS):
             out, err = await process.communicate()
         if answer is not None:
             os.close(terminal)

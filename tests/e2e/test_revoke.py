@@ -13,7 +13,7 @@ import pytest
 from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import Link, World, invited, secret
 from tests.support.provider import request_namespace
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_NAMESPACE,
@@ -158,13 +158,13 @@ async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> Non
 
     consumer = await find_consumer(world.provider, link.cluster_namespace)
     interrupted = asyncio.create_task(
-        revoke(world.provider, consumer, keep_data=False, timeout=60.0, progress=progress)
+        revoke(world.provider, consumer, keep_data=False, timeout=SECONDS, progress=progress)
     )
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(SECONDS):
         await told.wait()
     interrupted.cancel()
     with pytest.raises(RevokeError, match=f"waits for {re.escape(holder)}.*say the same again"):
-        await revoked(world.provider, link, timeout=10.0)
+        await revoked(world.provider, link, timeout=SECONDS)
     await is_locked_out(link)
     finishing = asyncio.create_task(revoked(world.provider, link))
     await world.provider.merge_patch(

@@ -26,7 +26,7 @@ from tests.support.provider import WIDGETS
 from tests.support.realplane import missing_assets
 from tests.support.requests import connections, every_tenth_write_conflicts, nth_write, writers
 from tests.support.syncworld import SyncWorld, sync_world
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
 from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
@@ -118,7 +118,7 @@ async def test_killed_in_the_middle_of_a_write(world: SyncWorld) -> None:
         for _ in range(8):
             plane = dice.choice(world.planes)
             with nth_write(plane, "widgets", dice.randrange(1, 25)) as met:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(SECONDS):
                     await met.wait()
                 await world.konnector.kill()
             await world.load.progress(dice.randrange(1, 8))
@@ -179,7 +179,7 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
             await world.carries()
             with writers(world.uplink, *world.planes) as written:
                 frozen.send_signal(signal.SIGCONT)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(SECONDS):
                     assert await frozen.wait() == 1
                 await world.load.progress(5)
             await world.carries()

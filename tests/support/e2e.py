@@ -17,11 +17,11 @@ import msgspec
 import psycopg
 from psycopg import sql
 from tests.support.binding import mounted
-from tests.support.countingplanes import QUIET_SECONDS, SECONDS, Plane, plane, quiet, steady
+from tests.support.countingplanes import QUIET_SECONDS, Plane, plane, quiet, steady
 from tests.support.konnector import Link
 from tests.support.line import Line
 from tests.support.postgres import access, credentials, server_profile
-from tests.support.waiting import condition, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON

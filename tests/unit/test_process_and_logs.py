@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from tests.support.waiting import SECONDS
 
 from fairlead.cli.running import configure_logs
 from fairlead.process import cancel_on, run
@@ -57,7 +58,7 @@ signals = {signals}
 run(main)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     return done.returncode, done.stdout
 

@@ -60,6 +60,9 @@ async def list_all(client: Client, resource: Resource) -> list[Object]:
 Until = Callable[[Object | None], str]
 """Given the object, or None where there is none: "" when it is as wanted, else what is missing."""
 
+ANSWER_SECONDS = 10.0
+"""So long may the first look last, where the time to wait is shorter."""
+
 _PAUSE_SECONDS = 0.2
 """Between a look that the server cut short and the next one."""
 
@@ -80,33 +83,40 @@ async def wait_for(
     """Watch one object until the condition holds; the object as it was then.
 
     A resource that the server does not serve yet counts as an absent object. ``timeout`` is in
-    seconds.
+    seconds; however short it is, a server that answers within :data:`ANSWER_SECONDS` more is
+    looked at once.
 
     Raises:
         WaitTimeout: the condition did not hold in time.
         ApiError: the server refuses the look, for example Forbidden.
     """
     missing = ""
+    end = asyncio.get_running_loop().time() + timeout
+    limit = asyncio.timeout_at(end + ANSWER_SECONDS)
 
     def check(object_: Object | None) -> bool:
         nonlocal missing
         missing = until(object_)
+        if missing:
+            limit.reschedule(end)
         return not missing
 
     try:
-        async with asyncio.timeout(timeout):
+        async with limit:
             while True:
                 try:
                     return await _watch(client, resource, name, namespace, check)
                 except (ConnectionFailed, Gone) as error:
                     missing = missing or str(error)
+                    limit.reschedule(end)
                 except NotFound:
                     if check(None):
                         return None
                 await asyncio.sleep(_PAUSE_SECONDS)
     except TimeoutError:
         where = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
-        raise WaitTimeout(f"{where}: {missing} (waited {timeout:.3g} s)") from None
+        said = missing or "the server has not answered"
+        raise WaitTimeout(f"{where}: {said} (waited {timeout:.3g} s)") from None
 
 
 async def _watch(

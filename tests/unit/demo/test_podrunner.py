@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CRONJOBS, DEPLOYMENTS, PODS, Resource
@@ -96,7 +97,7 @@ def field(path: str) -> JSON:
 
 def wait_for(path: Path) -> None:
     """Blocks until another process has made the file."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + SECONDS
     while not path.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.konnector.conftest import binding_body, kubeconfig
 
 from fairlead.api.kubebind import (
@@ -148,7 +149,7 @@ async def first(client: Client) -> Object:
         APISERVICEBINDINGS,
         "db",
         until=lambda one: "" if one is not None else "not there",
-        timeout=10,
+        timeout=SECONDS,
     )
     assert found is not None
     return found
@@ -197,7 +198,7 @@ async def bound(
     lines: list[str] = []
     konnector = asyncio.create_task(be_konnector(client, but))
     try:
-        await bind(client, response, name=name, timeout=10, progress=lines.append)
+        await bind(client, response, name=name, timeout=SECONDS, progress=lines.append)
     finally:
         konnector.cancel()
     return lines
@@ -219,7 +220,7 @@ async def names(client: Client) -> set[str]:
 
 async def decide(client: Client, name: str = "db", **status: Any) -> Object:
     """Answer the request once it is there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while True:
             try:
                 return await client.merge_patch(
@@ -289,7 +290,7 @@ async def test_a_refusal_of_the_provider_is_told(
 ) -> None:
     task = asyncio.create_task(decide(provider, phase="Failed", terminalMessage="not for you"))
     with pytest.raises(BindError, match="not for you"):
-        await bind(client, answer(there), timeout=10)
+        await bind(client, answer(there), timeout=SECONDS)
     await task
     assert await written(client) == set()
     # The refusal is the provider's record of it.
@@ -344,7 +345,7 @@ async def test_a_request_that_leads_to_nothing_any_more_is_made_anew(
 
     async def answered() -> None:
         new = old
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while new.meta.uid == old.meta.uid:
                 await asyncio.sleep(0.01)
                 with suppress(NotFound):
@@ -436,7 +437,7 @@ async def test_an_export_of_something_else_than_was_asked_for_is_not_bound(
 
     task = asyncio.create_task(cheat())
     with pytest.raises(BindError, match="claims other objects than the invitation says"):
-        await bind(client, answer(there), timeout=10)
+        await bind(client, answer(there), timeout=SECONDS)
     await task
     assert await names(client) == set()
 
@@ -449,7 +450,7 @@ async def use_another_secret(client: Client) -> None:
     found = (await client.get(APISERVICEBINDINGS, "db")).to_dict()
     await client.delete(APISERVICEBINDINGS, "db")
     await wait_for(
-        client, CUSTOMRESOURCEDEFINITIONS, "things.example.org", until=missing, timeout=10
+        client, CUSTOMRESOURCEDEFINITIONS, "things.example.org", until=missing, timeout=SECONDS
     )
     found["spec"]["kubeconfigSecretRef"]["name"] = "other"
     found["metadata"] = {"name": "db"}
@@ -494,7 +495,7 @@ async def test_a_request_that_is_being_deleted_is_waited_for(
     held = {"metadata": {"finalizers": ["example.org/held"]}}
     await provider.merge_patch(APISERVICEEXPORTREQUESTS, "db", "cluster-abc", held)
     with pytest.raises(BindError, match="APIServiceExportRequest db is being deleted"):
-        await bind(client, answer(there), timeout=5)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_a_binding_of_another_provider_keeps_its_name_and_its_rights(
@@ -604,7 +605,7 @@ async def test_what_binding_writes_and_that_it_says_so(
         CUSTOMRESOURCEDEFINITIONS,
         crd,
         until=lambda one: "there" if one else "",
-        timeout=10,
+        timeout=SECONDS,
     )
     await export(provider, RESOURCES, CLAIMS)
     lines = await bound(client, answer(there))
@@ -702,7 +703,7 @@ async def test_wherever_a_bind_ends_it_is_taken_back(
     await export(provider, RESOURCES, CLAIMS)
     fault = ServerError(Status(message="broken")) if error is ServerError else error()
     with failing(client, monkeypatch, step, fault), pytest.raises(error):
-        await bind(client, answer(there), timeout=5)
+        await bind(client, answer(there), timeout=SECONDS)
     assert await written(client) == set()
 
 
@@ -724,7 +725,7 @@ async def test_what_a_killed_bind_has_left_is_of_use_to_the_next_or_goes_with_it
     with monkeypatch.context() as patched:
         patched.setattr(undo, "_take_back", killed)
         with failing(client, monkeypatch, step, KilledError()), pytest.raises(KilledError):
-            await bind(client, answer(there), timeout=5)
+            await bind(client, answer(there), timeout=SECONDS)
     assert len(await written(client)) == step
     if then == "failed":
         with pytest.raises(BindError, match="no konnector"):
@@ -765,7 +766,7 @@ async def test_objects_that_were_created_meanwhile_keep_their_binding(
 
     async def used() -> None:
         """The konnector makes the CRD and then is unwell; somebody creates an object."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await live(client, await first(client))
             broken = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
             await client.merge_patch(APISERVICEBINDINGS, "db", "", broken, subresource="status")
@@ -775,7 +776,7 @@ async def test_objects_that_were_created_meanwhile_keep_their_binding(
                 CUSTOMRESOURCEDEFINITIONS,
                 "things.example.org",
                 until=lambda crd: "" if crd is not None and established(crd) else "no",
-                timeout=10,
+                timeout=SECONDS,
             )
             await client.create(THINGS, body, "default")
 
@@ -796,7 +797,7 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
     seen: set[str] = set()
 
     async def hold_and_let_go() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await first(client)
             held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
             found = await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
@@ -824,7 +825,7 @@ async def test_a_konnector_that_does_not_let_go_keeps_its_rights(
     lines: list[str] = []
 
     async def hold() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await first(client)
             held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
             await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
@@ -912,7 +913,7 @@ async def test_a_bundle_binds_what_is_exported_and_rights_are_for_what_was_asked
     tasks = [asyncio.create_task(be_bundler()), asyncio.create_task(be_konnector(client))]
     response = answer(there) if asked else answer(there, requests=[])
     try:
-        name, names_ = await bind_bundle(client, response, timeout=10, progress=lines.append)
+        name, names_ = await bind_bundle(client, response, timeout=SECONDS, progress=lines.append)
     finally:
         for task in tasks:
             task.cancel()

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import aiohttp
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
 from tests.unit.runtime.test_lease import FakeLeases
 
@@ -66,7 +67,7 @@ def cluster(name: str = "c", server: FakeServer | None = None) -> Cluster:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -163,7 +164,7 @@ async def test_a_stop_right_after_engaging_does_not_hang() -> None:
     async with Managed(Manager()) as manager:
         await until(lambda: manager._group)
         engagement = await manager.engage(cluster(), [])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SECONDS):
             await engagement.stop()
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
 
 from fairlead.sandbox import Sandbox
@@ -100,7 +101,7 @@ async def test_a_handshake_that_ends_after_the_stop_is_cut() -> None:
         host, _, port = sandbox.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cadata=sandbox.ca_pem.decode())
         late = socket.create_connection((host, int(port)))
-        late.settimeout(10)
+        late.settimeout(SECONDS)
         _, next_in_line = await asyncio.open_connection(host, int(port), ssl=context)
         next_in_line.transport.abort()
 
@@ -126,7 +127,7 @@ async def test_a_connection_that_comes_with_the_stop_is_cut() -> None:
         # In the next turn of the loop the connection is accepted, right after this.
         loop.call_soon(lambda: stopping.set_result(loop.create_task(sandbox.stop())))
         await (await stopping)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             with suppress(ConnectionError):
                 assert await loop.sock_recv(late, 1) == b""
     await sandbox.close()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.storage.compaction import Compactor, Retention
@@ -27,7 +28,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
 
 
 async def _until_compacted(store: ObjectStore, version: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while store.compacted < version:  # noqa: ASYNC110 - a timer does it
             await asyncio.sleep(0.001)
 
