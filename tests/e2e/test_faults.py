@@ -33,7 +33,7 @@ from fairlead.binding.manifests import NAME as BINDING
 from fairlead.client import ConnectionFailed
 from fairlead.demo import story
 from fairlead.demo import world as demo
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.runtime import backoff, reflector

@@ -44,7 +44,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.demo import objects
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.konnector.commands import bind as bind_command
 from fairlead.konnector.commands.bind import BindError
 from fairlead.konnector.manifests import NAME as KONNECTOR

@@ -19,7 +19,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 

@@ -23,8 +23,9 @@ from tests.support.waiting import SECONDS, when
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.demo import database, objects
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo import objects
+from fairlead.demo.postgres import database
+from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
 ELSEWHERE = ("docker ", "kind ", "k3d ")

@@ -31,7 +31,7 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import Program, consumer_programs, provider_programs
 from fairlead.konnector import app as konnector_app
 from fairlead.konnector.manifests import NAME as KONNECTOR

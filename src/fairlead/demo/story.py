@@ -14,8 +14,9 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.client.lookups import Until, wait_for
-from fairlead.demo import database, objects
-from fairlead.demo.podrunner import run_workload
+from fairlead.demo import objects
+from fairlead.demo.pods.runner import run_workload
+from fairlead.demo.postgres import database
 from fairlead.demo.steps import expect
 from fairlead.demo.world import OPERATOR_NAMESPACE, World
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.endpoint import Endpoint
 
 

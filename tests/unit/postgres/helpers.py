@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Grant, Privilege
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.plan import Wanted
 from fairlead.postgres.database.snapshot import Claim
 

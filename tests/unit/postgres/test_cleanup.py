@@ -17,7 +17,7 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.cleanup import _Removal, cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.snapshot import Claim

@@ -24,7 +24,7 @@ from tests.unit.postgres.helpers import (
     wanted,
 )
 
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.session import connect

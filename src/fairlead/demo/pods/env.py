@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from fairlead.api.meta import JSON
-from fairlead.demo.podsource import PodRunError, PodSource
+from fairlead.demo.pods.source import PodRunError, PodSource
 
 
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")

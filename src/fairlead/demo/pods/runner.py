@@ -22,9 +22,9 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.common import ROOT_VARIABLE
 from fairlead.client import Client, NotFound
-from fairlead.demo.podenv import environment, expand
-from fairlead.demo.podsource import PodRunError, PodSource
-from fairlead.demo.podvolumes import Mounts, mount
+from fairlead.demo.pods.env import environment, expand
+from fairlead.demo.pods.source import PodRunError, PodSource
+from fairlead.demo.pods.volumes import Mounts, mount
 
 
 __all__ = ["PodRunError", "RunResult", "run_workload"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from fairlead.api.meta import JSON
-from fairlead.demo.podsource import PodRunError, PodSource
+from fairlead.demo.pods.source import PodRunError, PodSource
 
 
 _FILE_MODE = 0o600

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import quote
 
-from fairlead.demo.pgbinaries import (
+from fairlead.demo.postgres.binaries import (
     EmbeddedPostgresError,
     find_install,
     give_away,
