@@ -100,18 +100,18 @@ def run_options(function: F) -> F:
             click.option(
                 "--health-probe-bind-address",
                 "health_address",
-                default="127.0.0.1:8081",
-                show_default=True,
+                default=None,
                 metavar="HOST:PORT",
-                help="Where /healthz and /readyz listen; empty turns them off.",
+                help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
+                "port on loopback, which is logged; in a Pod 127.0.0.1:8081.",
             ),
             click.option(
                 "--metrics-bind-address",
                 "metrics_address",
-                default="127.0.0.1:8080",
-                show_default=True,
+                default=None,
                 metavar="HOST:PORT",
-                help="Where /metrics listens; empty serves it beside /healthz.",
+                help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
+                "/healthz; in a Pod 127.0.0.1:8080.",
             ),
             click.option(
                 "--leader-elect",

@@ -259,6 +259,17 @@ def test_crds_are_printed_as_yaml(group: str | None) -> None:
     assert "&id" not in result.output
 
 
+@pytest.mark.parametrize("group", [None, *GROUPS])
+def test_rules_are_left_out_where_an_old_server_refuses_them(group: str | None) -> None:
+    whole = run("crds", *([group] if group else [])).output
+    result = run("crds", "--without-rules", *([group] if group else [])).output
+    assert "x-kubernetes-validations" not in result
+    assert not result.startswith("#")
+    assert whole.startswith("# For Kubernetes 1.23") == ("x-kubernetes-validations:" in whole)
+    names = [document["metadata"]["name"] for document in yaml.safe_load_all(whole)]
+    assert [document["metadata"]["name"] for document in yaml.safe_load_all(result)] == names
+
+
 def test_the_crds_in_the_repository_are_those_of_the_types() -> None:
     folder = Path(__file__).parents[3] / "config" / "crd"
     expected = {file_name(crd): to_yaml([crd]) for make in GROUPS.values() for crd in make()}

@@ -255,7 +255,13 @@ async def test_health_tells_the_truth() -> None:
         status, text = await get(f"{manager.health_url}/readyz?verbose")
         assert (status, text.splitlines()) == (
             200,
-            ["[+]ping ok", "[+]caches-east ok", "[+]database ok", "readyz check passed"],
+            [
+                "[+]ping ok",
+                "[+]running ok",
+                "[+]caches-east ok",
+                "[+]database ok",
+                "readyz check passed",
+            ],
         )
 
 
@@ -298,7 +304,7 @@ async def test_an_address_in_use_is_one_clear_error() -> None:
     async with Managed(Manager()) as manager:
         await until(lambda: manager.health_url)
         address = manager.health_url.removeprefix("http://")
-        with pytest.raises(ManagerError, match=f"cannot listen on {address}: "):
+        with pytest.raises(ManagerError, match=f"cannot listen on {address} for health: "):
             await Manager(health_address=address).run()
 
 
