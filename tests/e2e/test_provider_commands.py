@@ -124,11 +124,13 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     )
     row = (await operator.consumers())[name]
     assert (row["namespace"], row["exports"], row["objects"]) == (namespace, ["shop"], 1)
+    assert (row["templates"], row["originalKonnector"]) == ([operator.template], False)
+    assert row["warnings"] == []
     assert row["healthy"]["status"] == "True"
     assert row["konnectorVersion"].startswith("v")
     out, _ = await operator.does("provider", "consumers")
     (line,) = [line for line in out.splitlines() if line.startswith(name)]
-    assert line.split()[1:4] == [namespace, "shop", "1"]
+    assert line.split()[1:5] == [namespace, operator.template, "shop", "1"]
     assert line.split()[-1] == "healthy"
 
     out, err = await operator.does("provider", "rotate", name)
@@ -137,7 +139,7 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
 
     code, out, err = await operator.run("provider", "revoke", "nobody", "--yes")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "there is no consumer nobody; there are: " in err
+    assert "consumer nobody does not exist; " in err
     assert name in err
     code, _, err = await operator.run("provider", "revoke", name, answer="n")
     assert (code, "Aborted" in err) == (1, True)

@@ -158,7 +158,7 @@ async def test_without_a_word_from_the_konnector_both_tokens_stay(world: World) 
     await world.provider.merge_patch(
         CLUSTERBINDINGS, "cluster", link.cluster_namespace, {"status": beat}, subresource="status"
     )
-    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not tell .* add --finish"):
+    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not tell .* --finish"):
         await rotated(world.provider, link, timeout=0.5)
     assert await tokens(world, link) == ["kube-binder", "kube-binder-2"]
     new = await handed_out(world, link)

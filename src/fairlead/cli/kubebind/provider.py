@@ -78,10 +78,13 @@ def command() -> None:
     "least.",
 )
 @click.option(
+    "--original-konnectors",
     "--cluster-wide-claims",
+    "original_konnectors",
     is_flag=True,
-    help="With --consumer-scope cluster: let consumers use all claimed objects, everybody's "
-    "Secrets too. For kube-bind's own konnector, which watches them cluster-wide.",
+    help="Give what kube-bind's own konnector needs beyond ours. With --consumer-scope cluster "
+    "consumers may then use all objects of claimed kinds, everybody's Secrets too; with "
+    "--isolation namespaced they may read all consumers' objects of exported kinds.",
 )
 @click.option(
     "--requests",
@@ -98,7 +101,7 @@ def run(
     consumer_scope: str,
     isolation: str,
     schema_sync_interval: str,
-    cluster_wide_claims: bool,
+    original_konnectors: bool,
     requests: Requests,
     namespace_prefix: str,
     pretty_name: str,
@@ -120,7 +123,7 @@ def run(
             consumer_scope=parse_consumer_scope(consumer_scope),
             isolation=parse_isolation(isolation),
             schema_sync_interval=parse_sync_interval(schema_sync_interval),
-            cluster_wide_claims=cluster_wide_claims,
+            original_konnectors=original_konnectors,
             requests=requests,
             namespace=namespace,
             namespace_prefix=namespace_prefix,

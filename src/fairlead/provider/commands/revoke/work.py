@@ -29,7 +29,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, NotFound
 from fairlead.client.lookups import find
-from fairlead.provider.commands.consumers import served
+from fairlead.provider.commands.copies import served
 from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.commands.revoke.belonging import count, is_copy, provider_namespaces
 from fairlead.provider.commands.revoke.cluster import Desk, Progress, forgotten

@@ -24,7 +24,7 @@ from fairlead.client import (
     parse_kubeconfig,
 )
 from fairlead.client.lookups import WaitTimeout, wait_for
-from fairlead.provider.commands.rotation.reconcile import missing, reconcile, tells
+from fairlead.provider.commands.rotation.reconcile import missing, reconcile, silent, tells
 from fairlead.provider.credentials import (
     as_before,
     consumer_kubeconfig,
@@ -32,6 +32,7 @@ from fairlead.provider.credentials import (
     store_kubeconfig,
     stored_kubeconfig,
 )
+from fairlead.provider.konnectors import is_original
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.tokens import TokenSecret, token_secrets
@@ -175,12 +176,19 @@ class _Rotation:
         """Wait until the konnector has told that it uses the new kubeconfig.
 
         Raises:
-            RotateError: it has not, in time.
+            RotateError: it has not, in time, or never will.
         """
         try:
             binding = await self._client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         except NotFound:
             binding = None
+        if binding is not None and is_original(binding):
+            raise RotateError(
+                f"both tokens of {self._identity} stay valid: {silent(binding)}, as Fairlead's "
+                "does. It takes the new token over by itself: look whether its heartbeat goes "
+                f"on, then say `fairlead provider rotate {self._identity} --finish`, which takes "
+                "the old token away"
+            )
         if not tells(binding):
             timeout = min(timeout, _PATIENCE)
         digest, told = kubeconfig_digest(kubeconfig), ""

@@ -135,7 +135,7 @@ class RbacController:
                 namespace.meta.name for namespace in namespaces if self._in_use(namespace)
             ),
             crds=watches.crds_by_name(),
-            cluster_wide_claims=self._options.cluster_wide_claims,
+            original_konnectors=self._options.original_konnectors,
         )
         return State(grounds, existing)
 

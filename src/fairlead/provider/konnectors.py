@@ -1,0 +1,92 @@
+"""Whose konnector a consumer runs, and what kube-bind's own one would lack here.
+
+Versions do not tell: both kinds have semantic ones. What tells is who has written the last
+heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector writes on the
+provider as ``kube-bind.io``, and kube-bind's own by the name of its program, ``konnector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import FIELD_MANAGER, APIServiceExport
+from fairlead.api.kubebind.claims import claimable
+from fairlead.api.kubebind.conditions import CREDENTIALS_IN_USE, get_condition, stored_conditions
+from fairlead.api.meta import JSON, Object
+from fairlead.provider.rights import cluster_names
+
+
+def is_original(binding: Object) -> bool:
+    """Whether a ClusterBinding's last heartbeat is from a konnector that is not Fairlead's.
+
+    Where the server does not say who wrote it, the condition CredentialsInUse stands for ours.
+    """
+    read = binding.decode(_ClusterBinding)
+    if not read.status.last_heartbeat_time:
+        return False
+    # Old servers also name who has written another part of the status since.
+    writers = {
+        entry.manager
+        for entry in read.metadata.managed_fields
+        if "f:lastHeartbeatTime" in entry.fields_v1.get("f:status", {})
+    }
+    if writers:
+        return FIELD_MANAGER not in writers
+    return get_condition(stored_conditions(binding), CREDENTIALS_IN_USE) is None
+
+
+def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool]) -> str:
+    """Why nothing crosses between a consumer and one of its exports, "" if nothing is known.
+
+    kube-bind's konnector watches in all namespaces where Fairlead's watches in those of its
+    consumer: claimed kinds under informerScope Cluster, and exported kinds under isolation
+    Namespaced.
+
+    Args:
+        binding: the consumer's ClusterBinding.
+        export: one of its APIServiceExports.
+        granted: whether there is a ClusterRoleBinding of a name.
+    """
+    if not is_original(binding):
+        return ""
+    spec = export.decode(APIServiceExport).spec
+    exported, claimed = cluster_names(export.key)
+    kinds: list[str] = []
+    if _watched_everywhere(spec.informer_scope, spec.isolation) and not granted(exported):
+        kinds += [resource.name for resource in spec.resources]
+    if spec.informer_scope == "Cluster" and not granted(claimed):
+        kinds += [claim.name for claim in spec.permission_claims if claimable(claim)]
+    if not kinds:
+        return ""
+    version = binding.decode(_ClusterBinding).status.konnector_version or "of no known version"
+    return (
+        f"its konnector ({version}) is not Fairlead's: for APIServiceExport {export.meta.name} it "
+        f"watches {', '.join(kinds)} in all namespaces, which it may not, so that none of them "
+        "cross. Start `fairlead provider run` with --original-konnectors, or use Fairlead's "
+        "konnector"
+    )
+
+
+def _watched_everywhere(informer_scope: str, isolation: str) -> bool:
+    return informer_scope == "Namespaced" and isolation == "Namespaced"
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    fields_v1: JSON = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Entry] = []
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    last_heartbeat_time: str = ""
+    konnector_version: str = ""
+
+
+class _ClusterBinding(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)
