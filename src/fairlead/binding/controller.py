@@ -22,9 +22,9 @@ from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEB
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.cluster.committing import Committer, stored_conditions
+from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
-from fairlead.binding.cluster.watches import Watches
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_status
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
@@ -104,7 +104,7 @@ class BindingController:
         self._quarrels = Quarrels(_seconds)
         self._waits = Waits(_seconds)
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
-        self._watches = Watches(cluster, self.controller.enqueue)
+        self._dependencies = Dependencies(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
@@ -117,7 +117,7 @@ class BindingController:
         try:
             await self.controller.run()
         finally:
-            await self._watches.close()
+            await self._dependencies.close()
 
     def adopt(self, stats: ControllerStats) -> None:
         """Count into these numbers from now on."""
@@ -132,14 +132,14 @@ class BindingController:
         def concerned(read: Read) -> bool:
             return isinstance(read, Lookup) and read.group == group
 
-        for request in self._watches.noted(concerned):
+        for request in self._dependencies.noted(concerned):
             self.controller.enqueue(request)
 
     def _projected_by(self, mapping: str) -> list[Request]:
         def concerned(read: Read) -> bool:
             return isinstance(read, Get) and is_mapping(read) and read.name == mapping
 
-        return self._watches.noted(concerned)
+        return self._dependencies.noted(concerned)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one binding nearer to what its spec says.
@@ -182,7 +182,7 @@ class BindingController:
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         await self._committer.write(context)
-        await self._watches.settle(request, snapshot.asked)
+        await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
@@ -226,14 +226,14 @@ class BindingController:
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
         """Answer a read; False when changes of what it is about may go unseen for now."""
         if isinstance(read, Get) and is_mapping(read):
-            self._watches.note(request, read)
+            self._dependencies.note(request, read)
             snapshot.put(read, self._mappings.answer(request, read))
             return True
         watched = True
         if isinstance(read, Get | ListAll):
-            watched = await self._watches.join(request, read)
+            watched = await self._dependencies.join(request, read)
         else:
-            self._watches.note(request, read)
+            self._dependencies.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
 
@@ -304,7 +304,7 @@ class BindingController:
         self._quarrels.forget(request)
         self._waits.over(request)
         self._mappings.forget(request)
-        await self._watches.settle(request, ())
+        await self._dependencies.settle(request, ())
 
 
 def _seconds() -> float:

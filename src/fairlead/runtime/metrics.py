@@ -116,14 +116,14 @@ class _ControllerCollector(Collector):
         yield total
         yield seconds
 
-    def _gauge(self, name: str, help_: str, read: Reader) -> Metric:
+    def _gauge(self, name: str, help_: str, read: _Reader) -> Metric:
         family = GaugeMetricFamily(f"{_PREFIX}_{name}", help_, labels=["controller"])
         for controller, stats in self._controllers.items():
             family.add_metric([controller], read(stats))
         return family
 
 
-class Reader(Protocol):
+class _Reader(Protocol):
     """Reads one number of a controller."""
 
     def __call__(self, stats: ControllerStats) -> float:

@@ -18,7 +18,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
-from fairlead.postgres.controllers.reconcile import STAGES, Facts, Failure, Step, next_step
+from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
 from fairlead.postgres.controllers.strays import Strays
@@ -78,9 +78,9 @@ class AccessController:
         if found is None:
             return None
         settled = await step_by_step(found, decide=_decide, perform=self._attempt, last=_is_last)
-        return await self._report(settled.state) if settled.step is Step.REPORT else None
+        return await self._report(settled.state) if settled.step is AccessStep.REPORT else None
 
-    async def _attempt(self, step: Step, current: Pass) -> Pass | None:
+    async def _attempt(self, step: AccessStep, current: Pass) -> Pass | None:
         """Perform a step; that it has failed is learnt too, and None is that the object is gone.
 
         Raises:
@@ -93,7 +93,7 @@ class AccessController:
         except (AlreadyExists, Conflict, ServerError):
             raise
         except ApiError as error:
-            if step is Step.ADD_FINALIZER and isinstance(error, NotFound):
+            if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
                 return None
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
         return current
@@ -115,26 +115,26 @@ class AccessController:
             access = current.access = decode_access(found)
         except AccessError as error:
             if not facts.abandoned:
-                stage = STAGES[Step.DROP_ROLE if facts.deleting else Step.RESOLVE]
+                stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
             return current
         current.learn(excluded=excluded(access.spec.username, self._options.excluded_users))
         return current
 
-    async def _perform(self, step: Step, current: Pass) -> None:
+    async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
-            case Step.ADD_FINALIZER:
+            case AccessStep.ADD_FINALIZER:
                 current.found = await add_finalizer(
                     self._client, POSTGRESACCESSES, current.found, FINALIZER
                 )
                 current.learn(finalizer=True)
-            case Step.RESOLVE:
+            case AccessStep.RESOLVE:
                 await self._resolve(current)
-            case Step.WRITE_SECRET:
+            case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
-            case Step.SYNC_DATABASE:
+            case AccessStep.SYNC_DATABASE:
                 await self._sync(current)
-            case Step.DROP_ROLE:
+            case AccessStep.DROP_ROLE:
                 await self._drop(current)
             case _:
                 await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
@@ -220,12 +220,12 @@ class AccessController:
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
 
-def _decide(current: Pass) -> Step:
+def _decide(current: Pass) -> AccessStep:
     return next_step(current.facts)
 
 
-def _is_last(step: Step) -> bool:
-    return step in {Step.REPORT, Step.IGNORE}
+def _is_last(step: AccessStep) -> bool:
+    return step in {AccessStep.REPORT, AccessStep.IGNORE}
 
 
 def _api_error(error: ApiError) -> AccessError:

@@ -14,7 +14,7 @@ import msgspec
 from fairlead.postgres.errors import AccessError
 
 
-class Step(Enum):
+class AccessStep(Enum):
     """A box of the flowchart."""
 
     IGNORE = "nothing to do"
@@ -29,13 +29,13 @@ class Step(Enum):
 
 Stage = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
 
-STAGES: dict[Step, Stage] = {
-    Step.ADD_FINALIZER: "FinalizeFailed",
-    Step.DROP_ROLE: "FinalizeFailed",
-    Step.REMOVE_FINALIZER: "FinalizeFailed",
-    Step.RESOLVE: "DatabaseSyncFailed",
-    Step.WRITE_SECRET: "SecretSyncFailed",
-    Step.SYNC_DATABASE: "DatabaseSyncFailed",
+STAGES: dict[AccessStep, Stage] = {
+    AccessStep.ADD_FINALIZER: "FinalizeFailed",
+    AccessStep.DROP_ROLE: "FinalizeFailed",
+    AccessStep.REMOVE_FINALIZER: "FinalizeFailed",
+    AccessStep.RESOLVE: "DatabaseSyncFailed",
+    AccessStep.WRITE_SECRET: "SecretSyncFailed",
+    AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
 }
 """The reason under which each step fails."""
 
@@ -62,31 +62,31 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-def next_step(facts: Facts) -> Step:
+def next_step(facts: Facts) -> AccessStep:
     """What to do next."""
     if not facts.found:
-        return Step.IGNORE
+        return AccessStep.IGNORE
     if facts.deleting and not facts.finalizer:
-        return Step.IGNORE
+        return AccessStep.IGNORE
     if facts.failure is not None:
-        return Step.REPORT
+        return AccessStep.REPORT
     return _finalize(facts) if facts.deleting else _live(facts)
 
 
-def _finalize(facts: Facts) -> Step:
+def _finalize(facts: Facts) -> AccessStep:
     """An excluded role is not ours to touch; an abandoned one was given up by its user."""
     if facts.excluded or facts.abandoned or facts.dropped:
-        return Step.REMOVE_FINALIZER
-    return Step.DROP_ROLE
+        return AccessStep.REMOVE_FINALIZER
+    return AccessStep.DROP_ROLE
 
 
-def _live(facts: Facts) -> Step:
+def _live(facts: Facts) -> AccessStep:
     if not facts.finalizer:
-        return Step.ADD_FINALIZER
+        return AccessStep.ADD_FINALIZER
     if facts.excluded:
-        return Step.REPORT
+        return AccessStep.REPORT
     if not facts.resolved:
-        return Step.RESOLVE
+        return AccessStep.RESOLVE
     if facts.secret == "unknown":  # noqa: S105
-        return Step.WRITE_SECRET
-    return Step.REPORT if facts.synced else Step.SYNC_DATABASE
+        return AccessStep.WRITE_SECRET
+    return AccessStep.REPORT if facts.synced else AccessStep.SYNC_DATABASE

@@ -60,7 +60,7 @@ def success() -> Outcome:
 
 
 def generated() -> Outcome:
-    """Step 36: a new password makes one pass that is in progress.
+    """AccessStep 36: a new password makes one pass that is in progress.
 
     The next one comes at once instead of after 30 s: this pass has verified what it wrote.
     """

@@ -48,7 +48,7 @@ class _Watch:
                 yield request
 
 
-class Watches:
+class Dependencies:
     """The watches of one controller's bindings; ``enqueue`` has a binding looked at again."""
 
     def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:

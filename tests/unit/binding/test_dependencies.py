@@ -9,8 +9,8 @@ import pytest
 
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
-from fairlead.binding.cluster import watches as module
-from fairlead.binding.cluster.watches import Watches
+from fairlead.binding.cluster import dependencies as module
+from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.reads import Get, ListAll, Lookup
 from fairlead.runtime import Cluster, Delta, Request
 
@@ -49,7 +49,7 @@ class Bench:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.told: list[Request] = []
-        self.watches = Watches(cast("Cluster", self.cluster), self.told.append)
+        self.watches = Dependencies(cast("Cluster", self.cluster), self.told.append)
 
     def tell(self, resource: Resource, delta: Delta, namespace: str = "ns") -> list[Request]:
         self.told.clear()
