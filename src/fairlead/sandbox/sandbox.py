@@ -155,7 +155,7 @@ class Sandbox:
         reactor.watch(store)
         self._completion = Completion(core, self._workers)
         reactor.add(CrdController(core, self._completion))
-        reactor.add(NamespaceLifecycleController(core))
+        reactor.add(NamespaceLifecycleController(core, reactor))
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core

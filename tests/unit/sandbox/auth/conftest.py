@@ -125,7 +125,7 @@ def make_plane(keys: Secrets) -> Iterator[Callable[..., Plane]]:
         core = Core(ObjectStore(logs[-1]), ResourceRegistry([*builtin_types(), *review_types()]))
         reactor = Reactor()
         core.store.observe(reactor.observe)
-        reactor.add(NamespaceLifecycleController(core))
+        reactor.add(NamespaceLifecycleController(core, reactor))
         router = Router(core)
         guard = install(core, router, reactor, keys, rbac=rbac, host="127.0.0.1")
         return Plane(core, router, guard, keys)
