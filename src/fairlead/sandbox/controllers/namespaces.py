@@ -58,7 +58,7 @@ def _terminating(resource: GroupResource, key: Key) -> StatusError:
     return error
 
 
-class NamespaceLifecycleController:
+class NamespaceContentController:
     """Gives each namespace its default ServiceAccount, and empties those that are deleted."""
 
     def __init__(self, core: Core, reactor: Reactor) -> None:
