@@ -16,7 +16,7 @@ from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.builtin import builtin_types, give_addresses
 from fairlead.sandbox.controllers.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.controllers.garbage import GarbageCollector
-from fairlead.sandbox.controllers.namespaces import NamespaceLifecycleController, check_namespace
+from fairlead.sandbox.controllers.namespaces import NamespaceContentController, check_namespace
 from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.http.faults import Faults
 from fairlead.sandbox.http.listening import Listener
@@ -155,7 +155,7 @@ class Sandbox:
         reactor.watch(store)
         self._completion = Completion(core, self._workers)
         reactor.add(CrdController(core, self._completion))
-        reactor.add(NamespaceLifecycleController(core))
+        reactor.add(NamespaceContentController(core, reactor))
         reactor.add(GarbageCollector(core))
         _bootstrap(core)
         return core

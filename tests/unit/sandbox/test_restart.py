@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
 
 from fairlead.sandbox import Sandbox
@@ -71,21 +70,16 @@ async def test_a_new_default_is_still_shown_after_a_restart(tmp_path: Path) -> N
         assert (await api.get(f"{WIDGETS}/a")).body["spec"] == {"size": 7}
 
 
-async def test_a_full_disk_is_said_and_shown(
+async def test_what_a_full_disk_refused_is_not_there_after_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
-        assert (await api.get("/readyz")).body == b"ok"
 
         def full(rows: object) -> None:
             raise OSError("disk is full")
 
         monkeypatch.setattr(sandbox.core.store.log, "append", full)
-        reply = await api.post(CONFIGMAPS, configmap("a"))
-        assert reply.code == 507
-        assert "the disk cannot be written: disk is full" in reply.message
-        assert (await api.post(CONFIGMAPS, configmap("b"))).code == 507
-        assert (await api.get("/readyz")).code == 500
+        assert (await api.post(CONFIGMAPS, configmap("a"))).code == 507
     async with Sandbox(tls=False, rbac=False, data=tmp_path) as sandbox, Api(sandbox.url) as api:
         assert (await api.get(f"{CONFIGMAPS}/a")).code == 404
 
@@ -101,7 +95,7 @@ async def test_a_handshake_that_ends_after_the_stop_is_cut() -> None:
         host, _, port = sandbox.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cadata=sandbox.ca_pem.decode())
         late = socket.create_connection((host, int(port)))
-        late.settimeout(SECONDS)
+        late.settimeout(10)
         _, next_in_line = await asyncio.open_connection(host, int(port), ssl=context)
         next_in_line.transport.abort()
 
@@ -127,7 +121,7 @@ async def test_a_connection_that_comes_with_the_stop_is_cut() -> None:
         # In the next turn of the loop the connection is accepted, right after this.
         loop.call_soon(lambda: stopping.set_result(loop.create_task(sandbox.stop())))
         await (await stopping)
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(10):
             with suppress(ConnectionError):
                 assert await loop.sock_recv(late, 1) == b""
     await sandbox.close()

@@ -20,7 +20,7 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
 from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.calls import Call
-from fairlead.sandbox.requests.handlers.read import parse_version
+from fairlead.sandbox.requests.handlers.read import parse_integer, parse_version
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.log import ChangeType
 from fairlead.sandbox.storage.records import Change, Record
@@ -239,10 +239,11 @@ def _parse_options(call: Call) -> _Options:
     version = parse_version(query.get("resourceVersion", ""))
     initial = query.get("sendInitialEvents", "") in {"true", "1"}
     bookmarks = query.get("allowWatchBookmarks", "") in {"true", "1"}
-    text = query.get("timeoutSeconds", "")
-    if text and not text.isdigit():
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    timeout = float(text or 0) or random.uniform(1800, 3600)  # noqa: S311
+    try:
+        seconds = parse_integer(query.get("timeoutSeconds", ""))
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+    timeout = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311
     return _Options(
         after=None if initial or not version else version,
         timeout=timeout,
