@@ -177,8 +177,6 @@ async def test_without_a_cluster(
 ) -> None:
     def own(command: str) -> str:
         command = command.replace("/tmp/planes", str(tmp_path / "planes"))
-        if command.endswith(" run"):
-            command += " --health-probe-bind-address= --metrics-bind-address="
         return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", command)
 
     person = Person(stack, checkout, environment, own)
