@@ -114,10 +114,12 @@ class Client:
         fields: str = "",
         limit: int = 500,
         metadata_only: bool = False,
+        arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
         """All objects, fetched in pages of ``limit``; an empty namespace means every one.
 
         When a later page has expired on the server, the list starts over in one piece.
+        ``arrived`` is called with the objects of each page but the last.
         """
         params = _page_params(labels, fields, limit)
         result = ObjectList([])
@@ -133,6 +135,8 @@ class Client:
             result.resource_version = result.resource_version or page.resource_version
             if not page.continue_:
                 return result
+            if arrived is not None:
+                arrived(page.items)
             params["continue"] = page.continue_
 
     async def page(

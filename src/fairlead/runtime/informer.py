@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -82,6 +82,15 @@ class SharedInformer:
             if number % _BREATH == 0:
                 await asyncio.sleep(0)
         self.synced.set()
+
+    def arrived(self, objects: Sequence[Object]) -> None:
+        """Keep the first pages of the first list: they need not wait for the last one."""
+        if self.synced.is_set():
+            return
+        known = self.store.get
+        for object_ in objects:
+            if not _same(known(object_.meta.namespace, object_.meta.name), object_):
+                self.put(object_, initial=True)
 
     def _news(self, objects: list[Object]) -> list[Object]:
         """Those objects that are new or changed; the ones that are gone are removed."""

@@ -11,7 +11,7 @@ import asyncio
 import enum
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -78,8 +78,12 @@ class ListWatch(Protocol):
         fields: str = "",
         limit: int = 500,
         metadata_only: bool = False,
+        arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
-        """All objects and the version of the collection that they make."""
+        """All objects and the version of the collection that they make.
+
+        ``arrived`` is told of pages before the last one is there.
+        """
         ...
 
     def watch(
@@ -105,9 +109,13 @@ SETTLED_SECONDS = 2.0
 SHORT_SECONDS = 5.0
 """A watch that the server closes sooner, and that told nothing new, counts as a failure.
 
-One that did may have been closed for being behind, as busy servers do: to wait would leave it
-further behind.
+One that did may have been closed for being behind: kube-apiserver gives each watch a buffer of
+ten events and closes those that it has not emptied in time, whoever reads them. Many writes at a
+time do that, to every watch of the resource. To wait would leave it further behind.
 """
+
+STOOD_SECONDS = 1.0
+"""A watch that has stood so long was not refused: its early end does not lengthen the back-off."""
 
 ABSENT_ANSWERS = 3
 """So many 404 in a row mean that the resource is gone; a starting server gives a few."""
@@ -179,6 +187,10 @@ class Sink(Protocol):
         """The collection consists of exactly these."""
         ...
 
+    def arrived(self, objects: Sequence[Object]) -> None:
+        """These are some of the collection, which is still being listed."""
+        ...
+
     def clear(self) -> None:
         """The resource is gone, and all its objects."""
         ...
@@ -214,6 +226,7 @@ class Reflector:
         self._absent = 0
         self._expired = False
         self._told = False
+        self._stood = 0.0
         self._log = _log.bind(resource=str(scope))
 
     async def run(self) -> None:
@@ -243,6 +256,7 @@ class Reflector:
             labels=scope.labels,
             fields=scope.fields,
             metadata_only=scope.metadata_only,
+            arrived=self._sink.arrived,
         )
         await self._sink.replace(listed.items)
         self._version = listed.resource_version
@@ -259,7 +273,8 @@ class Reflector:
                 await self._follow(seconds)
         finally:
             settled.cancel()
-        soon = loop.time() - begun < SHORT_SECONDS
+        self._stood = loop.time() - begun
+        soon = self._stood < SHORT_SECONDS
         return Outcome.SHORT if soon and not self._told else Outcome.CLOSED
 
     async def _follow(self, seconds: float) -> None:
@@ -311,6 +326,8 @@ class Reflector:
             self.restarts[outcome.value] += 1
         if outcome in _AT_ONCE:
             return 0.0
+        if outcome is Outcome.SHORT and self._stood >= STOOD_SECONDS:
+            return self._backoff.policy.delay(0)
         delay = self._backoff.failed(asyncio.get_running_loop().time())
         if outcome is Outcome.EXPIRED and not self._expired:
             # A server that has restarted remembers no version from before; that is no new fault.

@@ -51,6 +51,12 @@ class TestPages:
         assert [seen.query.get("continue") for seen in server.seen] == [None, "two", "three"]
         assert {seen.query["limit"] for seen in server.seen} == {"2"}
 
+    async def test_pages_are_told_as_they_arrive(self, server: FakeServer, client: Client) -> None:
+        server.on(PATH, respond(page("a", "b", continue_="two")), respond(page("c")))
+        told: list[list[str]] = []
+        await client.list(CONFIGMAPS, "shop", arrived=lambda some: told.append(names([*some])))
+        assert told == [["a", "b"]]
+
     async def test_the_first_page_says_where_to_watch_from(
         self, server: FakeServer, client: Client
     ) -> None:

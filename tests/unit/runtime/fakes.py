@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import NamedTuple
 
 from fairlead.api.meta import JSON, Object, object_from_dict
@@ -63,6 +63,8 @@ class FakeServer:
         self.open_watches = 0
         self.fault: dict[str, Callable[[], Exception]] = {}
         self.close_at_once = False
+        self.pages = 0.0
+        """Seconds between pages of one object each; 0 for a list in one piece."""
         self._oldest = 0
         self._once: dict[str, deque[Exception]] = defaultdict(deque)
         self._objects: dict[str, Object] = {}
@@ -114,9 +116,14 @@ class FakeServer:
         fields: str = "",
         limit: int = 500,
         metadata_only: bool = False,
+        arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
         self._ask("list")
         await asyncio.sleep(0)
+        if self.pages and arrived is not None:
+            for name in list(self._objects)[:-1]:
+                arrived([self._objects[name]])
+                await asyncio.sleep(self.pages)
         return ObjectList([*self._objects.values()], str(self.version))
 
     async def watch(

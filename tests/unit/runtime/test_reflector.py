@@ -265,6 +265,58 @@ def test_a_busy_server_that_closes_watches_for_being_behind_is_caught_up_with(
     virtual(story())
 
 
+def test_a_quiet_watch_that_a_busy_server_closes_is_soon_back(virtual: Run) -> None:
+    """Others' writes close it, too, and it has nothing to tell."""
+
+    async def story() -> None:
+        server = FakeServer()
+        async with reflected(server) as (informer, _):
+            for _ in range(20):
+                await asyncio.sleep(1.5)
+                ended = asyncio.get_running_loop().time()
+                await server.end_watches()
+                while server.asked[-1].at < ended:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                assert server.asked[-1].at - ended <= 1.0
+            assert informer.reflector.error == ""
+            assert server.count("list") == 1
+
+    virtual(story())
+
+
+def test_the_first_pages_of_the_first_list_are_told_at_once(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        for name in "abc":
+            await server.put(name)
+        server.pages = 10.0
+        async with reflected(server) as (informer, told):
+            await asyncio.sleep(1)
+            assert told == ["ADDED a@1"]
+            assert not informer.synced.is_set()
+            await asyncio.sleep(10)
+            assert told == ["ADDED a@1", "ADDED b@2"]
+            await informer.synced.wait()
+            assert told == ["ADDED a@1", "ADDED b@2", "ADDED c@3"]
+
+    virtual(story())
+
+
+def test_what_was_on_a_page_and_is_gone_when_the_list_is_whole_is_removed(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        for name in "abc":
+            await server.put(name)
+        server.pages = 10.0
+        async with reflected(server) as (informer, told):
+            await asyncio.sleep(1)
+            await server.delete("a")
+            await informer.synced.wait()
+            assert told == ["ADDED a@1", "ADDED b@2", "DELETED a@1", "ADDED c@3"]
+
+    virtual(story())
+
+
 def test_a_restarted_server_that_forgot_our_version_is_listed_soon(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()

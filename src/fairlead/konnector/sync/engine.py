@@ -195,12 +195,18 @@ class Engine:
         return Result(LAG) if unconfirmed else result
 
     def _look(self, key: Key) -> Pair | None:
-        """What the caches say; None as long as one of them is not filled."""
+        """What the caches say; None when one of them is not filled and lacks the object.
+
+        What is there can be worked on while the rest is still being listed. That something is
+        not there is known only when all of it is.
+        """
         consumer, provider = self._ends.consumer, self._ends.provider
         target = self._ends.strategy.to_provider(key)
-        if not consumer.ready(key.namespace):
+        here = consumer.newest(key)
+        if here is None and not consumer.ready(key.namespace):
             return None
-        if target is not None and not provider.ready(target.namespace):
+        there = provider.newest(target) if target is not None else None
+        if target is not None and there is None and not provider.ready(target.namespace):
             return None
         namespaced = self._ends.strategy.needs_namespace
         outcomes = {
@@ -210,8 +216,8 @@ class Engine:
         }
         return Pair(
             key=key,
-            consumer=consumer.newest(key),
-            provider=provider.newest(target) if target is not None else None,
+            consumer=here,
+            provider=there,
             target=target,
             namespace_asked=not namespaced or self._ends.namespaces.asked(key.namespace),
             namespace_refusal=self._ends.namespaces.refusal(key.namespace),
