@@ -315,7 +315,7 @@ async def test_another_consumers_copy_is_refused_with_an_event(world: World) -> 
     assert not (await world.provider.get(WIDGETS, "blue", namespace)).meta.deleting
 
 
-async def test_an_orphan_of_a_stopped_konnector_goes_when_it_starts(world: World) -> None:
+async def test_a_leftover_of_a_stopped_konnector_goes_when_it_starts(world: World) -> None:
     one = await world.konnector()
     link = await world.bound()
     await world.consumer.create(WIDGETS, widget())

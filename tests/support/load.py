@@ -225,7 +225,7 @@ class Load:
 def differences(
     mine: Iterable[Object], theirs: Iterable[Object], there: dict[str, str], owner: str
 ) -> list[str]:
-    """Why the consumer's objects and their copies are not alike, and which copies are orphans.
+    """Why the consumer's objects and their copies are not alike, and which copies are left over.
 
     ``there`` has the provider's namespaces by the consumer's, ``owner`` is the consumer's
     cluster namespace.

@@ -29,7 +29,7 @@ from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import PATIENCE_SECONDS, Quarrels, Waits
+from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
 from fairlead.client import NotFound
@@ -101,7 +101,7 @@ class BindingController:
         self._api = api
         self._events = cluster.events(COMPONENT)
         self._committer = Committer(cluster.client, api.resource, self._events)
-        self._quarrels = Quarrels(_seconds)
+        self._fights = Fights(_seconds)
         self._waits = Waits(_seconds)
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
         self._dependencies = Dependencies(cluster, self.controller.enqueue)
@@ -178,7 +178,7 @@ class BindingController:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
             self._waits.over(request)
             return None
-        pause = self._pause_for_quarrel(request, context)
+        pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         await self._committer.write(context)
@@ -249,14 +249,14 @@ class BindingController:
         await self._forget(request)
         return None
 
-    def _pause_for_quarrel(self, request: Request, context: BaseContext) -> float:
+    def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
         """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
         changed = context.changed_workloads()
         if not changed or context.meta.deleting:
             return 0.0
         names = ", ".join(str(workload) for workload in changed)
         content = (context.meta.generation, context.secret, names)
-        pause = self._quarrels.pause(request, content)
+        pause = self._fights.pause(request, content)
         if pause:
             text = (
                 f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
@@ -301,7 +301,7 @@ class BindingController:
             self._events.event(binding, "Warning", condition.reason, condition.message)
 
     async def _forget(self, request: Request) -> None:
-        self._quarrels.forget(request)
+        self._fights.forget(request)
         self._waits.over(request)
         self._mappings.forget(request)
         await self._dependencies.settle(request, ())

@@ -54,7 +54,7 @@ class Pipeline:
 
 
 def _contained(handler: Handler, context: BaseContext) -> None:
-    """Run a handler; the text of what it breaks with may hold a Secret, so its type must do."""
+    """Run a handler; of an exception only the type is told, for its text may hold a Secret."""
     try:
         handler(context)
     except Need:

@@ -1,6 +1,14 @@
-"""Commands only: every line of work is in the packages below.
+"""The command line: flags become options, options go to the packages below, and lines come out.
 
-Commands are imported when they are called, so that ``--help`` and shell completion are quick.
+What comes in: the words of a command line. click finds the command in the module that
+``_COMMANDS`` names for it; modules are imported when their command is called, so that ``--help``
+and shell completion are quick. A command reads its flags (``options``), calls one function of
+``konnector.commands``, ``provider.commands``, ``sandbox`` or ``demo``, or runs one of the four
+programs until a signal (``running``). What goes out: tables, YAML or JSON on standard output, and
+an error as one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
+
+``kubebind`` has the commands of kube-bind; those of PostgresAccess, Service Binding, the sandbox
+and the demo are modules beside it. No work is done here.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def to_yaml(documents: list[JSON]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated parts in full: kubectl reads no anchors that we would want to explain."""
+    """Writes repeated parts in full, since YAML anchors puzzle people who read the output."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -94,7 +94,7 @@ def _from_files(paths: Sequence[Path], context: str | None) -> ClusterConfig:
 
 
 def _is_there(path: Path) -> bool:
-    """False where there is nothing; what cannot be looked at is complained of on reading."""
+    """Whether there is a file; one that cannot be looked at counts, and fails when it is read."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -115,7 +115,7 @@ def _read(path: Path) -> Kubeconfig:
 
 
 def _anchor(config: Kubeconfig, folder: Path) -> None:
-    """Relative paths are meant from the folder of the file that they stand in."""
+    """Make relative paths absolute: they are relative to the folder of the file they stand in."""
     for cluster in config.clusters or ():
         fields = cluster.cluster
         fields.certificate_authority = _absolute(fields.certificate_authority, folder)

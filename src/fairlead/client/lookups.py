@@ -147,6 +147,7 @@ async def _watch(
 
 
 _SHOWN = 10
+"""Names that a message lists."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

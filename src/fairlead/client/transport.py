@@ -360,15 +360,15 @@ def _silence(connect: float, read: float) -> aiohttp.ClientTimeout:
 
 
 def _end(answer: aiohttp.ClientResponse) -> None:
-    # A body that was not read to its end would be waited for, and so would the peer's goodbye in
-    # TLS; ending it here and now is what we mean.
+    # Otherwise aiohttp would wait for the rest of a body that was not read to its end, and for the
+    # peer's close_notify in TLS.
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Aiohttp wants large bodies as files, so that writing them does not hold up the loop."""
+    """The body as aiohttp wants it: a large one as a file, which does not block the loop."""
     return io.BytesIO(body) if body is not None and len(body) > 1 << 20 else body
 
 

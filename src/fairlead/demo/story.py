@@ -68,7 +68,7 @@ def exists(object_: Object | None) -> str:
 
 
 def gone(object_: Object | None) -> str:
-    """Waits for an object to be away."""
+    """Waits for an object to be gone."""
     if object_ is None:
         return ""
     if object_.meta.deleting:
@@ -285,7 +285,7 @@ async def change(world: World, saw: Saw) -> None:
 
 
 async def clean_up(world: World, saw: Saw) -> None:
-    """Everything is deleted, and nothing of it stays anywhere."""
+    """Delete what the story made, and check that nothing of it is left in either cluster."""
     consumer, provider = world.consumer, world.provider
     copies = [item.key for item in (await provider.list(ACCESSES)).items]
     expect(len(copies) == 1, f"{len(copies)} copies in the provider cluster instead of 1")

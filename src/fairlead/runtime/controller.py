@@ -27,8 +27,11 @@ from fairlead.runtime.reconcile import (
 _log = structlog.get_logger(logger_name="fairlead.runtime.controller")
 
 GRACE_SECONDS = 2.0
-"""How long a controller that is told to stop lets its reconcilers finish. With the renew deadline
-of a lease it stays below the lease's duration, so that two leaders never work at once."""
+"""Seconds that reconcilers have to finish when their controller is told to stop.
+
+Together with the renew deadline of a Lease they stay below its duration, so that two leaders never
+work at once.
+"""
 
 
 RECONCILE_BUCKETS = (
@@ -40,7 +43,7 @@ RECONCILE_BUCKETS = (
 
 
 class ControllerStats:
-    """What happened in the controllers of one name."""
+    """Counts what the controllers of one name do."""
 
     def __init__(self) -> None:
         self.queue = QueueStats()
@@ -103,7 +106,7 @@ class Controller:
         informer.subscribe(lambda delta: self._take(source, delta))
 
     def enqueue(self, request: Request, *, after: float = 0.0) -> None:
-        """Have a request worked on, in so many seconds."""
+        """Have a request worked on, ``after`` seconds from now."""
         self.queue.add_after(request, after)
 
     def adopt(self, stats: ControllerStats) -> None:
@@ -131,7 +134,7 @@ class Controller:
             self.stats.workers -= self._workers
 
     async def _stand(self, workers: list[asyncio.Task[None]]) -> None:
-        """Until cancelled; then let what is being worked on finish."""
+        """Wait until cancelled, then let the requests that are being worked on finish."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -178,7 +181,7 @@ class Controller:
         self.stats.seconds.observe(loop.time() - begun)
 
     async def _call(self, request: Request) -> str:
-        """Reconcile once; the value of the ``result`` label of the metrics."""
+        """Reconcile once; returns the value of the ``result`` label of the metrics."""
         scope = asyncio.timeout(self._timeout)
         try:
             async with scope:

@@ -277,9 +277,9 @@ class Engagement:
 
 
 async def together(runnables: Sequence[Runnable]) -> None:
-    """Run all until cancelled, though each may come to its end before.
+    """Run all until cancelled, also when each of them has come to its end before.
 
-    A group of their own makes them end before the cluster that they read from.
+    They are a task group of their own, so that they end before the cluster that they read from.
     """
     async with asyncio.TaskGroup() as group:
         for runnable in runnables:

@@ -29,6 +29,7 @@ from fairlead.runtime.queue import Band, QueueStats
 
 _PREFIX = "controller_runtime"
 _LAG_SECONDS = 1.0
+"""Between two measurements of how late the event loop is."""
 _RESULTS = ("success", "error", "requeue", "requeue_after")
 _QUEUE_LABELS = ("name", "controller")
 
@@ -66,7 +67,7 @@ class Metrics:
             runnable.adopt(self._controllers.setdefault(runnable.name, ControllerStats()))
 
     def forget(self, controller: str) -> None:
-        """Tell nothing more of the controllers of this name, for there will be none."""
+        """Drop the numbers of the controllers of this name; there will be none any more."""
         self._controllers.pop(controller, None)
 
     def render(self) -> tuple[bytes, str]:

@@ -24,7 +24,7 @@ https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLim
 
 
 class Band(enum.IntEnum):
-    """Priority: what happens now goes before what was there when we came."""
+    """Priorities of a key: live changes go before the objects of the first list."""
 
     LIVE = 0
     INITIAL = 1
@@ -136,18 +136,18 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The key is well: its next back-off starts from the beginning."""
+        """Start the key's next back-off from the beginning, because work on it has succeeded."""
         self._failures.pop(key, None)
 
     def hurry(self) -> None:
-        """What failed is worked on now and its back-off starts anew: the cause is gone."""
+        """Work now on every key that has failed, because the cause of the failures is gone."""
         for key in list(self._failures):
             self.forget(key)
             if self._due.pop(key, None) is not None:
                 self.add(key)
 
     def put_back(self, key: K) -> None:
-        """The caller gives the key back unfinished; it comes again after :meth:`done`."""
+        """Take back a key that the caller did not finish; it comes again after :meth:`done`."""
         self._again[key] = Band.LIVE
 
     async def get(self) -> K:
@@ -174,7 +174,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The caller has worked on the key; it comes again if it was added meanwhile."""
+        """Note that the caller has worked on the key; it comes again if it was added meanwhile."""
         begun = self._processing.pop(key)
         self.stats.worked.observe(self._now() - begun)
         band = self._again.pop(key, None)
@@ -271,7 +271,7 @@ class Histogram:
 
 
 class QueueStats:
-    """What happened to the queues of one name."""
+    """Counts what happens to the queues of one name."""
 
     def __init__(self) -> None:
         self.adds = 0

@@ -15,7 +15,7 @@ from fairlead.postgres.controllers.login_secret import (
     check_name,
     check_ours,
     current_password,
-    left_behind,
+    is_leftover,
     secret_body,
     secret_values,
 )
@@ -287,7 +287,7 @@ def test_whose_secret_it_is(existing: Object, message: str) -> None:
     ],
 )
 def test_what_a_deleted_namesake_left_behind(owner: Object | None, expected: bool) -> None:
-    assert left_behind(secret(owner), access()) is expected
+    assert is_leftover(secret(owner), access()) is expected
 
 
 @pytest.mark.parametrize(

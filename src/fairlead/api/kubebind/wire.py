@@ -159,6 +159,7 @@ ANSWERS = ("BindingResponse", "BindingResourceResponse")
 BindableResourcesRequest the second, with ``requests: null``."""
 
 _MAX_DEPTH = 64
+"""Collections of an invitation's YAML that may stand in one another."""
 _MISTAKES = {
     "Config": "it is a kubeconfig, and an invitation has one in it",
     "Secret": (

@@ -59,7 +59,7 @@ class Committer:
         await self._workloads(context, context.changed_workloads())
 
     async def _workloads(self, context: BaseContext, workloads: Sequence[Workload]) -> None:
-        """The first refusal ends it: the others would tell the same."""
+        """Write workloads until one is refused, for the others would be refused alike."""
         for workload in workloads:
             if not await self._workload(context, workload):
                 return
@@ -67,7 +67,8 @@ class Committer:
     async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
         """Write a whole status, if it differs, with an Event when Ready has turned.
 
-        That something has not come yet is the ordinary way: while ``waiting`` nothing warns.
+        While the binding is ``waiting`` for what has not come yet the Event is no Warning, because
+        that happens to every binding that is made together with its service.
         """
         writer = self._waiting if waiting else self._statuses
         return await writer.write(binding, {**binding.to_dict(), "status": status})
@@ -167,7 +168,7 @@ def stored_conditions(binding: Object) -> list[Condition]:
 
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)
-    """A Secret that is not ours has the name of the intermediate one."""
+    """A Secret that is not the binding's has the name that its intermediate Secret needs."""
 
 
 def secret_body(write: SecretWrite) -> JSON:

@@ -17,9 +17,10 @@ from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
 SYNC_SECONDS = 5.0
-"""How long a read waits for its watch; after that it is answered, and repeated later."""
+"""That a read waits for its watch; after that it is answered, and repeated later."""
 
 _LOOK_SECONDS = 0.02
+"""Between looks at whether the watch has its first list."""
 
 Enqueue: TypeAlias = Callable[[Request], None]
 
@@ -30,7 +31,7 @@ class _Place(NamedTuple):
 
 
 class _Watch:
-    """One lease, the reads that rely on it by the bindings that made them."""
+    """One lease on an informer, and the reads that rely on it by the bindings that made them."""
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer

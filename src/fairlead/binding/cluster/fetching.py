@@ -17,7 +17,7 @@ async def fetch(client: Client, read: Read) -> Answer:
     """The answer to a read; what the server refuses is an answer too.
 
     Raises:
-        ConnectionFailed: there is no server to ask, and none to tell.
+        ConnectionFailed: the server cannot be reached, so that no status can be written either.
     """
     try:
         match read:

@@ -68,12 +68,12 @@ class Mappings:
         return self._superseded.get(request, "")
 
     def settled(self, request: Request, text: str) -> None:
-        """The former mapping is on the binding now."""
+        """Forget the former mapping, which is on the binding now."""
         if self._superseded.get(request) == text:
             del self._superseded[request]
 
     def forget(self, request: Request) -> None:
-        """The binding is gone."""
+        """Forget the binding, which is gone."""
         self._superseded.pop(request, None)
 
 

@@ -269,19 +269,19 @@ class BaseContext:
         ]
 
     def close(self) -> None:
-        """Ready False with the error there is; else True, unless the binding is on its way out."""
+        """Set Ready: False with the error if there is one, else True unless it is deleted."""
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif not self.meta.deleting:
             self.set_condition(READY, "True", APPLICATIONS_BOUND)
 
     def workload_failed(self, message: str) -> None:
-        """A workload could not be written: Ready says so, and the pass is repeated."""
+        """Say in Ready that a workload could not be written, and have the pass repeated."""
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, message)
         self.flow.retry_processing(message, transient=True)
 
     def secret_failed(self, message: str) -> None:
-        """The intermediate Secret could not be written: Ready says so, nothing is projected."""
+        """Say in Ready that the intermediate Secret could not be written; project nothing."""
         self.secret = ""
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)

@@ -53,7 +53,11 @@ class Flow(msgspec.Struct):
 
 
 class Context(Protocol):
-    """One binding in one pass. Methods that read raise ReadError, or Need on their way out."""
+    """One binding in one pass.
+
+    Methods that read raise ReadError where the answer is none, and Need where there is no answer
+    yet; handlers let Need pass.
+    """
 
     flow: Flow
 

@@ -159,17 +159,17 @@ def bindings_as_files(context: Context) -> None:
 def _clean_files(context: Context, workload: Workload) -> None:
     """Take away volumes of former names or modes, and mounts in containers not bound any more."""
     name = context.volume_name
-    stale = {
+    leftover = {
         volume["name"]
         for volume in workload.volumes(create=False)
         if context.traces.is_volume(volume)
         and (volume["name"] != name or not context.bind_as_files)
     }
-    remove(workload.volumes(create=False), lambda item: name_of(item) in stale)
+    remove(workload.volumes(create=False), lambda item: name_of(item) in leftover)
     for container in workload.any_containers():
         bound = container.wanted(context.container_names)
-        gone = stale if bound else stale | {name}
-        if gone and (stale or _has_volume(context, workload)):
+        gone = leftover if bound else leftover | {name}
+        if gone and (leftover or _has_volume(context, workload)):
             _unmount(container, gone)
 
 
@@ -223,12 +223,12 @@ def _unmount(container: Container, names: set[str]) -> None:
 
 
 def postflight(context: Context) -> None:
-    """InjectionReady is True; workloads that a selector comes to match are watched for."""
+    """Say that the projection is done: InjectionReady is True."""
     context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED)
 
 
 def projection_failed(context: Context, error: ProjectionError) -> None:
-    """Stop; no workload is written, since one that fails must not leave others half bound."""
+    """Stop, so that no workload is written: one that fails must not leave others half bound."""
     context.flow.fail(str(error))
     context.flow.stop_processing()
     context.set_condition(INJECTION_READY, "False", ERROR, str(error))

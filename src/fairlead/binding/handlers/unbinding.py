@@ -17,7 +17,7 @@ def unbind(context: Context) -> None:
     """Unproject from the selected workloads and from those that were selected once.
 
     Workloads that are gone, or whose kind is, have nothing to take away. Ones that cannot be read
-    keep the binding, so that no projection is left behind unnoticed.
+    keep the binding, so that no leftover projection goes unnoticed.
     """
     if not context.unbind_requested:
         return
@@ -63,15 +63,15 @@ def unproject(context: Context, workload: Workload) -> None:
     Lists that become empty stay, as does SERVICE_BINDING_ROOT: others may mount below it.
     """
     traces, name = context.traces, context.volume_name
-    stale = {
+    names = {
         item.get("name")
         for item in workload.volumes(create=False)
         if isinstance(item, dict) and traces.is_volume(item)
     } | {name}
-    remove(workload.volumes(create=False), lambda item: name_of(item) in stale)
+    remove(workload.volumes(create=False), lambda item: name_of(item) in names)
     variables = [variable(item, context.former_secret) for item in context.env_bindings]
     for container in workload.any_containers():
-        remove(container.volume_mounts(create=False), lambda item: name_of(item) in stale)
+        remove(container.volume_mounts(create=False), lambda item: name_of(item) in names)
         remove(
             container.env(create=False),
             lambda item: item in variables or traces.is_env(item),

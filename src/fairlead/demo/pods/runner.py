@@ -30,7 +30,7 @@ from fairlead.demo.pods.volumes import Mounts, mount
 __all__ = ["PodRunError", "RunResult", "run_workload"]
 
 GRACE_SECONDS = 5.0
-"""How long a process that is told to end may take before it is killed."""
+"""That a process which is told to end may take before it is killed."""
 
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "TMPDIR")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
@@ -191,7 +191,7 @@ async def _run(process: _Process, signals: _Signals, *, capture: bool) -> RunRes
 
 @asynccontextmanager
 async def _ending(child: asyncio.subprocess.Process, *, group: bool) -> AsyncIterator[None]:
-    """Whatever happens, the process has ended afterwards, and those it started in its group."""
+    """End the process when the block ends, however it ends, and those it started in its group."""
     try:
         yield
     finally:

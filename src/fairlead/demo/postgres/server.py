@@ -1,4 +1,4 @@
-"""An embedded PostgreSQL for the demo and the tests: real, private and gone when we are.
+"""An embedded PostgreSQL for the demo and the tests: a real one, which ends with this process.
 
 The server listens on 127.0.0.1 alone, knows no Unix socket, and lets nobody in without
 scram-sha-256, its own superuser included. Its data is thrown away, so nothing is synced to disk.

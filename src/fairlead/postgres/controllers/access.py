@@ -16,12 +16,12 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
+from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
-from fairlead.postgres.controllers.strays import Strays
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
 from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.grants import check_grants
@@ -47,14 +47,15 @@ from fairlead.runtime import (
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.2
+"""Until the pass after the one that made a password, as the flowchart wants."""
 JITTER = 0.1
-"""Objects are looked at this part of the interval sooner or later, so that they spread."""
+"""The part of an interval by which looks come sooner or later, so that they spread."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
 
 class AccessController:
-    """Brings every PostgresAccess into its server."""
+    """Brings the role of every PostgresAccess into its server."""
 
     def __init__(
         self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
@@ -64,7 +65,7 @@ class AccessController:
         self._options = options
         self._sources = sources
         self._publication = Publication(cluster.client, watches)
-        self._strays = Strays(cluster.client, watches, options)
+        self._leftovers = Leftovers(cluster.client, watches, options)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
@@ -81,7 +82,7 @@ class AccessController:
         return await self._report(settled.state) if settled.step is AccessStep.REPORT else None
 
     async def _attempt(self, step: AccessStep, current: Pass) -> Pass | None:
-        """Perform a step; that it has failed is learnt too, and None is that the object is gone.
+        """Perform a step, and learn what came of it, a failure too; None where the object is gone.
 
         Raises:
             ApiError: trying all of it again at once may help.
@@ -164,7 +165,7 @@ class AccessController:
         )
         current.synced = await sync(endpoint, wanted)
         await self._publication.remove_renamed(current)
-        await self._strays.sweep(endpoint, current.synced.claimed)
+        await self._leftovers.sweep(endpoint, current.synced.claimed)
         if current.synced.problems:
             current.learn(failure=problems(current.synced.problems))
         current.learn(synced=True)

@@ -1,4 +1,4 @@
-"""The generated Secret: what is in it, and when it is not ours to write."""
+"""The generated Secret: what is in it, and when it must not be written."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def check_ours(existing: Object, access: Object) -> None:
         )
 
 
-def left_behind(existing: Object, access: Object) -> bool:
-    """Whether the Secret is one of a deleted object of the same name, which goes anyway."""
+def is_leftover(existing: Object, access: Object) -> bool:
+    """Whether the Secret belongs to a deleted object of the same name, and is collected soon."""
     owner = existing.meta.controller()
     return (
         owner is not None

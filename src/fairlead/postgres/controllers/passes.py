@@ -1,4 +1,4 @@
-"""One pass over one object: what was read, what was learnt, and what it came to."""
+"""A pass over one PostgresAccess: what was read, what was learnt, and its outcome."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pass:
 
 
 def outcome_of(current: Pass) -> Outcome:
-    """The verdict."""
+    """The outcome of a pass, from what it has learnt."""
     facts = current.facts
     if facts.excluded and facts.failure is None:
         username = current.decoded.spec.username

@@ -1,4 +1,4 @@
-"""The generated Secret on the cluster: written before the database, removed with the access."""
+"""Writes the generated Secret before the database, and removes it with the PostgresAccess."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fairlead.postgres.controllers.login_secret import (
     check_name,
     check_ours,
     current_password,
-    left_behind,
+    is_leftover,
     secret_body,
     secret_values,
 )
@@ -36,7 +36,7 @@ class Publication:
         check_name(name)
         namespace = current.found.meta.namespace
         existing = await self._get(name, namespace)
-        if existing is not None and left_behind(existing, current.found):
+        if existing is not None and is_leftover(existing, current.found):
             await self._client.delete(SECRETS, name, namespace, uid=existing.meta.uid)
             existing = await self._get(name, namespace)
         if existing is not None:
@@ -58,7 +58,7 @@ class Publication:
             return None
 
     async def remove_renamed(self, current: Pass) -> None:
-        """After generatedSecret was renamed; the new one works by now."""
+        """Delete Secrets of former names of spec.generatedSecret; the new one works by now."""
         meta = current.found.meta
         for secret in self._watches.secrets.list(meta.namespace):
             owner = secret.meta.controller()
@@ -75,7 +75,7 @@ class Publication:
             return
 
     async def remove(self, current: Pass) -> None:
-        """Not left to the garbage collector, which not every control plane has."""
+        """Delete the Secret, without waiting for a garbage collector that may not be there."""
         meta = current.found.meta
         existing = await self._get(current.decoded.spec.generated_secret, meta.namespace)
         if existing is not None and existing.meta.owned_by(meta.uid):

@@ -74,7 +74,7 @@ def next_step(facts: Facts) -> AccessStep:
 
 
 def _finalize(facts: Facts) -> AccessStep:
-    """An excluded role is not ours to touch; an abandoned one was given up by its user."""
+    """The way of a deletion: no role is dropped that is excluded, or abandoned by its user."""
     if facts.excluded or facts.abandoned or facts.dropped:
         return AccessStep.REMOVE_FINALIZER
     return AccessStep.DROP_ROLE

@@ -206,7 +206,7 @@ def missing_secret(name: str, namespace: str, what: str) -> AccessError:
 def _endpoint(
     *, host: str, port: int, username: str, password: str, ssl_mode: str, database: str
 ) -> Endpoint:
-    """A tenant's endpoint; sockets of the operator's own machine are out of reach for tenants."""
+    """The endpoint that a tenant wrote, who must not reach sockets of the operator's machine."""
     if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
         raise invalid(
             "ConnectionInvalid", "the host of spec.connection is a local socket; name a host"
@@ -241,7 +241,7 @@ def _port(text: str, secret: str) -> int:
 
 
 def _qualified(host: str, namespace: str) -> str:
-    """A Service's short name is one of the Secret's namespace."""
+    """The host, with the Secret's namespace where it is the short name of a Service."""
     if "." in host or host == "localhost":
         return host
     try:

@@ -1,4 +1,4 @@
-"""Fetching what an endpoint is made of."""
+"""Fetches the objects that an endpoint is made of: PostgresServers, Secrets, namespaces."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Sources:
         self._installation = options.installation
 
     async def installation(self) -> str:
-        """What tells this cluster's claims from another's: the uid of a namespace that stays."""
+        """The uid of kube-system, which tells this cluster's claims on roles from another's."""
         if not self._installation:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")

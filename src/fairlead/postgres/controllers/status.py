@@ -31,8 +31,10 @@ from fairlead.postgres.errors import AccessError, Retry
 IN_SYNC = "PostgresAccess is in sync"
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 MAX_LOG = 1024
+"""Characters of a message in the status."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_LISTED = 64
+"""Grants and warnings that a status lists."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,12 +57,12 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def success() -> Outcome:
-    """Steps 35: everything is as wanted."""
+    """Step 35: everything is as wanted."""
     return Outcome(state="Success", reason="Ready", message=IN_SYNC, again="synced")
 
 
 def generated() -> Outcome:
-    """AccessStep 36: a new password makes one pass that is in progress.
+    """Step 36: a new password makes one pass that is in progress.
 
     The next one comes at once instead of after 30 s: this pass has verified what it wrote.
     """

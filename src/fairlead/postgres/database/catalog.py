@@ -1,4 +1,7 @@
-"""Reading the catalogs: a constant number of statements, whatever the number of objects."""
+"""Reads the catalogs, in a number of statements that does not grow with that of the objects.
+
+https://www.postgresql.org/docs/current/catalogs.html
+"""
 
 from __future__ import annotations
 

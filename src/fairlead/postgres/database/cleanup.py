@@ -1,7 +1,8 @@
 """Removing a role: fence it, look at what it leaves behind, clean every database, drop it.
 
 Each part is its own transaction and may be done again. Whatever stops the rest, the fence stands:
-a stuck deletion has taken the login away (reference, 8.4).
+a deletion that is stuck has taken the login away. The order is PostgreSQL's own advice
+(https://www.postgresql.org/docs/current/role-removal.html).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ async def cleanup(endpoint: Endpoint, username: str, claim: Claim, policy: Clean
 
 
 class _Removal:
-    """One role on its way out."""
+    """The removal of one role."""
 
     def __init__(
         self, endpoint: Endpoint, session: Session, role: RoleFacts, server: ServerFacts
@@ -77,7 +78,7 @@ class _Removal:
         self._name = sql.Identifier(role.name)
 
     async def fence(self, *, retain: bool) -> None:
-        """No new logins, no open sessions."""
+        """Take the login away, and end the sessions that are open."""
 
         async def fence() -> None:
             async with self._session.transaction():
@@ -151,7 +152,7 @@ class _Removal:
 
     @asynccontextmanager
     async def _membership(self, session: Session) -> AsyncIterator[None]:
-        """A common administrator can act on what the role has only as its member.
+        """Be a member of the role meanwhile, as only that lets a common administrator act for it.
 
         The membership is taken back in the same transaction, so no other session ever sees it:
         the role's groups may change how their members log in.

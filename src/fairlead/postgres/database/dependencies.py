@@ -76,6 +76,7 @@ SELECT o.rolname::text,
 """)
 
 _SHOWN = 3
+"""Names that a message gives before it says "and more"."""
 
 
 async def read_dependencies(session: Session, role: int) -> Dependencies:
@@ -127,7 +128,7 @@ def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> N
 
 
 def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:
-    """Restrict cannot be carried out; ``blockers`` are databases and what is owned there."""
+    """Why Restrict cannot be carried out; ``blockers`` are databases and what is owned there."""
     parts = "; ".join(f"{_some(owned)} in database {name}" for name, owned in blockers)
     return AccessError(
         "OwnsObjects",
@@ -137,7 +138,7 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
 
 
 def unsafe_owner(database: str, owner: str) -> AccessError:
-    """Orphan cannot be carried out."""
+    """Why Orphan cannot be carried out."""
     return AccessError(
         "OwnsObjects",
         f"database {database} is owned by superuser {owner}, who must not inherit objects;"

@@ -1,7 +1,7 @@
 """Failures of connections and statements as errors that name what to do.
 
-libpq gives no SQLSTATE for a connection that failed, only English text, which is matched and
-thrown away.
+libpq gives no SQLSTATE for a connection that failed, only a text. So of all errors that text alone
+is parsed, and thrown away.
 """
 
 from __future__ import annotations
@@ -94,7 +94,10 @@ _STATES = {
     "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
 }
 TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001"})
-"""Concurrent writers: the same statement may well work the next time."""
+"""SQLSTATEs of concurrent writers: the same statement may well work the next time.
+
+https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
 
 
 def explain_connect(error: Exception, server: str, database: str, user: str) -> AccessError:

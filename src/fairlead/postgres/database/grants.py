@@ -1,8 +1,9 @@
 """Desired privileges, sorted by the level of object that each applies to.
 
-Section 8 of the reference: CONNECT and TEMPORARY are the database's, CREATE and USAGE the
-schema's, EXECUTE that of all routines, the rest that of all tables and views. Whoever may do
-something in a schema gets USAGE on it too.
+CONNECT and TEMPORARY are the database's, CREATE and USAGE the schema's, EXECUTE that of all
+routines, the rest that of all tables and views
+(https://www.postgresql.org/docs/current/ddl-priv.html). Whoever may do something in a schema gets
+USAGE on it too, as access-operator has it.
 """
 
 from __future__ import annotations

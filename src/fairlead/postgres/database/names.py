@@ -13,6 +13,7 @@ from fairlead.postgres.errors import refusal
 
 
 MAX_IDENTIFIER_BYTES = 63
+"""NAMEDATALEN - 1 of a PostgreSQL that was built as it comes."""
 
 _KEYWORDS = {"public", "none", "user", "current_user", "session_user", "current_role"}
 _PROVIDER_ROLES = {
@@ -60,7 +61,7 @@ def check_username(name: str) -> None:
 
 
 def excluded(username: str, excluded_users: Iterable[str]) -> bool:
-    """Whether the operator's options keep their hands off this role; case counts."""
+    """Whether the operator's options exclude this role; case counts."""
     return username in {name.strip() for name in excluded_users}
 
 

@@ -18,14 +18,19 @@ from fairlead.postgres.errors import invalid
 
 
 MAX_PASSWORD_BYTES = 1024
+"""That libpq takes of a password."""
 _GENERATED_BYTES = 24
+"""Random bytes of a generated password: 192 bits."""
 _ITERATIONS = 4096
+"""Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
 _SALT_BYTES = 16
+"""Random bytes of salt, as PostgreSQL takes them."""
 _VERIFIER = re.compile(
     r"SCRAM-SHA-256\$(?P<iterations>\d{1,9}):(?P<salt>[A-Za-z0-9+/=]+)"
     r"\$(?P<stored>[A-Za-z0-9+/=]+):(?P<server>[A-Za-z0-9+/=]+)"
 )
 _MAX_ITERATIONS = 10_000_000
+"""Rounds of a stored verifier that are worked out; more would hold up the event loop."""
 
 
 def generate() -> str:

@@ -92,7 +92,7 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
 
 
 def _conflict(username: str, holder: Claim, claim: Claim) -> str:
-    """Names the holder only to its own cluster, where names are no secret of another."""
+    """Say who holds the role; another cluster's or namespace's names are not told."""
     if holder.installation != claim.installation:
         return (
             f"role {username} belongs to another installation of Fairlead;"
@@ -147,10 +147,10 @@ def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> It
             what=f"grant {', '.join(sorted(missing))} on database {facts.name}",
             isolated=True,
         )
-    if stale := facts.held - wanted:
+    if leftover := facts.held - wanted:
         yield Change(
-            statement=statements.database_grant("revoke", stale, facts.name, username),
-            what=f"revoke {', '.join(sorted(stale))} on database {facts.name}",
+            statement=statements.database_grant("revoke", leftover, facts.name, username),
+            what=f"revoke {', '.join(sorted(leftover))} on database {facts.name}",
             isolated=True,
         )
 

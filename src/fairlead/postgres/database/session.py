@@ -1,8 +1,9 @@
-"""Sessions of the administrator that nobody in the database can bend.
+"""Sessions of the administrator whose settings no owner of a database can change.
 
-A database's owner may set search_path, role or timeouts for everyone who connects; options given
-at the start win over those (reference, 5.3). Every statement goes by the extended protocol, which
-takes one statement alone.
+The owner of a database may set search_path, role or timeouts for everyone who connects; options
+given at the start of a session win over those
+(https://www.postgresql.org/docs/current/config-setting.html). Every statement goes by the extended
+query protocol, which takes one statement alone.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _OPTIONS = {
 }
 
 _CONNECT_TIMEOUT_SECONDS = 10
+"""That the server may take to let the administrator in, for each address of its host."""
 
 _LOCK = sql.SQL(
     "SELECT pg_catalog.pg_advisory_xact_lock("
@@ -87,7 +89,7 @@ class Session:
             yield
 
     async def hush(self) -> None:
-        """Keep what follows in this transaction out of the server's log; superusers only."""
+        """Keep the statements of this transaction out of the server's log; needs a superuser."""
         for setting in _QUIET:
             await self.run(sql.SQL(f"SET LOCAL {setting}"))
 

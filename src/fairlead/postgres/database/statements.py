@@ -34,6 +34,7 @@ _LEVELS = {
 }
 _COMMA = sql.SQL(", ")
 _OBJECTS_PER_STATEMENT = 200
+"""Objects that one GRANT or REVOKE names."""
 
 
 def create_role(username: str, verifier: str) -> sql.Composed:

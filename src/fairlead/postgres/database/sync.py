@@ -1,4 +1,4 @@
-"""One access brought into the database: two round trips of reading when nothing is missing.
+"""Brings one access into the database; when nothing is missing that is two round trips to read.
 
 Shared catalogs are written in the maintenance database, where one advisory lock holds all writers
 apart; privileges on objects are written in each database under its own lock, never both at once.
@@ -36,8 +36,10 @@ from fairlead.postgres.errors import AccessError
 
 
 _ATTEMPTS = 6
+"""Tries of one transaction while other sessions are in its way."""
 
 _PAUSE_SECONDS = (0.02, 0.2)
+"""The shortest and the longest pause between them, chosen at random."""
 
 T = TypeVar("T")
 
@@ -100,7 +102,7 @@ async def _sync(endpoint: Endpoint, wanted: Wanted) -> Synced:
 
 
 class _RolePass:
-    """The shared catalogs."""
+    """Brings the role and its rights on databases, which are in the shared catalogs."""
 
     def __init__(self, endpoint: Endpoint, wanted: Wanted, session: Session) -> None:
         self._endpoint = endpoint
@@ -160,7 +162,7 @@ class _RolePass:
 
 
 class _DatabasePass:
-    """The objects of one database."""
+    """Brings the privileges on the objects of one database."""
 
     def __init__(
         self, name: str, role: int, username: str, wanted: DatabaseGrants, server: ServerFacts
@@ -173,7 +175,7 @@ class _DatabasePass:
         self.problems: list[AccessError] = []
 
     async def run(self, endpoint: Endpoint) -> bool:
-        """Whether anything was changed."""
+        """Do it; returns whether anything was changed."""
         try:
             async with connect(endpoint, self._name) as session:
                 return await self._run(session)
@@ -248,7 +250,7 @@ def _not_applied(what: str, admin: str) -> AccessError:
 
 
 async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
-    """The work, again after a moment when foreign writers were in its way.
+    """Do the work, and again after a moment when another session was in its way.
 
     Raises:
         AccessError: the connection broke, or the others would not give way.

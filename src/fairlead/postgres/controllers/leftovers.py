@@ -1,4 +1,4 @@
-"""Roles of ours whose PostgresAccess is gone without having been finalized (step 33).
+"""Leftover roles: those of ours whose PostgresAccess went without being finalized (step 33).
 
 Only roles that carry this installation's own claim are looked at, and each object is asked for
 once more before its role is removed, so that a late cache drops nothing.
@@ -26,8 +26,8 @@ from fairlead.postgres.options import PostgresOptions
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
-class Strays:
-    """Removes them as Restrict does; what owns anything stays, without its login."""
+class Leftovers:
+    """Removes leftover roles as Restrict does: one that owns anything stays, without its login."""
 
     def __init__(self, client: Client, watches: Watches, options: PostgresOptions) -> None:
         self._client = client
@@ -35,7 +35,7 @@ class Strays:
         self._options = options
 
     async def sweep(self, endpoint: Endpoint, claimed: Mapping[str, Claim]) -> None:
-        """Look at every claim on a server; a failure is another object's and only logged."""
+        """Look at every claim on a server; what fails is logged alone, for no object caused it."""
         for role, claim in claimed.items():
             if _holds(self._accesses.get(claim.namespace, claim.name), role, claim):
                 continue
@@ -57,13 +57,13 @@ class Strays:
         try:
             await cleanup(endpoint, role, claim, "Restrict")
         except AccessError as error:
-            _log.warning("a stray role cannot be removed", role=role, error=str(error))
+            _log.warning("a leftover role cannot be removed", role=role, error=str(error))
         else:
-            _log.info("a stray role was removed", role=role, server=str(endpoint))
+            _log.info("a leftover role was removed", role=role, server=str(endpoint))
 
 
 def _holds(access: Object | None, role: str, claim: Claim) -> bool:
-    """Whether the claim is still somebody's."""
+    """Whether the claim is that of a PostgresAccess which is still there."""
     if access is None:
         return False
     if access.meta.uid == claim.uid:

@@ -1,4 +1,4 @@
-"""A role is a stray only when the server itself says that its object is gone."""
+"""A role is left over only when the server itself says that its object is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
-from fairlead.postgres.controllers.strays import Strays
+from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
@@ -65,8 +65,9 @@ async def test_strays(
         assert policy == "Restrict"
         taken.append(role)
 
-    monkeypatch.setattr("fairlead.postgres.controllers.strays.cleanup", cleanup)
+    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
-    strays = Strays(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), PostgresOptions())
-    await strays.sweep(ENDPOINT, {"app": CLAIM})
+    known = cast("Any", SimpleNamespace(get=get))
+    leftovers = Leftovers(known, cast("Any", watches), PostgresOptions())
+    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
     assert taken == (["app"] if removed else [])
