@@ -93,6 +93,7 @@ async def invite(
         kubeconfig=kubeconfig,
         requests=[request_from_template(spec, name=request)],
         provider_namespace=namespace.meta.name,
+        identity=identity,
     )
 
 
@@ -125,14 +126,21 @@ async def _record(client: Client, body: JSON, template: str) -> None:
     """Have a ClusterBinding that says what its consumer was invited to, with this template too.
 
     Raises:
+        InviteError: the consumer is being revoked.
         ApiError: the server refused.
     """
     namespace, spec = body["metadata"]["namespace"], body["spec"]
     while True:
         stored = await find(client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        record = record_of(stored)
+        if record.revoked:
+            raise InviteError(
+                f"the consumer of {namespace} is being revoked: finish that with `fairlead "
+                f"provider revoke {namespace}`, and invite it then"
+            )
         live = body if stored is None else stored.to_dict()
         old: JSON = live["spec"].get("serviceProviderSpec") or {}
-        recorded = with_template(old, record_of(stored), template)
+        recorded = with_template(old, record, template)
         wanted = live | {"spec": live["spec"] | spec | {"serviceProviderSpec": recorded}}
         # Its konnector writes heartbeats meanwhile.
         with suppress(AlreadyExists, Conflict):
