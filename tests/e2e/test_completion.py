@@ -166,6 +166,7 @@ async def complete(line: str, **more: str) -> list[str]:
     words = line.split(" ")
     told = await answer(
         str(PROGRAMS / "fairlead"),
+        silent=True,
         **more,
         _FAIRLEAD_COMPLETE="bash_complete",
         COMP_WORDS="\n".join(words),
