@@ -19,6 +19,7 @@ from pathlib import Path
 
 from fairlead.api import durations
 from fairlead.api.label_names import subdomain_errors
+from fairlead.cli import completion
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,9 +30,15 @@ def cluster_options(function: F) -> F:
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
+        shell_complete=completion.files,
         help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster.",
     )
-    context = click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+    context = click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=completion.contexts,
+        help="Context of the kubeconfig.",
+    )
     return kubeconfig(context(function))
 
 

@@ -49,10 +49,19 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
     assert " ".join(("    fairlead", *path)) in result.output
 
 
+def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sentence() -> None:
+    context = click.Context(main)
+    for item in main.shell_complete(context, ""):
+        command = main.get_command(context, item.value)
+        assert command is not None
+        assert item.help == command.get_short_help_str(200)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
+        pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
         pytest.param(["bind"], "Missing option '-f'", id="missing-option"),
         pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),

@@ -12,6 +12,7 @@ import click
 
 from fairlead import process
 from fairlead.api.label_names import subdomain_errors
+from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.reaching import (
     Naming,
@@ -154,7 +155,12 @@ def run(
 @command.command("invite")
 @cluster_options
 @click.argument("name")
-@click.option("--template", required=True, help="The APIServiceExportTemplate to offer.")
+@click.option(
+    "--template",
+    required=True,
+    shell_complete=completion.names(completion.templates),
+    help="The APIServiceExportTemplate to offer.",
+)
 @click.option(
     "-o",
     "--output",

@@ -9,6 +9,7 @@ from functools import partial
 import click
 
 from fairlead import process
+from fairlead.cli import completion
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -26,7 +27,7 @@ from fairlead.provider.manifests import NAME
 
 @click.command("revoke")
 @cluster_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.names(completion.consumers))
 @click.option(
     "--keep-data",
     is_flag=True,
