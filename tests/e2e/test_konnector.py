@@ -204,7 +204,7 @@ async def test_binding_twice_changes_nothing(world: World) -> None:
 async def test_bind_says_that_no_konnector_runs(world: World) -> None:
     link = await invited(world.consumer, world.provider)
     with pytest.raises(BindError, match="no konnector has picked it up"):
-        await link.bind(timeout=4.0)
+        await link.bind(timeout=10.0)
 
 
 async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:

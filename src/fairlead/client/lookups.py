@@ -46,15 +46,30 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 async def list_all(client: Client, resource: Resource) -> list[Object]:
     """All objects of a custom resource; one whose CRD is not installed has none.
 
+    Somebody may be installing the CRD just now. Until it is established nothing can have been
+    stored; from then on a server takes a moment until it serves the kind, and is asked again.
+
     Raises:
+        NotFound: the CRD is established, and the server still does not serve the kind.
         ClientError: the server refused the look or cannot be reached.
     """
-    try:
-        return (await client.list(resource)).items
-    except NotFound:
-        if await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource) is not None:
-            raise
-        return []
+    for _ in range(_SERVED_LOOKS):
+        try:
+            return (await client.list(resource)).items
+        except NotFound:
+            crd = await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
+            if crd is None or not _established(crd):
+                return []
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return (await client.list(resource)).items
+
+
+def _established(crd: Object) -> bool:
+    status = crd.to_dict().get("status") or {}
+    return any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
 
 
 Until = Callable[[Object | None], str]
@@ -64,7 +79,10 @@ ANSWER_SECONDS = 10.0
 """So long may the first look last, where the time to wait is shorter."""
 
 _PAUSE_SECONDS = 0.2
-"""Between a look that the server cut short and the next one."""
+"""Between a look that the server cut short, or has no answer to yet, and the next one."""
+
+_SERVED_LOOKS = 10
+"""So many looks has a server to serve a kind whose CRD is established."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818
