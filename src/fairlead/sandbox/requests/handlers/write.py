@@ -170,7 +170,7 @@ async def delete_collection(call: Call) -> Answer:
             if error.code != 404:
                 raise
     await call.core.store.settle()
-    return answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
+    return await answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:
