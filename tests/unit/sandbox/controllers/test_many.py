@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, configmap, crd, widget
@@ -42,7 +41,7 @@ async def test_a_crd_goes_with_all_its_objects(sandbox: Sandbox, api: Api) -> No
 
 
 @pytest.fixture
-async def family(api: Api) -> AsyncIterator[str]:
+async def family(api: Api) -> str:
     """An owner; its many dependents are the other ConfigMaps."""
     owner = (await api.post(CONFIGMAPS, configmap("owner"))).body
     reference: JSON = {
@@ -54,7 +53,7 @@ async def family(api: Api) -> AsyncIterator[str]:
     }
     for index in range(COUNT):
         await api.post(CONFIGMAPS, configmap(f"c{index}", ownerReferences=[reference]))
-    yield f"{CONFIGMAPS}/owner"
+    return f"{CONFIGMAPS}/owner"
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
