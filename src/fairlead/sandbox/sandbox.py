@@ -154,9 +154,9 @@ class Sandbox:
         core.admission += [check_namespace(core), give_addresses(core)]
         reactor.watch(store)
         self._completion = Completion(core, self._workers)
-        reactor.add(CrdController(core, self._completion))
+        reactor.add(CrdController(core, reactor, self._completion))
         reactor.add(NamespaceContentController(core, reactor))
-        reactor.add(GarbageCollector(core))
+        reactor.add(GarbageCollector(core, reactor))
         _bootstrap(core)
         return core
 

@@ -8,7 +8,7 @@ from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.controllers import conditions
-from fairlead.sandbox.controllers.reactor import Reactor
+from fairlead.sandbox.controllers.reactor import MANY, Reactor
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Admission, Core, Operation
@@ -92,13 +92,18 @@ class NamespaceContentController:
     def _empty(self, record: Record) -> None:
         name = record.key.name
         left: list[tuple[ResourceType, Record]] = []
+        deleted = 0
         for collection in self._core.store.collections():
             type_ = self._core.registry.by_collection(collection.name)
             if type_ is None or not collection.count(name):
                 continue
             for held in list(collection.list(name)):
+                if deleted == MANY:
+                    self._reactor.later(record.key, self._reconcile)
+                    return
                 if not held.meta.deletion_timestamp:
                     deletes.delete(self._core, type_, held)
+                    deleted += 1
             left += [(type_, rest) for rest in collection.list(name)]
         self._finish(record, left)
 

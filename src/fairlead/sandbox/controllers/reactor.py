@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from fairlead.api.meta import Key
 from fairlead.sandbox.storage.records import Change
 from fairlead.sandbox.storage.store import ObjectStore, StorageError
 
@@ -22,9 +21,12 @@ from fairlead.sandbox.storage.store import ObjectStore, StorageError
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
 
 TURN = 0.02
 """Seconds of work after which requests have their turn."""
+MANY = 200
+"""Objects that a controller writes at a time, in some 20 ms; it asks for a later turn then."""
 
 
 class Reactor:
@@ -33,7 +35,7 @@ class Reactor:
     def __init__(self) -> None:
         self._controllers: list[Callable[[Change], None]] = []
         self._queue: deque[Change] = deque()
-        self._later: dict[tuple[Key, Callable[[Key], None]], None] = {}
+        self._later: dict[tuple[Any, Callable[[Any], None]], None] = {}
         self._scheduled = False
 
     def add(self, controller: Callable[[Change], None]) -> None:
@@ -59,9 +61,12 @@ class Reactor:
         self._queue.append(change)
         self._schedule()
 
-    def later(self, key: Key, work: Callable[[Key], None]) -> None:
-        """Do some work for an object once, after the changes that are here already."""
-        self._later[key, work] = None
+    def later(self, item: H, work: Callable[[H], None]) -> None:
+        """Do some work on an item once, after the changes that are here already.
+
+        What asks for work again and again, or for much of it, lets requests have their turn.
+        """
+        self._later[item, work] = None
         self._schedule()
 
     def _schedule(self) -> None:
@@ -78,17 +83,17 @@ class Reactor:
                 for controller in self._controllers:
                     _do(change.record.key, controller, change)
             else:
-                key, work = next(iter(self._later))
-                del self._later[key, work]
-                _do(key, work, key)
+                item, work = next(iter(self._later))
+                del self._later[item, work]
+                _do(item, work, item)
         if self._queue or self._later:
             self._schedule()
 
 
-def _do(key: Key, work: Callable[[T], None], argument: T) -> None:
+def _do(item: Hashable, work: Callable[[T], None], argument: T) -> None:
     try:
         work(argument)
     except StorageError as error:
-        _log.warning("a controller cannot write for %s: %s", key, error)
+        _log.warning("a controller cannot write for %s: %s", item, error)
     except Exception:  # noqa: BLE001 - one bad object must not stop the others
-        _log.exception("a controller failed on %s", key)
+        _log.exception("a controller failed on %s", item)

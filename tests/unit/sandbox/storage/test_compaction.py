@@ -39,7 +39,7 @@ async def test_old_history_is_forgotten_in_time(store: ObjectStore) -> None:
     store.put("things", Key("", "a"), _body("a"))
     await _until_compacted(store, 4)
     compactor.stop()
-    assert [change.rv for change in store.history("things", 0, 9)] == [4]
+    assert [change.rv for change in store.history("things", 0, 9, 100)] == [4]
     assert [record.rv for record in store.state("things", 4)] == [4]
     await store.close()
 
@@ -60,7 +60,7 @@ async def test_too_much_history_is_forgotten_in_steps(
     await _until_compacted(store, 7)
     compactor.stop()
     assert versions == [4, 7]
-    assert [change.rv for change in store.history("things", 7, 10)] == [8, 9, 10]
+    assert [change.rv for change in store.history("things", 7, 10, 100)] == [8, 9, 10]
     await store.close()
 
 

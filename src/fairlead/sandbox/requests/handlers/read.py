@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +11,7 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.requests import answers
+from fairlead.sandbox.requests.answers import in_turns
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.selection import SelectionPredicate, parse_selection
 from fairlead.sandbox.schema.errors import FieldError, go_value
@@ -128,28 +128,35 @@ async def list_(call: Call) -> Answer:
         version, start, found = _continued(call, parse_token(token), namespace)
     else:
         version, start, found = _fresh(call, namespace)
-    matching = _matching(selection, found, namespace, start)
+    found = [
+        record
+        for record in found
+        if (not namespace or record.key.namespace == namespace)
+        and (start is None or record.key > start)
+    ]
+    page, rest = await _page(selection, found, limit)
     metadata: JSON = {"resourceVersion": str(version)}
-    page = list(islice(matching, limit or None))
-    rest = sum(1 for _ in matching)
     await store.settle(version)
     if rest:
         metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
         if selection.everything:
             metadata["remainingItemCount"] = rest
-    return answers.many(call, page, metadata)
+    return await answers.many(call, page, metadata)
 
 
-def _matching(
-    selection: SelectionPredicate, records: Iterable[Record], namespace: str, after: Key | None
-) -> Iterable[Record]:
-    return (
-        record
-        for record in records
-        if (not namespace or record.key.namespace == namespace)
-        and (after is None or record.key > after)
-        and (selection.everything or selection.matches(record))
-    )
+async def _page(
+    selection: SelectionPredicate, records: list[Record], limit: int
+) -> tuple[list[Record], int]:
+    """The first of the selected records, and how many more there are, at least one if any."""
+    if selection.everything:
+        page = records[: limit or None]
+        return page, len(records) - len(page)
+    page = []
+    async for some in in_turns(records):
+        page += [record for record in some if selection.matches(record)]
+        if limit and len(page) > limit:
+            return page[:limit], 1
+    return page, 0
 
 
 def _limit(call: Call) -> int:

@@ -163,14 +163,13 @@ async def delete_collection(call: Call) -> Answer:
     collection = call.core.store.collection(call.type.collection)
     namespace = call.info.namespace if call.type.resource.namespaced else ""
     records = [record for record in collection.list(namespace) if selection.matches(record)]
-    for record in records:
-        try:
-            deletes.delete(call.core, call.type, record, options, user=call.user)
-        except errors.StatusError as error:
-            if error.code != 404:
-                raise
+    async for some in answers.in_turns(records):
+        for record in some:
+            now = call.core.get(call.type, record.key)
+            if now is not None and now.meta.uid == record.meta.uid:
+                deletes.delete(call.core, call.type, now, options, user=call.user)
     await call.core.store.settle()
-    return answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
+    return await answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:
