@@ -41,10 +41,11 @@ from fairlead.provider.commands.consumers import UnknownConsumerError, find_cons
 from fairlead.provider.commands.overview import consumers
 from fairlead.provider.commands.revoke import cluster
 from fairlead.provider.commands.revoke.work import RevokeError, inventory, revoke
+from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.namespaces import identity_of
-from fairlead.provider.options import ProviderOptions
+from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.sandbox import Sandbox
 
 
@@ -213,6 +214,15 @@ async def test_between_two_runs_no_right_comes_back(world: World) -> None:
             name="again",
             template=world.group if world.group != "example.org" else "widgets",
             identity=identity_of(await world.provider.get(NAMESPACES, link.cluster_namespace)),
+        )
+    with pytest.raises(RotateError, match="is being revoked"):
+        await rotate(
+            world.provider,
+            await find_consumer(world.provider, link.cluster_namespace),
+            options=InviteOptions(),
+            timeout=1.0,
+            finish=False,
+            progress=lambda _line: None,
         )
     (row,) = [
         one for one in await consumers(world.provider) if one.namespace == link.cluster_namespace

@@ -29,7 +29,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
-from fairlead.client.lookups import find, list_all
+from fairlead.client.lookups import find, list_all, unknown
 from fairlead.provider.credentials import ensure_credentials
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.offer import record_of, with_template
@@ -109,13 +109,8 @@ async def _template(client: Client, name: str) -> TemplateSpec:
             "`fairlead provider run` installs it there"
         ) from None
     if found is None:
-        known = sorted(
-            item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)
-        )
-        raise TemplateMissingError(
-            f"APIServiceExportTemplate {name} does not exist; "
-            + (f"there are: {', '.join(known)}" if known else "there are none yet")
-        )
+        known = [item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)]
+        raise TemplateMissingError(unknown(APISERVICEEXPORTTEMPLATES.kind, name, known))
     try:
         return found.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:

@@ -157,6 +157,18 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             ["provider", "invite", "", "--template", "t", "-o", "f"], "NAME is empty", id="nobody"
         ),
         pytest.param(
+            ["provider", "invite", " shop", "--template", "t", "-o", "f"],
+            "NAME ' shop' begins or ends with a space",
+            id="a space in front",
+        ),
+        pytest.param(
+            *(
+                ["provider", "invite", "a", "--identity", "a\x1b", "--template", "t", "-o", "f"],
+                "cannot be seen",
+            ),
+            id="an identity that cannot be seen",
+        ),
+        pytest.param(
             ["provider", "run", "--external-address", "h:1"], "has to be a URL", id="run-address"
         ),
         pytest.param(

@@ -188,7 +188,8 @@ def invite(
 ) -> None:
     """Invite the consumer NAME: write what it needs to bind a template.
 
-    Inviting a consumer again gives the same namespace and credential, for another template too.
+    Inviting a consumer again gives the same namespace and credential. With another template it
+    may request what that offers too.
 
     \b
     Example:
@@ -196,6 +197,12 @@ def invite(
     """  # noqa: D301
     if not name.strip():
         raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
+    for what, said in (("NAME", name), ("--identity", identity)):
+        if said != said.strip() or not said.isprintable():
+            raise click.UsageError(
+                f"{what} {said!r} begins or ends with a space, or has characters that cannot be "
+                "seen: nobody could say it again"
+            )
     if errors := binding and subdomain_errors(binding):
         raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
     if not output.absolute().parent.is_dir():
@@ -219,7 +226,8 @@ def invite(
 
     response = process.run(main)
     write_private(output, json.dumps(response, indent=2) + "\n")
-    click.echo(f"{output}: an invitation for {name}; keep it secret", err=True)
+    known_as = f"{identity or name}, cluster namespace {response['providerNamespace']}"
+    click.echo(f"{output}: an invitation for {known_as}; keep it secret", err=True)
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
 
 

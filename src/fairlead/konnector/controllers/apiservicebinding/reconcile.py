@@ -154,7 +154,10 @@ def _without_export(state: State) -> Condition:
         told = state.request.status.terminal_message or "the provider gave no reason"
         message = f"the provider refused APIServiceExportRequest {name}: {told}"
         return false(CONNECTED, EXPORT_FAILED, message)
-    message = f"the provider has no APIServiceExport {name}: request it with `fairlead bind`"
+    message = (
+        f"the provider has no APIServiceExport {name}: it was deleted or never requested; "
+        "`fairlead bind` with an invitation that is still valid requests it"
+    )
     if state.held:
         message += (
             f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "
