@@ -44,6 +44,7 @@ async def commit(
     patch = difference(old, new, subresource=subresource)
     if not patch:
         return old
+    # The server refuses the patch if another object has the name by now, or this one has changed.
     metadata = patch.setdefault("metadata", {})
     metadata["uid"] = old.meta.uid
     metadata["resourceVersion"] = old.meta.resource_version
@@ -140,6 +141,7 @@ class StatusWriter:
                 raise
             return old
         if stored is not old:
+            # Only after the write: a status that was refused has told nothing yet.
             for event in self._transitions(old, stored):
                 self._recorder.event(stored, *event)
         return stored
