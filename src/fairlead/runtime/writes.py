@@ -75,7 +75,7 @@ async def add_finalizer(client: Client, resource: Resource, obj: Object, finaliz
     """
     if finalizer in obj.meta.finalizers:
         return obj
-    fields: JSON = {"finalizers": [*obj.meta.finalizers, finalizer]}
+    fields = {"finalizers": obj.meta.with_finalizer(finalizer)}
     return await patch_metadata(client, resource, obj, fields)
 
 
@@ -93,9 +93,9 @@ async def remove_finalizer(
     """
     if finalizer not in obj.meta.finalizers:
         return False
-    kept = [name for name in obj.meta.finalizers if name != finalizer]
+    fields = {"finalizers": obj.meta.without_finalizer(finalizer)}
     try:
-        await patch_metadata(client, resource, obj, {"finalizers": kept})
+        await patch_metadata(client, resource, obj, fields)
     except NotFound as error:
         if not error.about(obj.meta.name):
             raise
