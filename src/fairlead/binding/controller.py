@@ -163,6 +163,7 @@ class BindingController:
     async def _prepare(self, request: Request, binding: Object) -> Object:
         """The finalizer and, after its mapping changed, the annotation that has it unbound."""
         name = self._api.finalizer
+        # Before anything is projected, or a binding could go and leave its projection.
         binding = await add_finalizer(self._cluster.client, self._api.resource, binding, name)
         superseded = self._mappings.superseded(request)
         if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
@@ -178,6 +179,7 @@ class BindingController:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
             self._waits.over(request)
             return None
+        # Before the writes: what somebody else undoes each time is not written again at once.
         pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)

@@ -105,6 +105,7 @@ class FileToken:
                     f"the token file {self._path} cannot be read: {type(error).__name__}"
                 ) from None
             return
+        # A line break in a header would end it, and begin whatever comes after.
         if not token.isprintable():
             raise ConfigError(f"the token file {self._path} holds more than one line")
         if token:

@@ -24,6 +24,8 @@ async def find(
     try:
         return await client.get(resource, name, namespace)
     except NotFound as error:
+        # A 404 that names no object comes from a proxy, or from a server whose CRD is not there
+        # yet.
         if not error.about(name):
             raise
         return None

@@ -63,6 +63,7 @@ class Cluster:
         scope = Scope(resource, namespace, labels, fields, metadata_only)
         shared = self._shared.get(scope)
         if shared is None:
+            # Those that are asked for before the cluster runs decide whether it is ready.
             shared = self._shared[scope] = _Shared(
                 self._make(scope), essential=self._group is None
             )
@@ -134,4 +135,5 @@ class Cluster:
         del self._shared[scope]
         if shared.task is not None:
             shared.task.cancel()
+            # Waited for, so that nothing is told any more after the lease was given back.
             await asyncio.wait([shared.task])

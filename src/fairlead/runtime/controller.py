@@ -101,6 +101,7 @@ class Controller:
         ``cluster`` goes into the requests of the default mapper. May be called while running.
         """
         source = _Source(informer, mapper or object_mapper(cluster), predicate)
+        # A controller outlives informers that join and leave at run time.
         self._sources = [known for known in self._sources if not known.informer.closed]
         self._sources.append(source)
         informer.subscribe(lambda delta: self._take(source, delta))
@@ -118,6 +119,7 @@ class Controller:
         """Wait until the watched informers have synced, then work until cancelled."""
         for source in list(self._sources):
             try:
+                # Working on half a list would take what is not there yet for deleted.
                 await source.informer.synced()
             except InformerClosed:
                 continue
@@ -144,6 +146,8 @@ class Controller:
     def _take(self, source: _Source, delta: Delta) -> None:
         if source.predicate is not None and not source.predicate(delta):
             return
+        # After a start thousands of objects wait that are as they were: what changes now goes
+        # first.
         band = Band.INITIAL if delta.initial else Band.LIVE
         for request in source.mapper(delta):
             self.queue.add(request, band)
@@ -192,6 +196,8 @@ class Controller:
             _log.error("reconcile failed and is not retried", error=str(error))
             return "error"
         except asyncio.CancelledError:
+            # Cancelled from outside the worker ends; raised from within the reconciler it is a
+            # defect of it.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise

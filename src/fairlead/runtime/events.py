@@ -94,6 +94,7 @@ class Correlator:
         """The event to write for this one, which may stand for several; None for none."""
         happening = self._combine(happening, now)
         source = (happening.component, happening.uid or happening.name)
+        # A token bucket for each component and object: time refills it, an event takes one.
         tokens, since = self._budgets.pop(source, (float(BURST), now))
         tokens = min(float(BURST), tokens + (now - since) / REFILL_SECONDS)
         enough = tokens >= 1
@@ -119,6 +120,8 @@ class Correlator:
                 known.messages.add(happening.message)
             else:
                 combined = happening._replace(message=_COMBINED + happening.message)
+                # From here on all of them are one event, so that its count grows and not the
+                # number of events.
                 known = known._replace(combined=known.combined or combined)
                 happening = known.combined or combined
         _remember(self._similar, common, known)
@@ -189,6 +192,7 @@ class EventWriter:
     def put(self, happening: Happening, resource_version: str) -> None:
         """Have an event written; repetitions that wait together are counted."""
         count, _ = self._waiting.get(happening, (0, ""))
+        # Events are a help for people: dropping some is better than holding up a controller.
         if not count and len(self._waiting) >= QUEUE_LIMIT:
             self.dropped += 1
             return

@@ -75,8 +75,11 @@ class SharedInformer:
 
     async def replace(self, objects: list[Object]) -> None:
         """Make the store hold exactly these objects, telling only what differs."""
+        # Only the first list is marked: what a later list brings has changed while nobody watched.
         initial = not self.synced.is_set()
         if len(self.store):
+            # Most objects are as they were before the watch was lost, and nobody needs to hear of
+            # them.
             objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
             self.put(object_, initial=initial)

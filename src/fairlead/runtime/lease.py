@@ -194,6 +194,8 @@ class LeaderElection:
         """Take or keep the lease; False when another holds it."""
         if self.is_leader and self._lease is not None:
             try:
+                # A renewal is one write on the version that is known; it fails if anybody else has
+                # written.
                 return await self._write(self._lease)
             except (Conflict, NotFound):
                 self._lease = None
@@ -202,6 +204,7 @@ class LeaderElection:
         except NotFound:
             return await self._create()
         self._observe(lease)
+        # By our own clock: renewTime is another machine's, and may be hours off.
         if self._held_by_another():
             return False
         try:

@@ -154,6 +154,7 @@ class Manager:
         async with AsyncExitStack() as stack:
             for server in self._servers:
                 try:
+                    # Before any controller starts: an address that is taken ends the program.
                     await stack.enter_async_context(server)
                 except OSError as error:
                     serves = "health" if server is self._health else "metrics"

@@ -89,6 +89,8 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, band: Band = Band.LIVE) -> None:
         """Have the key worked on as soon as a worker is free."""
         if key in self._processing:
+            # Two workers on one object would undo each other's work: it comes again after the
+            # first.
             self._again[key] = min(band, self._again.get(key, band))
             return
         live, initial = self._bands
@@ -115,6 +117,7 @@ class WorkQueue(Generic[K]):
             return
         self._number += 1
         self._due[key] = (when, self._number)
+        # An older entry of the key stays in the heap; its number no longer fits, so it is skipped.
         heapq.heappush(self._heap, (when, self._number, key, band))
         self._schedule()
 
@@ -163,6 +166,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             raise QueueClosed
         live, initial = self._bands
+        # The oldest of the live ones; keys of the first list wait until there is none.
         band = live or initial
         key, since = band.popitem(last=False)
         if not band:

@@ -261,6 +261,7 @@ class Reflector:
             arrived=self._sink.arrived,
         )
         await self._sink.replace(listed.items)
+        # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
         self._progress()
         return Outcome.LISTED
@@ -268,7 +269,9 @@ class Reflector:
     async def _watch(self) -> Outcome:
         loop = asyncio.get_running_loop()
         begun, self._told = loop.time(), False
+        # Watches that began together, after a restart of the server, must not all end together.
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
+        # Many watches hear nothing for hours: to have stood for a while counts as an answer.
         settled = loop.call_later(SETTLED_SECONDS, self._settle)
         try:
             async with asyncio.timeout(seconds + _OVERDUE_SECONDS):
@@ -341,6 +344,7 @@ class Reflector:
         self._absent = self._absent + 1 if outcome is Outcome.ABSENT else 0
         if self._absent == ABSENT_ANSWERS:
             self._sink.clear()
+        # A server that says how long to stay away knows better than our back-off.
         return max(delay, getattr(error, "retry_after", None) or 0.0)
 
     def _report(self, outcome: Outcome, error: Exception) -> None:

@@ -46,6 +46,7 @@ class Index:
     def remove(self, key: Key) -> None:
         """Forget this key."""
         for value in self._values.pop(key, ()):
+            # Empty ones are dropped, or values that nobody has any more would fill the memory.
             keys = self._keys[value]
             del keys[key]
             if not keys:

@@ -45,9 +45,11 @@ class Committer:
         """
         workloads = context.changed_workloads()
         if not await self._secret(context):
+            # A workload that refers to a Secret which is not there would not start any more.
             workloads = []
         binding = context.binding
         if workloads and context.secret and not context.former_secret:
+            # If we are interrupted after this, the next pass knows what may have been projected.
             binding = await self._announce(binding, context.status(now()))
         await self._workloads(context, workloads)
         if context.dropped_annotation and not context.flow.error:

@@ -185,6 +185,7 @@ class BaseContext:
     def items(self) -> list[Item]:
         """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
         collected = [item for source in self._sources for item in source.items] + self._added
+        # An override of nothing would make a binding that holds a type and no data.
         return [*collected, *self.overrides] if collected else []
 
     def template_data(self) -> Mapping[str, Any]:
@@ -230,6 +231,8 @@ class BaseContext:
         if len(self._sources) != 1 or self._added or self.overrides:
             return ""
         source = self._sources[0]
+        # Pods can mount Secrets of their own namespace alone, under the names that they have
+        # there.
         same = source.namespace == self.meta.namespace and not source.renamed
         return source.name if same else ""
 

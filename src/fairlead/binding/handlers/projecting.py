@@ -198,6 +198,7 @@ def mount_path(container: Container, binding_name: str) -> str:
     env = container.env()
     root = next((item for item in env if item.get("name") == ROOT_VARIABLE), None)
     if root is None:
+        # The specification's default; apps find their bindings by this variable alone.
         env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
         return f"{DEFAULT_ROOT}/{binding_name}"
     if root.get("valueFrom") is not None:

@@ -164,6 +164,7 @@ class AccessController:
             grants=tuple(access.spec.grants),
         )
         current.synced = await sync(endpoint, wanted)
+        # After the database: until now the old Secret was the one that works.
         await self._publication.remove_renamed(current)
         await self._leftovers.sweep(endpoint, current.synced.claimed)
         if current.synced.problems:
@@ -187,6 +188,7 @@ class AccessController:
             endpoint = await self._sources.endpoint(access, enforce=False)
             await cleanup(endpoint, username, claim, policy)
         except AccessError:
+            # A role that stays anyway must not keep its object from going when the server is gone.
             if policy != "Retain":
                 raise
             _log.warning("the server of a retained role could not be reached", role=username)

@@ -88,6 +88,7 @@ def current_password(existing: Object | None) -> str:
             f"key password of Secret {name} is no UTF-8 text;"
             " change it, or remove it to have one generated",
         ) from None
+    # Emptying the key is how a user asks for a new password.
     if not found.strip():
         return ""
     password.check(found, name)

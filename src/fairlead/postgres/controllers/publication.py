@@ -42,6 +42,8 @@ class Publication:
         if existing is not None:
             check_ours(existing, current.found)
         kept = current_password(existing)
+        # Stored before it is used: a password that only the database knew would be lost in a
+        # crash.
         current.password = kept or password.generate()
         values = secret_values(current.decoded.spec, current.reached, current.password)
         body = secret_body(current.found, name, values, existing)

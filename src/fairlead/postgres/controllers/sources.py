@@ -38,6 +38,8 @@ class Sources:
 
     async def installation(self) -> str:
         """The uid of kube-system, which tells this cluster's claims on roles from another's."""
+        # kube-system exists in every cluster and is never made anew, so that its uid tells
+        # clusters apart.
         if not self._installation:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")

@@ -100,6 +100,7 @@ class _Removal:
         check_shared(self._role.name, found, policy)
         if policy == "Restrict":
             await self._check_nothing_owned(found.databases)
+        # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
         names = {self._endpoint.maintenance: 0} if not found.databases else {}
         names |= {one.database: one.owned for one in found.databases}
         for name, owned in names.items():
@@ -144,6 +145,7 @@ class _Removal:
         async def drop() -> None:
             async with self._session.transaction():
                 snapshot = await read_snapshot(self._session, self._role.name, "")
+                # Looked at again inside the transaction: the name may be another access's by now.
                 if snapshot.role is None or snapshot.role.claim != self._role.claim:
                     return
                 await self._session.run(sql.SQL("DROP ROLE {}").format(self._name))
@@ -160,6 +162,7 @@ class _Removal:
         if self._server.superuser:
             yield
             return
+        # Since PostgreSQL 16 a membership says for itself what comes with it.
         options = " WITH INHERIT TRUE, SET TRUE" if self._server.version >= 160000 else ""
         async with session.savepoint():
             await session.run(

@@ -138,6 +138,7 @@ def _role_steps(
 
 
 def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> Iterator[Change]:
+    # An owner has all privileges anyway, and revoking them from it would change the database.
     if facts.owned:
         return
     wanted = desired.of(facts.name).database

@@ -147,13 +147,16 @@ async def _open(endpoint: Endpoint, database: str) -> psycopg.AsyncConnection[Ro
                 sslkey="",
                 passfile="/dev/null",
                 gssencmode="disable",
+                # A server that asks for the password in clear is an impostor, or badly set up.
                 require_auth="scram-sha-256,md5",
+                # With several hosts, the one that is the primary now.
                 target_session_attrs="read-write",
                 connect_timeout=_CONNECT_TIMEOUT_SECONDS,
                 application_name="fairlead-postgres",
                 client_encoding="UTF8",
                 options=" ".join(f"-c {name}={value}" for name, value in _OPTIONS.items()),
                 autocommit=True,
+                # Poolers between us and the server lose prepared statements.
                 prepare_threshold=None,
             )
         except (psycopg.Error, OSError, UnicodeError, ValueError) as error:

@@ -144,6 +144,8 @@ class _RolePass:
         async with self._session.transaction():
             snapshot, steps = await self._look()
             if snapshot.server.superuser:
+                # The verifier of a password is in one of these statements, and log_statement would
+                # keep it.
                 await self._session.hush()
             for step in steps:
                 await self._step(step, snapshot.server.admin)
@@ -196,6 +198,7 @@ class _DatabasePass:
             await self._write(session)
 
         await retried(write, f"change privileges in database {self._name}")
+        # PostgreSQL answers OK to grants that it did not make, with a warning alone.
         left = await self._look(session)
         if _changes(left) and not self.problems:
             self.problems.append(
