@@ -51,6 +51,7 @@ async def test_a_provider_that_is_down_at_start(world: World) -> None:
     told = await link.condition("InformersSynced", fails)
     assert told["reason"] == "InformerSyncTimeout"
     assert "the provider cannot be watched" in told["message"]
+    assert told["message"].count("cannot reach") == 1
     await world.consumer.create(WIDGETS, widget())
     await asyncio.sleep(0.5)
     assert requests.count() < 60
@@ -70,6 +71,9 @@ async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     world.provider_plane.faults.partition()
     await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    fault = await link.condition("InformersSynced", fails)
+    assert fault["message"].count("closed the connection") <= 1
+    assert fault["message"].count("cannot reach") == 1
     told = await link.condition(
         "Connected", lambda one: "kubebind.io/syncer" in one.get("message", "")
     )

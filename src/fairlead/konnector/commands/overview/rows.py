@@ -12,6 +12,7 @@ from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition,
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
+from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
 from fairlead.konnector.policies.steps import Pair
@@ -36,6 +37,7 @@ class Bound(msgspec.Struct, frozen=True):
     """A binding and what was fetched for it.
 
     ``problem`` says what could not be fetched; ``reached`` whether the provider told all.
+    ``absence`` says why no konnector works on it, where none does.
     """
 
     binding: Object
@@ -44,6 +46,7 @@ class Bound(msgspec.Struct, frozen=True):
     cluster_binding: ClusterBinding | None = None
     problem: str = ""
     reached: bool = False
+    absence: str = ""
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
@@ -106,8 +109,8 @@ def _waiting(kind: Kind) -> Iterable[Object]:
 
 def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
     ready = get_condition(conditions, READY)
-    if ready is None:
-        return "no konnector has looked at it yet: is one running?"
+    if ready is None or ready.reason == PENDING:
+        return f"no konnector has picked it up: {bound.absence}"
     wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
     found = next((one for one in wrong if one is not None and one.status == "True"), None)
     if ready.status == "True" and found is not None:
