@@ -14,7 +14,7 @@ TELLS = {"type": "CredentialsInUse", "status": "True"}
 
 
 def wrote(manager: str, *fields: str, at: str = "2026-05-01T11:00:00Z") -> JSON:
-    written = {"f:status": {f"f:{field}": {} for field in fields}}
+    written: JSON = {"f:status": {f"f:{field}": {} for field in fields}}
     return {"manager": manager, "time": at, "fieldsV1": written}
 
 
