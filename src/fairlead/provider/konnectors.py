@@ -1,8 +1,9 @@
 """Whose konnector a consumer runs, and what kube-bind's own one would lack here.
 
 Versions do not tell: both kinds have semantic ones. What tells is who has last come to write
-version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector writes on
-the provider as ``kube-bind.io``, and kube-bind's own by the name of its program, ``konnector``.
+version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector
+writes on the provider as ``kube-bind.io``, and kube-bind's own by the name of its program,
+``konnector``.
 """
 
 from __future__ import annotations

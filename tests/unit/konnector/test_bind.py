@@ -75,6 +75,7 @@ def answer(plane: Sandbox, **given: Any) -> BindingResponse:
         "kubeconfig": anonymous(plane).encode(),
         "requests": [request],
         "provider_namespace": "cluster-abc",
+        "identity": "shop",
     }
     return decode_binding_response(msgspec.json.encode(new_binding_response(**known | given)))
 
