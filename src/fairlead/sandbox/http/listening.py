@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from fairlead.sandbox.http.server import HttpServer, make_request
+from fairlead.sandbox import errors
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.http.server import HttpServer, make_request, respond
+from fairlead.sandbox.requests.calls import error_answer
+
+
+_log = logging.getLogger(__name__)
 
 
 HEADER_SECONDS = 32.0
 """How long the headers of a request may take to arrive, as kube-apiserver has it."""
+MAX_LINE = 64 * 1024
+"""Bytes of the first line of a request, with its selectors, and of each header."""
 _IDLE_SECONDS = 180.0
 """How long a connection is kept for a next request; clients close theirs after 90 s at most."""
 _GRACE_SECONDS = 0.1
@@ -41,6 +51,28 @@ class Connection(web.RequestHandler):
         """Wait for nothing any more."""
         self._forget_headers()
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what cannot be read as HTTP; the connection is closed."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is on its way already") from exc
+        if isinstance(exc, LineTooLong):
+            text = f"the request's first line and each header may have {MAX_LINE} bytes"
+            error = StatusError(431, "RequestHeaderFieldsTooLarge", text)
+        elif isinstance(exc, HttpProcessingError):
+            error = errors.bad_request(f"the request cannot be read: {exc.message}")
+        else:
+            _log.error("%s %s failed", request.method, request.path, exc_info=exc)
+            error = errors.internal("the server could not answer; its log says why")
+        response = respond(error_answer(error))
+        response.force_close()
+        return response
 
     def _is_waiting(self) -> bool:
         return self._current_request is None and not self._messages
@@ -92,6 +124,8 @@ class Listener:
             request_factory=make_request,
             handler_cancellation=True,
             keepalive_timeout=_IDLE_SECONDS,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_LINE,
             access_log=None,
         )
         self._server: asyncio.Server | None = None

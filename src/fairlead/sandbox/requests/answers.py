@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from time import monotonic
 
 import msgspec
 
@@ -15,8 +16,10 @@ from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 
 
-_TURN = 500
-"""Objects of a list that are looked at or encoded before others have their turn."""
+_SOME = 50
+"""Objects of a list that are looked at or encoded before the clock is."""
+_TURN = 0.01
+"""Seconds after which others have their turn."""
 
 
 class _Partial(msgspec.Struct):
@@ -56,10 +59,12 @@ def one(call: Call, record: Record, code: int = 200) -> Answer:
 
 async def in_turns(records: Sequence[Record]) -> AsyncIterator[Sequence[Record]]:
     """The records, some at a time, between which others have their turn."""
-    for start in range(0, len(records), _TURN):
-        if start:
+    end = monotonic() + _TURN
+    for start in range(0, len(records), _SOME):
+        if monotonic() > end:
             await asyncio.sleep(0)
-        yield records[start : start + _TURN]
+            end = monotonic() + _TURN
+        yield records[start : start + _SOME]
 
 
 async def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
