@@ -1,8 +1,8 @@
 """Whose konnector a consumer runs, and what kube-bind's own one would lack here.
 
-Versions do not tell: both kinds have semantic ones. What tells is who has written the last
-heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector writes on the
-provider as ``kube-bind.io``, and kube-bind's own by the name of its program, ``konnector``.
+Versions do not tell: both kinds have semantic ones. What tells is who has last come to write
+version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector
+writes on the provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
 """
 
 from __future__ import annotations
@@ -18,22 +18,29 @@ from fairlead.api.meta import JSON, Object
 from fairlead.provider.rights import cluster_names
 
 
+_PROVIDER = frozenset({"fairlead", "fairlead-provider"})
+"""Our own names on the provider, which write no heartbeats: Kubernetes 1.20 lists them for what
+is beside the part of a status that they write."""
+
+
 def is_original(binding: Object) -> bool:
-    """Whether a ClusterBinding's last heartbeat is from a konnector that is not Fairlead's.
+    """Whether the konnector that a ClusterBinding tells of is not Fairlead's; False for none.
 
     Where the server does not say who wrote it, the condition CredentialsInUse stands for ours.
     """
     read = binding.decode(_ClusterBinding)
     if not read.status.last_heartbeat_time:
         return False
-    # Old servers also name who has written another part of the status since.
-    writers = {
-        entry.manager
+    writers = [
+        (entry.time, entry.manager != FIELD_MANAGER)
         for entry in read.metadata.managed_fields
-        if "f:lastHeartbeatTime" in entry.fields_v1.get("f:status", {})
-    }
+        if entry.manager not in _PROVIDER
+        and {"f:lastHeartbeatTime", "f:konnectorVersion"}
+        & set(entry.fields_v1.get("f:status", {}))
+    ]
     if writers:
-        return FIELD_MANAGER not in writers
+        _, original = max(writers)
+        return original
     return get_condition(stored_conditions(binding), CREDENTIALS_IN_USE) is None
 
 
@@ -75,6 +82,7 @@ def _watched_everywhere(informer_scope: str, isolation: str) -> bool:
 
 class _Entry(msgspec.Struct, rename="camel"):
     manager: str = ""
+    time: str = ""
     fields_v1: JSON = msgspec.field(default_factory=dict, name="fieldsV1")
 
 

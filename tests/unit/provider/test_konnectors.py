@@ -13,8 +13,9 @@ BEAT = "2026-05-01T11:57:00Z"
 TELLS = {"type": "CredentialsInUse", "status": "True"}
 
 
-def wrote(manager: str, *fields: str) -> JSON:
-    return {"manager": manager, "fieldsV1": {"f:status": {f"f:{field}": {} for field in fields}}}
+def wrote(manager: str, *fields: str, at: str = "2026-05-01T11:00:00Z") -> JSON:
+    written: JSON = {"f:status": {f"f:{field}": {} for field in fields}}
+    return {"manager": manager, "time": at, "fieldsV1": written}
 
 
 def binding(*entries: JSON, beat: str = BEAT, conditions: tuple[JSON, ...] = ()) -> Object:
@@ -26,8 +27,10 @@ def binding(*entries: JSON, beat: str = BEAT, conditions: tuple[JSON, ...] = ())
     return kube("ClusterBinding", "cluster", status=status, managedFields=list(entries))
 
 
-OURS = wrote("kube-bind.io", "lastHeartbeatTime")
-THEIRS = wrote("konnector", "lastHeartbeatTime")
+BOTH = ("lastHeartbeatTime", "konnectorVersion")
+OURS = wrote("kube-bind.io", *BOTH)
+THEIRS = wrote("konnector", *BOTH)
+LATER = "2026-05-01T11:30:00Z"
 
 
 @pytest.mark.parametrize(
@@ -44,14 +47,31 @@ THEIRS = wrote("konnector", "lastHeartbeatTime")
             id="theirs after ours",
         ),
         pytest.param(
-            binding(wrote("fairlead-provider", "conditions", "lastHeartbeatTime"), OURS),
+            binding(wrote("fairlead-provider", "conditions", *BOTH, at=LATER), OURS),
             False,
             id="ours, as old servers tell it",
         ),
         pytest.param(
-            binding(wrote("fairlead-provider", "conditions", "lastHeartbeatTime"), THEIRS),
+            binding(wrote("fairlead-provider", "conditions", *BOTH, at=LATER), THEIRS),
             True,
             id="the original's, as old servers tell it",
+        ),
+        pytest.param(
+            binding(
+                wrote("kube-bind.io", "lastHeartbeatTime"),
+                wrote("konnector", "konnectorVersion", at=LATER),
+                conditions=(TELLS,),
+            ),
+            True,
+            id="theirs took over, and the heartbeat is still fresh",
+        ),
+        pytest.param(
+            binding(
+                wrote("konnector", "lastHeartbeatTime"),
+                wrote("kube-bind.io", "konnectorVersion", at=LATER),
+            ),
+            False,
+            id="ours took over, and the heartbeat is still fresh",
         ),
         pytest.param(binding(beat=""), False, id="none yet"),
         pytest.param(binding(), True, id="nobody says who wrote, and it does not tell"),
