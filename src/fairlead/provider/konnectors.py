@@ -2,8 +2,7 @@
 
 Versions do not tell: both kinds have semantic ones. What tells is who has last come to write
 version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector
-writes on the provider as ``kube-bind.io``, and kube-bind's own by the name of its program,
-``konnector``.
+writes on the provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
 """
 
 from __future__ import annotations
