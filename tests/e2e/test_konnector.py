@@ -17,7 +17,7 @@ from tests.support.konnector import (
     secret,
     widget,
 )
-from tests.support.waiting import gone, idle, when
+from tests.support.waiting import SECONDS, gone, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -201,10 +201,13 @@ async def test_binding_twice_changes_nothing(world: World) -> None:
     assert lines[-1] == "APIServiceBinding widgets is ready"
 
 
-async def test_bind_says_that_no_konnector_runs(world: World) -> None:
+async def test_bind_says_that_no_konnector_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
     link = await invited(world.consumer, world.provider)
     with pytest.raises(BindError, match="no konnector has picked it up"):
-        await link.bind(timeout=10.0)
+        await link.bind(timeout=1.0)
 
 
 async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:

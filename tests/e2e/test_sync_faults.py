@@ -148,12 +148,17 @@ async def test_a_process_that_is_killed_at_any_moment(any_world: AnyWorld, tmp_p
 
 
 SHORT_LEASE = """
+from pathlib import Path
 from fairlead.runtime import controller
 from fairlead.runtime.lease import LeaderElection
 controller.GRACE_SECONDS = 0.5
-LeaderElection.__init__.__kwdefaults__.update(
-    lease_duration=4.0, renew_deadline=3.0, retry_period=0.4
-)"""
+def short(until, after):
+    def seconds(self):
+        return after if Path({hurry!r}).exists() else until
+    return property(seconds, lambda self, value: None)
+LeaderElection._duration, LeaderElection._deadline = short(504.0, 4.0), short(503.0, 3.0)
+LeaderElection.__init__.__kwdefaults__.update(retry_period=0.4)"""
+"""Nobody is so slow as to lose its lease, until there is a file: then it is a short one."""
 
 
 UNDER_WAY = 4
@@ -167,12 +172,17 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
     one, two = [await world.kubeconfig(tmp_path / name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
         flags = ["--leader-elect=true", f"--workers={UNDER_WAY}"]
-        start = [process(file, *flags, prelude=SHORT_LEASE) for file in (one, two)]
+        start = [
+            process(file, *flags, prelude=SHORT_LEASE.format(hurry=str(file.parent / "hurry")))
+            for file in (one, two)
+        ]
         frozen = await stack.enter_async_context(start[0])
         holder = await leader(world)
         await stack.enter_async_context(start[1])
         async with world.load.running():
             await world.carries()
+            (one.parent / "hurry").touch()
+            await leader(world, seconds=4)
             frozen.send_signal(signal.SIGSTOP)
             known = connections(frozen.pid)
             assert await leader(world, but=holder) != holder
@@ -191,11 +201,13 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
     world.sound = True
 
 
-async def leader(world: SyncWorld, *, but: str = "") -> str:
-    """Who holds the Lease, once it is somebody else."""
+async def leader(world: SyncWorld, *, but: str = "", seconds: int = 0) -> str:
+    """Who holds the Lease, once it is somebody else, or once it lasts for so many seconds."""
 
     def until(body: JSON) -> bool:
-        return bool(body) and body["spec"].get("holderIdentity") not in {None, "", but}
+        if not body or seconds not in {0, body["spec"].get("leaseDurationSeconds")}:
+            return False
+        return body["spec"].get("holderIdentity") not in {None, "", but}
 
     admin = world.consumer.admin
     body = await when(admin, LEASES, LEASE, DEFAULT_NAMESPACE, until=until)

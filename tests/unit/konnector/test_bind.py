@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import msgspec
@@ -108,6 +108,13 @@ async def provider(there: Sandbox) -> AsyncIterator[Client]:
         yield client
 
 
+@pytest.fixture(autouse=True)
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a bind whose time is up says what was missing."""
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    monkeypatch.setattr(undo, "UNDO_SECONDS", SECONDS)
+
+
 async def offered(
     client: Client, kind: Resource, name: str, resources: list[JSON], claims: list[JSON]
 ) -> None:
@@ -205,6 +212,19 @@ async def bound(
     return lines
 
 
+@asynccontextmanager
+async def stopped(binding: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Bind while the block runs, and then be stopped, as by Ctrl-C."""
+    task = asyncio.create_task(binding)
+    try:
+        yield
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+
+
 async def written(client: Client) -> set[str]:
     """What `fairlead bind` has written that is there: rights, Secrets, bindings, bundles."""
     roles = [one.meta.name for one in (await client.list(CLUSTERROLES)).items]
@@ -282,7 +302,7 @@ async def test_a_response_that_cannot_be_used_changes_nothing(
     client: Client, there: Sandbox, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BindError, match=message):
-        await bind(client, answer(there, **given), timeout=1)
+        await bind(client, answer(there, **given), timeout=SECONDS)
     assert await written(client) == set()
 
 
@@ -303,7 +323,7 @@ async def test_credentials_that_are_not_accepted_are_told(
 ) -> None:
     old = answer(there, kubeconfig=kubeconfig(there.url).encode())
     with pytest.raises(BindError, match="does not accept the credentials") as refused:
-        await bind(client, old, timeout=1)
+        await bind(client, old, timeout=SECONDS)
     assert there.url in str(refused.value)
 
 
@@ -385,7 +405,7 @@ async def test_what_is_exported_under_another_name_is_told_before_anything_is_as
     else:
         await export(provider, RESOURCES, claims, name="old")
     with pytest.raises(BindError, match="to this cluster already") as caught:
-        await bind(client, answer(there), name="new", timeout=1)
+        await bind(client, answer(there), name="new", timeout=SECONDS)
     assert remedy in str(caught.value)
     assert "namespace cluster-abc" in str(caught.value)
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
@@ -473,7 +493,7 @@ async def test_a_binding_that_is_being_deleted_is_waited_for(
     role = await client.get(CLUSTERROLES, "kube-bind-konnector-db")
     await client.merge_patch(CLUSTERROLES, role.meta.name, "", {"rules": []})
     with pytest.raises(BindError, match="APIServiceBinding db is being deleted"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
     assert not (await client.get(CLUSTERROLES, role.meta.name)).to_dict().get("rules")
     assert await names(client) == {"db"}
 
@@ -486,7 +506,7 @@ async def test_an_export_that_is_being_deleted_is_waited_for(
     await provider.merge_patch(APISERVICEEXPORTS, "db", "cluster-abc", held)
     await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
     with pytest.raises(BindError, match="APIServiceExport db is being deleted"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_a_request_that_is_being_deleted_is_waited_for(
@@ -538,10 +558,9 @@ async def test_the_name_of_the_first_time_is_found_again(
 async def test_a_name_of_ones_own_is_that_of_the_request_too(
     client: Client, provider: Client, there: Sandbox
 ) -> None:
-    task = asyncio.create_task(decide(provider, "mine"))
-    with pytest.raises(BindError, match="do its controllers run"):
-        await bind(client, answer(there), name="mine", timeout=0.5)
-    assert (await task).to_dict()["spec"]["resources"] == RESOURCES
+    async with stopped(bind(client, answer(there), name="mine", timeout=SECONDS)):
+        request = await decide(provider, "mine")
+    assert request.to_dict()["spec"]["resources"] == RESOURCES
     await export(provider, RESOURCES, CLAIMS, name="mine")
     await bound(client, answer(there), name="mine")
     assert await names(client) == {"mine"}
@@ -593,7 +612,7 @@ async def test_a_name_is_looked_for_only_so_long(
     await export(provider, OTHERS, CLAIMS)
     await export(provider, OTHERS, CLAIMS, name="db-2")
     with pytest.raises(BindError, match=r"all names from db to db-2 are taken; .* --name"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_what_binding_writes_and_that_it_says_so(
@@ -781,13 +800,18 @@ async def test_objects_that_were_created_meanwhile_keep_their_binding(
             )
             await client.create(THINGS, body, "default")
 
-    task = asyncio.create_task(used())
-    with pytest.raises(BindError, match="not ready"):
-        await bind(client, answer(there), timeout=2, progress=lines.append)
-    await task
+    async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
+        await used()
     assert (await client.list(THINGS)).items
     assert "kube-bind-konnector-db" in await written(client)
     assert any("1 object was created meanwhile: `fairlead unbind db`" in line for line in lines)
+
+
+async def hold(client: Client) -> Object:
+    """Be a konnector that has work to do before the binding may go."""
+    await first(client)
+    held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
+    return await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
 
 
 async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_go(
@@ -797,11 +821,8 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
     await export(provider, RESOURCES, CLAIMS)
     seen: set[str] = set()
 
-    async def hold_and_let_go() -> None:
+    async def let_go(found: Object) -> None:
         async with asyncio.timeout(SECONDS):
-            await first(client)
-            held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
-            found = await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
             while not found.meta.deleting:
                 await asyncio.sleep(0.01)
                 found = await client.get(APISERVICEBINDINGS, "db")
@@ -810,9 +831,8 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
                 APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}}
             )
 
-    task = asyncio.create_task(hold_and_let_go())
-    with pytest.raises(BindError):
-        await bind(client, answer(there), timeout=0.5)
+    async with stopped(bind(client, answer(there), timeout=SECONDS)):
+        task = asyncio.create_task(let_go(await hold(client)))
     await task
     assert "kube-bind-konnector-db" in seen
     assert await written(client) == set()
@@ -821,20 +841,12 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
 async def test_a_konnector_that_does_not_let_go_keeps_its_rights(
     client: Client, provider: Client, there: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo, "UNDO_SECONDS", 0.4)
+    monkeypatch.setattr(undo, "LET_GO_SECONDS", 0.1)
     await export(provider, RESOURCES, CLAIMS)
     lines: list[str] = []
 
-    async def hold() -> None:
-        async with asyncio.timeout(SECONDS):
-            await first(client)
-            held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
-            await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
-
-    task = asyncio.create_task(hold())
-    with pytest.raises(BindError):
-        await bind(client, answer(there), timeout=0.5, progress=lines.append)
-    await task
+    async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
+        await hold(client)
     assert {"db", "kube-bind-konnector-db"} <= await written(client)
     assert any("`fairlead unbind db` goes on waiting, and removes" in line for line in lines)
 
@@ -847,7 +859,7 @@ async def test_the_providers_own_cluster_is_refused(
     if not readable:
         await provider.delete(CLUSTERBINDINGS, "cluster", "cluster-abc")
     with pytest.raises(BindError, match="this cluster is the provider's own"):
-        await bind(provider, answer(there), timeout=1)
+        await bind(provider, answer(there), timeout=SECONDS)
     crds = {found.meta.name for found in (await provider.list(CUSTOMRESOURCEDEFINITIONS)).items}
     assert APISERVICEBINDINGS.group_resource not in crds
 
@@ -871,7 +883,7 @@ async def test_a_crd_that_is_somebody_elses_is_told_before_anything_is_asked_for
     await client.create(CUSTOMRESOURCEDEFINITIONS, things(reference))
     before = await written(client)
     with pytest.raises(BindError, match=message):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
     assert await written(client) == before
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
 
@@ -880,7 +892,7 @@ async def test_an_answer_without_requests_says_what_to_do(
     client: Client, provider: Client, there: Sandbox
 ) -> None:
     with pytest.raises(BindError, match=r"--request FILE .* --bundle"):
-        await bind(client, answer(there, requests=[]), timeout=1)
+        await bind(client, answer(there, requests=[]), timeout=SECONDS)
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["and-a-request", "alone"])
@@ -935,8 +947,9 @@ async def test_a_bundle_that_no_konnector_works_on_is_taken_back(
 
 
 async def test_a_server_that_hangs_ends_with_the_timeout(
-    client: Client, provider: Client, there: Sandbox
+    client: Client, provider: Client, there: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", 0.1)
     there.faults.delay(60, "list", APISERVICEEXPORTS.plural)
     with pytest.raises(BindError, match=r"asking the provider for db: no answer within 0\.2 s"):
         await bind(client, answer(there), timeout=0.2)

@@ -225,7 +225,7 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
     crd = APISERVICEBINDINGS.group_resource
     await client.delete(CUSTOMRESOURCEDEFINITIONS, crd)
     with pytest.raises(UnbindError, match="kube-bind is not installed"):
-        await unbind(client, "db", timeout=1)
+        await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"secret", "konnector", "reader"}
 
 

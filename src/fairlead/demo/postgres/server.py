@@ -36,7 +36,7 @@ from fairlead.demo.postgres.binaries import (
 __all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
 
 _POLL_SECONDS = 0.01
-_START_TIMEOUT_SECONDS = 30.0
+_START_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
 
