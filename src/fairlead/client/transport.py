@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
@@ -304,8 +304,8 @@ class Transport:
         return URL.build(
             scheme=self._server.scheme,
             authority=self._server.netloc,
-            path=self._server.path + quote(path, safe=_PATH_SAFE),
-            query_string=urlencode(params) if params else "",
+            path=self._server.path + (path if _plain(path) else quote(path, safe=_PATH_SAFE)),
+            query_string=_encoded(tuple(params.items())) if params else "",
             encoded=True,
         )
 
@@ -333,6 +333,16 @@ class Transport:
 
 
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
+_plain = re.compile(r"[A-Za-z0-9/.:_-]*").fullmatch
+"""Nearly all paths are such, and need not be quoted."""
+
+
+@lru_cache(maxsize=256)
+def _encoded(params: tuple[tuple[str, str], ...]) -> str:
+    """The query string; most requests have one of few."""
+    return urlencode(params)
+
+
 _TOKEN_CHARACTER = re.compile(r"[^!#$&'*+\-.^_`|~0-9A-Za-z]")
 
 
@@ -359,6 +369,7 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
 
 
 @cache
+@lru_cache(maxsize=16)
 def _silence(connect: float, read: float) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
 

@@ -60,9 +60,13 @@ class Way:
         """How many objects have changed since they were last looked at."""
         return len(self._since)
 
-    def arrived(self, key: Key) -> None:
-        """Our watch has told of a change; the first one counts."""
-        self._since.setdefault(key, self._clock())
+    def now(self) -> float:
+        """The moment, in seconds."""
+        return self._clock()
+
+    def arrived(self, key: Key, since: float | None = None) -> None:
+        """Our watch has told of a change, now or at that moment; the first one counts."""
+        self._since.setdefault(key, self._clock() if since is None else since)
 
     def take(self, key: Key) -> float | None:
         """When the change arrived that is about to be worked on; later ones count anew."""

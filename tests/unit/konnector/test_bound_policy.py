@@ -207,21 +207,19 @@ def test_a_new_copy_carries_what_is_the_users_and_nothing_of_the_cluster() -> No
     mine = {"note": "kept", "kubectl.kubernetes.io/last-applied-configuration": "{}", **BACK}
     source = consumer(annotations=mine, status={"ready": True}, data={"k": "v"})
     step = next_step(pair(consumer=source, provider=None))
-    assert step == Create(
-        "provider",
-        {
-            "apiVersion": "example.org/v1",
-            "kind": "Thing",
-            "metadata": {
-                "name": "db",
-                "namespace": "cluster-abc-shop",
-                "labels": {"team": "shop"},
-                "annotations": {"note": "kept", **SOURCE},
-            },
-            "spec": {"size": 1},
-            "data": {"k": "v"},
+    assert isinstance(step, Create)
+    assert msgspec.json.decode(msgspec.json.encode(step.body)) == {
+        "apiVersion": "example.org/v1",
+        "kind": "Thing",
+        "metadata": {
+            "name": "db",
+            "namespace": "cluster-abc-shop",
+            "labels": {"team": "shop"},
+            "annotations": {"note": "kept", **SOURCE},
         },
-    )
+        "spec": {"size": 1},
+        "data": {"k": "v"},
+    }
 
 
 MINE: JSON = {"f:spec": {"f:size": {}}, "f:metadata": {"f:labels": {"f:team": {}}}}
@@ -464,8 +462,9 @@ def test_the_whole_status_comes_back(found: JSON, wanted: Any) -> None:
     )
     step = next_step(given)
     assert isinstance(step, ReplaceStatus)
-    assert step.body.get("status") == wanted
-    assert step.body["metadata"]["resourceVersion"] == "7"
+    body = msgspec.json.decode(msgspec.json.encode(step.body))
+    assert body.get("status") == wanted
+    assert body["metadata"]["resourceVersion"] == "7"
 
 
 def test_without_the_subresource_no_status_comes_back() -> None:

@@ -63,6 +63,9 @@ class _Status(msgspec.Struct):
     status: msgspec.Raw = msgspec.Raw()
 
 
+_status = msgspec.json.Decoder(_Status)
+
+
 def status_of(obj: Object) -> Any:
     """The decoded ``status``, or None when there is none."""
     raw = obj.decode(_Status).status
@@ -132,17 +135,21 @@ def in_step(consumer: Object, provider: Object) -> bool:
     """Whether both payloads are equal byte by byte; False proves nothing."""
     left, right = consumer.meta, provider.meta
     return (
-        _followed(left.labels) == _followed(right.labels)
+        (left.labels == right.labels or _followed(left.labels) == _followed(right.labels))
         and _followed(left.annotations) == _followed(right.annotations)
         and _members(consumer) == _members(provider)
     )
 
 
 def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
-    """The body of a new provider copy, still under the consumer's name."""
-    body = consumer.to_dict()
+    """The body of a new provider copy, still under the consumer's name.
+
+    Its members but the metadata are as they were encoded.
+    """
+    body: JSON = {**_raw_members.decode(consumer.raw)}
     body.pop("status", None)
-    metadata = {name: value for name, value in body["metadata"].items() if name not in SERVER_SET}
+    known = msgspec.json.decode(body["metadata"])
+    metadata = {name: value for name, value in known.items() if name not in SERVER_SET}
     if "labels" in metadata:
         metadata["labels"] = _followed(metadata["labels"])
     annotations = _followed(metadata.get("annotations", {}))
@@ -184,19 +191,25 @@ def let_go(provider: Object) -> JSON:
 
 
 def with_status(consumer: Object, provider: Object) -> JSON:
-    """The whole consumer object with the provider's status, for a PUT of the subresource."""
-    body = consumer.to_dict()
-    status = status_of(provider)
-    if status is None:
-        body.pop("status", None)
-    else:
+    """The consumer's object with the provider's status, for a PUT of the subresource.
+
+    A server takes nothing else from it (Kubernetes API conventions, "Spec and Status"), so it has
+    nothing else but what names the object and its version.
+    """
+    meta = consumer.meta
+    metadata = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
+    if meta.namespace:
+        metadata["namespace"] = meta.namespace
+    body: JSON = {"apiVersion": consumer.api_version, "kind": consumer.kind, "metadata": metadata}
+    status = _status.decode(provider.raw).status
+    if status and bytes(status) != b"null":
         body["status"] = status
     return body
 
 
 def status_in_step(consumer: Object, provider: Object) -> bool:
     """Whether both statuses are equal byte by byte; False proves nothing."""
-    return bytes(consumer.decode(_Status).status) == bytes(provider.decode(_Status).status)
+    return _status.decode(consumer.raw).status == _status.decode(provider.raw).status
 
 
 def _followed(keys: Mapping[str, str]) -> dict[str, str]:
@@ -207,6 +220,8 @@ def _followed(keys: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _members(obj: Object) -> dict[str, bytes]:
-    raw = _raw_members.decode(obj.raw)
-    return {name: bytes(value) for name, value in raw.items() if name not in _NOT_PAYLOAD}
+def _members(obj: Object) -> dict[str, msgspec.Raw]:
+    members = _raw_members.decode(obj.raw)
+    for name in _NOT_PAYLOAD:
+        members.pop(name, None)
+    return members

@@ -7,8 +7,10 @@ and has a pass made over them.
 Two mechanisms keep a pass from undoing or repeating its own work. A cache lags behind what was
 just written, so a pass looks at *expectations* first: the answers to our own writes, until the
 cache has told of them. And each write comes back as an event of our own watch, the *echo*; it
-says nothing new and is dropped before the queue. Without the first a pass would write twice,
-without the second every write would cause one more pass.
+says nothing new and is dropped before the queue. The event may come before the answer, by which
+alone it is known for an echo; so what is told of an object while a pass works on it is held until
+the pass is over. Without expectations a pass would write twice; without the echo every write would
+cause one more pass.
 """
 
 from __future__ import annotations
@@ -44,6 +46,20 @@ class _Absence(NamedTuple):
     noticed: bool = False
 
 
+class _Change(NamedTuple):
+    """A change of one end; ``since`` is when it arrived if it had to wait, in seconds."""
+
+    end: Collection
+    delta: Delta
+    since: float | None = None
+
+    def echoes(self) -> bool:
+        """Whether it is our own write, which comes back from the watch."""
+        expectations, new = self.end.expectations, self.delta.new
+        expectations.seen(self.delta.object.key)
+        return new is not None and expectations.echoes(new)
+
+
 class Engine:
     """One run of the synchronisation of one resource, and what it remembers."""
 
@@ -56,6 +72,7 @@ class Engine:
         self._controller = around.controller(around.name, self._reconcile, workers=around.workers)
         self._absence: _Absence | None = None
         self._patience = ABSENT_SECONDS
+        self._held: dict[Key, list[_Change]] = {}
 
     async def run(self) -> None:
         """Synchronise until cancelled."""
@@ -133,18 +150,28 @@ class Engine:
         self._enqueue_all("")
 
     def _consumer_changed(self, delta: Delta) -> None:
-        if not _echoes(self._ends.consumer, delta):
-            key = delta.object.key
-            self._metrics.spec.arrived(key)
-            self.enqueue(key, _band(delta))
+        self._changed(_Change(self._ends.consumer, delta), delta.object.key)
 
     def _provider_changed(self, delta: Delta) -> None:
-        if _echoes(self._ends.provider, delta):
-            return
         key = self._ends.strategy.to_consumer(delta.object.key)
         if key is not None:
-            self._metrics.status.arrived(key)
-            self.enqueue(key, _band(delta))
+            self._changed(_Change(self._ends.provider, delta), key)
+
+    def _changed(self, change: _Change, key: Key) -> None:
+        """The event of a write often comes before its answer: it is judged after the pass."""
+        held = self._held.get(key)
+        if held is None:
+            self._take(change, key)
+        else:
+            held.append(change._replace(since=self._metrics.spec.now()))
+
+    def _take(self, change: _Change, key: Key) -> None:
+        if change.echoes():
+            return
+        consumer = change.end is self._ends.consumer
+        way = self._metrics.spec if consumer else self._metrics.status
+        way.arrived(key, change.since)
+        self.enqueue(key, Band.INITIAL if change.delta.initial else Band.LIVE)
 
     def _consumers_known(self, namespace: str) -> None:
         self._enqueue_all(namespace)
@@ -174,16 +201,29 @@ class Engine:
                     self.enqueue(key, Band.INITIAL)
 
     async def _reconcile(self, request: Request) -> Result | None:
-        pair = self._look(Key(request.namespace, request.name))
+        key = Key(request.namespace, request.name)
+        held = self._held[key] = list[_Change]()
+        try:
+            result = await self._look_at(key)
+        finally:
+            del self._held[key]
+            for change in held:
+                self._take(change, key)
+        unconfirmed = self._ends.consumer.expectations.unconfirmed(
+            key
+        ) or self._ends.provider.expectations.unconfirmed(self._ends.strategy.to_provider(key))
+        return Result(LAG) if unconfirmed else result
+
+    async def _look_at(self, key: Key) -> Result | None:
+        pair = self._look(key)
         if pair is None or self._absence is not None:
             return None
-        consumers, providers = self._ends.consumer.expectations, self._ends.provider.expectations
         try:
-            result = await self._passes.run(pair)
+            return await self._passes.run(pair)
         except Conflict:
-            consumers.forget(pair.key)
+            self._ends.consumer.expectations.forget(key)
             if pair.target is not None:
-                providers.forget(pair.target)
+                self._ends.provider.expectations.forget(pair.target)
             raise
         except NotServed as error:
             self._stop(error)
@@ -191,8 +231,6 @@ class Engine:
         except ApiError as error:
             self._passes.failed(pair, error)
             raise
-        unconfirmed = consumers.unconfirmed(pair.key) or providers.unconfirmed(pair.target)
-        return Result(LAG) if unconfirmed else result
 
     def _look(self, key: Key) -> Pair | None:
         """What the caches say; None when one of them is not filled and lacks the object.
@@ -223,13 +261,3 @@ class Engine:
             namespace_refusal=self._ends.namespaces.refusal(key.namespace),
             outcomes=outcomes,
         )
-
-
-def _echoes(end: Collection, delta: Delta) -> bool:
-    """Whether a change is our own write, which comes back from the watch."""
-    end.expectations.seen(delta.object.key)
-    return delta.new is not None and end.expectations.echoes(delta.new)
-
-
-def _band(delta: Delta) -> Band:
-    return Band.INITIAL if delta.initial else Band.LIVE
