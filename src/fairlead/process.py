@@ -45,14 +45,14 @@ async def cancel_on(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T:
     Raises:
         asyncio.CancelledError: it was stopped.
     """
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work)
-        watcher = group.create_task(stop.wait())
+    task, watcher = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
         await asyncio.wait({task, watcher}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
         watcher.cancel()
-        if not task.done():
-            task.cancel()
-    return await task
+        task.cancel()
+        await asyncio.wait({task, watcher})
+    return task.result()
 
 
 async def _guarded(main: Callable[[asyncio.Event], Coroutine[Any, Any, T]]) -> T:

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
+from tests.support.waiting import SECONDS
+
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.client import Client, NotFound, WatchEvent
@@ -16,7 +18,6 @@ from fairlead.client import Client, NotFound, WatchEvent
 GROUP = "contract.example.org"
 WIDGETS = Resource(GROUP, "v1", "widgets", "Widget")
 OLD_WIDGETS = Resource(GROUP, "v1beta1", "widgets", "Widget")
-DEADLINE = 30.0
 
 _SCHEMA: JSON = {
     "type": "object",
@@ -92,7 +93,7 @@ def owned_by(owner: Object, **more: Any) -> list[JSON]:
 
 async def eventually(check: Callable[[], Awaitable[bool]]) -> None:
     """Wait until the check holds; the deadline only ends a test that has failed."""
-    async with asyncio.timeout(DEADLINE):
+    async with asyncio.timeout(SECONDS):
         while not await check():  # noqa: ASYNC110 - the condition is on a server
             await asyncio.sleep(0.02)
 
@@ -111,7 +112,7 @@ async def gone(client: Client, name: str, namespace: str, resource: Resource = C
 async def take(events: AsyncIterator[WatchEvent], count: int) -> list[WatchEvent]:
     """The first events of a watch that are no bookmarks."""
     found: list[WatchEvent] = []
-    async with asyncio.timeout(DEADLINE), aclosing(events) as stream:  # type: ignore[type-var]
+    async with asyncio.timeout(SECONDS), aclosing(events) as stream:  # type: ignore[type-var]
         async for event in stream:
             if event.type != "BOOKMARK":
                 found.append(event)

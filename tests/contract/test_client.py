@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from tests.support.planes import ControlPlane
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import (
@@ -102,7 +103,7 @@ async def widgets(client: Client) -> Resource:
         return "" if "Established" in true else "not established"
 
     name = "widgets.client.example.org"
-    await wait_for(client, CUSTOMRESOURCEDEFINITIONS, name, until=established, timeout=20)
+    await wait_for(client, CUSTOMRESOURCEDEFINITIONS, name, until=established, timeout=SECONDS)
     return WIDGETS
 
 
@@ -120,7 +121,7 @@ async def take(client: Client, namespace: str, version: str, count: int) -> list
     """The next events about this suite's own objects."""
     found: list[WatchEvent] = []
     stream = client.watch(CONFIGMAPS, namespace, resource_version=version, timeout_seconds=20)
-    async with asyncio.timeout(20), aclosing(stream) as events:
+    async with asyncio.timeout(SECONDS), aclosing(stream) as events:
         async for event in events:
             if event.type != "BOOKMARK" and event.object.meta.name != "kube-root-ca.crt":
                 found.append(event)
@@ -364,7 +365,7 @@ class TestWatches:
         stream = client.watch(
             CONFIGMAPS, namespace, resource_version=start, labels="mode=on", timeout_seconds=20
         )
-        async with asyncio.timeout(20), aclosing(stream) as events:
+        async with asyncio.timeout(SECONDS), aclosing(stream) as events:
             async for event in events:
                 found += [event.type] if event.type != "BOOKMARK" else []
                 if event.type == "DELETED":
@@ -374,7 +375,7 @@ class TestWatches:
     async def test_ends_when_its_time_is_up(self, client: Client, namespace: str) -> None:
         start = (await client.list(CONFIGMAPS, namespace)).resource_version
         stream = client.watch(CONFIGMAPS, namespace, resource_version=start, timeout_seconds=1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             async for _ in stream:
                 pass
 

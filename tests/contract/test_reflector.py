@@ -11,6 +11,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tests.support.planes import ControlPlane
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
@@ -132,7 +133,7 @@ def told_by(informer: Informer) -> list[tuple[str, str]]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -352,7 +353,7 @@ async def test_a_crd_that_goes_takes_its_objects_and_may_come_back(
 
 
 async def until_gone(client: Client, resource: Resource) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while True:
             try:
                 await client.get(CUSTOMRESOURCEDEFINITIONS, resource.group_resource)

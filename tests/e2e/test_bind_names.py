@@ -7,11 +7,16 @@ from contextlib import AsyncExitStack
 import msgspec
 import pytest
 from tests.support.konnector import WIDGETS, World, invited, offer, providing, widget
-from tests.support.waiting import when
+from tests.support.provider import request_export
+from tests.support.waiting import SECONDS, when
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+)
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.konnector.commands.bind import BindError, bind
 
 
@@ -56,16 +61,30 @@ async def test_a_second_invitation_of_one_provider_gets_a_number(world: World) -
     assert await bound(world.consumer) == {"widgets", "widgets-2"}
 
 
-async def test_what_the_provider_waits_for_is_told_at_once_and_once(world: World) -> None:
+async def test_what_the_provider_waits_for_is_told_at_once_and_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await world.konnector()
     link = await invited(world.consumer, world.provider, identity="shop")
     exported = {"metadata": {"labels": {"kube-bind.io/exported": None}}}
     await world.provider.merge_patch(
         CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource, "", exported
     )
-    lines: list[str] = []
-    with pytest.raises(BindError) as caught:
-        await bind(world.consumer, link.response, timeout=2.0, progress=lines.append)
     reason = "widgets.example.org is not exported"
+    async with Client(parse_kubeconfig(link.response.kubeconfig)) as client:
+        request = msgspec.to_builtins(link.response.requests[0])
+        await request_export(client, link.cluster_namespace, request)
+    # It is there when bind first looks, so that its time needs to be no longer than a look.
+    await when(
+        world.provider,
+        APISERVICEEXPORTREQUESTS,
+        link.name,
+        link.cluster_namespace,
+        until=lambda body: reason in str(body.get("status")),
+    )
+    lines: list[str] = []
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    with pytest.raises(BindError) as caught:
+        await bind(world.consumer, link.response, timeout=0.5, progress=lines.append)
     assert len([line for line in lines if reason in line]) == 1
     assert str(caught.value).count(reason) == 1

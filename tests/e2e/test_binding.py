@@ -39,7 +39,7 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.controller import BindingController
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import create_all
-from fairlead.demo.podrunner import RunResult, run_workload
+from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.runtime import install_crds
 
 

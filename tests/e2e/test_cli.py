@@ -197,7 +197,7 @@ async def until_created(client: Client, body: JSON) -> None:
         CUSTOMRESOURCEDEFINITIONS,
         TEMPLATES.group_resource,
         until=condition_is_true("Established"),
-        timeout=20,
+        timeout=SECONDS,
     )
     await client.create(TEMPLATES, body)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -18,7 +17,7 @@ from tests.support.konnector import (
     secret,
     widget,
 )
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, gone, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -180,14 +179,14 @@ async def test_a_new_object_costs_few_writes_and_steady_state_none(world: World)
         WIDGETS, "blue", namespace, {"status": {"made": 3}}, subresource="status"
     )
     await when(world.consumer, WIDGETS, "blue", "default", until=lambda body: body.get("status"))
-    await asyncio.sleep(0.3)
+    await idle(0.3)
     # Beside the test's own create and patch: finalizer, copy, annotations, status.
     assert at_consumer.count(*WRITES, resource="widgets") == 1 + 3
     assert at_provider.count(*WRITES, resource="widgets") == 1 + 1
     assert at_provider.count("get", resource="widgets") == 0
     at_provider.seen.clear()
     at_consumer.seen.clear()
-    await asyncio.sleep(0.3)
+    await idle(0.3)
     assert at_provider.seen == at_consumer.seen == []
 
 
@@ -202,10 +201,13 @@ async def test_binding_twice_changes_nothing(world: World) -> None:
     assert lines[-1] == "APIServiceBinding widgets is ready"
 
 
-async def test_bind_says_that_no_konnector_runs(world: World) -> None:
+async def test_bind_says_that_no_konnector_runs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
     link = await invited(world.consumer, world.provider)
-    with pytest.raises(BindError, match="no konnector has picked up the binding"):
-        await link.bind(timeout=4.0)
+    with pytest.raises(BindError, match="no konnector has picked it up"):
+        await link.bind(timeout=1.0)
 
 
 async def test_an_unbound_consumer_has_nothing_left(world: World) -> None:
@@ -316,7 +318,7 @@ async def test_another_consumers_copy_is_refused_with_an_event(world: World) -> 
     assert not (await world.provider.get(WIDGETS, "blue", namespace)).meta.deleting
 
 
-async def test_an_orphan_of_a_stopped_konnector_goes_when_it_starts(world: World) -> None:
+async def test_a_leftover_of_a_stopped_konnector_goes_when_it_starts(world: World) -> None:
     one = await world.konnector()
     link = await world.bound()
     await world.consumer.create(WIDGETS, widget())

@@ -165,12 +165,12 @@ async def test_a_bundle_binds_whatever_the_provider_exports(any_world: World) ->
 
 async def test_what_cannot_be_accepted(world: World, bundle: Bundle) -> None:
     with pytest.raises(BindError, match="there are none"):
-        await accept(world.consumer, "widgets", timeout=1)
+        await accept(world.consumer, "widgets", timeout=SECONDS)
     await bundle.create()
     await bundle.export(bundle.link)
     await bundle.binding()
     with pytest.raises(BindError, match=r"did you mean widgets\?"):
-        await accept(world.consumer, "gadgets", timeout=1)
+        await accept(world.consumer, "gadgets", timeout=SECONDS)
     ref = {**bundle.ref, "key": "other"}
     for name in ("mine", "lost"):
         body = {"apiVersion": "kube-bind.io/v1alpha2", "kind": "APIServiceBinding"}
@@ -179,9 +179,9 @@ async def test_what_cannot_be_accepted(world: World, bundle: Bundle) -> None:
             APISERVICEBINDINGS, {**body, "metadata": {"name": name}, "spec": spec}
         )
     with pytest.raises(BindError, match="no APIServiceExport mine"):
-        await accept(world.consumer, "mine", timeout=1)
+        await accept(world.consumer, "mine", timeout=SECONDS)
     with pytest.raises(BindError, match="Secret kube-bind/all-way, key 'other'"):
-        await accept(world.consumer, "lost", timeout=1)
+        await accept(world.consumer, "lost", timeout=SECONDS)
 
 
 async def test_a_binding_that_nobody_accepted_goes_too(

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.konnector import WIDGETS, Link, World, secret, widget
+from tests.support.waiting import SECONDS
 
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import Client, ClientError
@@ -117,7 +118,7 @@ async def test_both_sides_end_up_alike(world: World) -> None:
     chaos.end()
     left = "not looked yet"
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(SECONDS):
             while left := await difference(link, namespace):  # noqa: ASYNC110  two servers
                 await asyncio.sleep(0.1)
     assert left == ""

@@ -13,7 +13,7 @@ from tests.support.e2e import SHOP, Runner, link, programs
 from tests.support.konnector import providing
 from tests.support.line import Line
 from tests.support.provider import WIDGETS, example
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, NAMESPACES
@@ -32,23 +32,38 @@ class Contender:
     def __init__(self, identity: str, admin: Client, line: Line) -> None:
         self.identity = identity
         self.line = line
+        self._admin = admin
         self.runner = Runner(programs(())[NAME], admin, cluster="consumer")
 
-    async def start(self, *, deadline: float = 500.0) -> None:
-        """Compete; leadership is given up ``deadline`` seconds after the last renewal."""
+    async def start(self) -> None:
+        """Compete; nobody is so slow that leadership is lost for it."""
 
         def election(client: Client) -> LeaderElection:
-            return LeaderElection(
+            self.election = LeaderElection(
                 client,
                 DEFAULT_NAMESPACE,
                 LEASE,
                 self.identity,
-                lease_duration=deadline + 0.5,
-                renew_deadline=deadline,
+                lease_duration=500.5,
+                renew_deadline=500.0,
                 retry_period=0.1,
             )
+            return self.election
 
         await self.runner.start(server=self.line.url, election=election)
+
+    async def hurry(self, deadline: float) -> None:
+        """From now on leadership is given up ``deadline`` seconds after the last renewal."""
+        self.election._duration = deadline + 0.5
+        # Others go by what the Lease says, so it has to say so before we can lose it.
+        await when(
+            self._admin,
+            LEASES,
+            LEASE,
+            DEFAULT_NAMESPACE,
+            until=lambda body: body["spec"]["leaseDurationSeconds"] == round(deadline + 0.5),
+        )
+        self.election._deadline = deadline
 
     @property
     def writes(self) -> int:
@@ -61,7 +76,7 @@ class Contender:
 
     async def lost(self) -> str:
         """Wait until it has ended because it leads no more; why."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(SECONDS):
             await self.runner.ended.wait()
         assert isinstance(self.runner.error, ManagerError)
         return str(self.runner.error)
@@ -175,10 +190,11 @@ async def test_whoever_cannot_renew_stops_though_its_connections_stand(
 ) -> None:
     monkeypatch.setattr(lease, "_RELEASE_SECONDS", 0.5)
     one, two = contest.one, contest.two
-    await one.start(deadline=1.5)
+    await one.start()
     await contest.holder("one")
     await contest.bind()
     await two.start()
+    await one.hurry(deadline=1.5)
     one.line.freeze()
     await contest.order("cut-off")
     assert "not renewed for 1.5 s" in await one.lost()

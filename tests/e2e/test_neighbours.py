@@ -44,7 +44,8 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.demo import objects
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.konnector.commands import bind as bind_command
 from fairlead.konnector.commands.bind import BindError
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.manifests import NAME as OPERATOR
@@ -287,13 +288,27 @@ async def test_an_invited_kubeconfig_sees_nothing_of_another_consumer(harbour: H
             await invited.list(NAMESPACES)
 
 
-async def test_a_crd_can_be_bound_once_only(harbour: Harbour) -> None:
+async def test_bind_says_that_a_crd_is_bound_already(harbour: Harbour) -> None:
+    one = harbour.one
+    second = await link(one.admin, harbour.bank.admin, "postgres", name="again")
+    with pytest.raises(BindError, match="`fairlead unbind postgres` first"):
+        await second.bind()
+    with pytest.raises(NotFound):
+        await one.admin.get(APISERVICEBINDINGS, "again")
+
+
+async def test_a_crd_can_be_bound_once_only(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def unseen(*args: object) -> None:
+        """What bind sees beforehand, a binding made by hand does not."""
+
+    monkeypatch.setattr(bind_command, "check_crds", unseen)
     one = harbour.one
     before = await one.admin.get(CUSTOMRESOURCEDEFINITIONS, ACCESS_CRD)
     watched = harbour.bank.watched()
     second = await link(one.admin, harbour.bank.admin, "postgres", name="again")
-    with pytest.raises(BindError, match="ForeignCustomResourceDefinition"):
-        await second.bind(timeout=2.0)
+    binding = asyncio.create_task(second.bind())
     told = await second.condition("Connected", failing)
     assert told["reason"] == "ForeignCustomResourceDefinition"
     assert ACCESS_CRD in told["message"]
@@ -306,7 +321,8 @@ async def test_a_crd_can_be_bound_once_only(harbour: Harbour) -> None:
         await harbour.bank.admin.get(
             POSTGRESACCESSES, "undisturbed", f"{second.cluster_namespace}-{SHOP}"
         )
-    await one.admin.delete(APISERVICEBINDINGS, "again")
+    binding.cancel()
+    await asyncio.wait([binding])
     await gone(one.admin, APISERVICEBINDINGS, "again")
     kept = await one.admin.get(CUSTOMRESOURCEDEFINITIONS, ACCESS_CRD)
     assert (kept.meta.uid, kept.meta.deleting) == (before.meta.uid, False)

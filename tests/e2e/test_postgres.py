@@ -13,13 +13,13 @@ import pytest
 from psycopg import sql
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
@@ -98,7 +98,7 @@ class World:
 
 async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
     """Ask until it holds; databases tell nobody when they change."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while not await holds():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.support.konnector import World
 from tests.support.provider import prepare
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -62,7 +62,7 @@ class Operator:
         if answer is not None:
             os.close(stdin)
             os.write(terminal, f"{answer}\n".encode())
-        async with asyncio.timeout(90):
+        async with asyncio.timeout(SECONDS):
             out, err = await process.communicate()
         if answer is not None:
             os.close(terminal)
@@ -124,11 +124,13 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     )
     row = (await operator.consumers())[name]
     assert (row["namespace"], row["exports"], row["objects"]) == (namespace, ["shop"], 1)
+    assert (row["templates"], row["originalKonnector"]) == ([operator.template], False)
+    assert row["warnings"] == []
     assert row["healthy"]["status"] == "True"
     assert row["konnectorVersion"].startswith("v")
     out, _ = await operator.does("provider", "consumers")
     (line,) = [line for line in out.splitlines() if line.startswith(name)]
-    assert line.split()[1:4] == [namespace, "shop", "1"]
+    assert line.split()[1:5] == [namespace, operator.template, "shop", "1"]
     assert line.split()[-1] == "healthy"
 
     out, err = await operator.does("provider", "rotate", name)
@@ -137,7 +139,7 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
 
     code, out, err = await operator.run("provider", "revoke", "nobody", "--yes")
     assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "there is no consumer nobody; there are: " in err
+    assert "consumer nobody does not exist; " in err
     assert name in err
     code, _, err = await operator.run("provider", "revoke", name, answer="n")
     assert (code, "Aborted" in err) == (1, True)

@@ -239,7 +239,7 @@ async def test_two_consumers_of_one_name_do_not_share_a_namespace(
 async def test_claims_are_cluster_wide_only_where_that_is_asked_for(
     admin: Client, stack: AsyncExitStack
 ) -> None:
-    async with running(admin, ProviderOptions(consumer_scope="Cluster", cluster_wide_claims=True)):
+    async with running(admin, ProviderOptions(consumer_scope="Cluster", original_konnectors=True)):
         team, mine = await in_use(stack, admin, "shop")
         await team.granted()
         name = f"kube-binder-claims-{team.namespace}.widgets"
@@ -262,10 +262,37 @@ async def test_claims_are_cluster_wide_only_where_that_is_asked_for(
         await team.client.list(SECRETS, mine)
 
 
+async def test_under_isolation_namespaced_original_konnectors_read_everywhere_if_asked_for(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    options = ProviderOptions(isolation="Namespaced", original_konnectors=True)
+    async with running(admin, options):
+        team, other = await consumer(stack, admin), await consumer(stack, admin)
+        for one in (team, other):
+            await one.bind()
+            await one.granted()
+        await other.client.create(WIDGETS, widget(), other.namespace)
+        found = [item.meta.namespace for item in (await team.client.list(WIDGETS)).items]
+        assert other.namespace in found
+        await team.client.create(WIDGETS, widget(), team.namespace)
+        await refused(
+            iter(
+                [
+                    team.client.create(WIDGETS, widget("mine"), other.namespace),
+                    team.client.delete(WIDGETS, "blue", other.namespace),
+                    team.client.list(SECRETS),
+                ]
+            )
+        )
+    async with running(admin, ProviderOptions(isolation="Namespaced")):
+        await refusal(lambda: team.client.list(WIDGETS))
+        assert (await team.client.list(WIDGETS, team.namespace)).items
+
+
 async def test_cluster_wide_claims_go_with_their_export(
     admin: Client, stack: AsyncExitStack
 ) -> None:
-    async with running(admin, ProviderOptions(consumer_scope="Cluster", cluster_wide_claims=True)):
+    async with running(admin, ProviderOptions(consumer_scope="Cluster", original_konnectors=True)):
         team, _ = await in_use(stack, admin, "shop")
         await team.granted()
         name = f"kube-binder-claims-{team.namespace}.widgets"

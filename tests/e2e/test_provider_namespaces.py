@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 from tests.support.konnector import Link, World, event
-from tests.support.waiting import condition, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
@@ -74,7 +74,7 @@ async def held(world: World, link: Link, reason: str = "ObjectsRemain") -> JSON:
         SHOP,
         link.cluster_namespace,
         until=lambda obj: "" if obj is not None and says(obj.to_dict()) else f"is {obj}",
-        timeout=60.0,
+        timeout=SECONDS,
     )
     return found.to_dict() if found is not None else {}
 

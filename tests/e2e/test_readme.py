@@ -23,8 +23,9 @@ from tests.support.waiting import SECONDS, when
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.demo import database, objects
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo import objects
+from fairlead.demo.postgres import database
+from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
 ELSEWHERE = ("docker ", "kind ", "k3d ")
@@ -176,8 +177,6 @@ async def test_without_a_cluster(
 ) -> None:
     def own(command: str) -> str:
         command = command.replace("/tmp/planes", str(tmp_path / "planes"))
-        if command.endswith(" run"):
-            command += " --health-probe-bind-address= --metrics-bind-address="
         return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", command)
 
     person = Person(stack, checkout, environment, own)

@@ -13,7 +13,7 @@ import pytest
 from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import Link, World, invited, secret
 from tests.support.provider import request_namespace
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_NAMESPACE,
@@ -33,12 +33,19 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
     SECRETS,
+    SERVICEACCOUNTS,
     Resource,
 )
 from fairlead.client import Client, NotFound, Unauthorized, parse_kubeconfig
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
+from fairlead.provider.commands.overview import consumers
+from fairlead.provider.commands.revoke import cluster
 from fairlead.provider.commands.revoke.work import RevokeError, inventory, revoke
-from fairlead.provider.options import ProviderOptions
+from fairlead.provider.commands.rotation.work import RotateError, rotate
+from fairlead.provider.identity import InviteError
+from fairlead.provider.invitation import invite
+from fairlead.provider.namespaces import identity_of
+from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.sandbox import Sandbox
 
 
@@ -60,10 +67,18 @@ async def revoked(
     *,
     keep: bool = False,
     timeout: float = 60.0,  # noqa: ASYNC109
+    force: bool = False,
 ) -> list[str]:
     lines: list[str] = []
     consumer = await find_consumer(client, link.cluster_namespace)
-    await revoke(client, consumer, keep_data=keep, timeout=timeout, progress=lines.append)
+    await revoke(
+        client,
+        consumer,
+        keep_data=keep,
+        timeout=timeout,
+        progress=lines.append,
+        force=force,
+    )
     return lines
 
 
@@ -122,7 +137,7 @@ async def test_a_revoked_consumer_leaves_nothing_and_others_keep_all(world: Worl
     assert not (await world.provider.get(NAMESPACES, theirs.meta.name)).meta.deleting
     # The consumer's own objects are its own.
     assert not (await world.consumer.get(world.widgets, "blue", "default")).meta.deleting
-    with pytest.raises(UnknownConsumerError, match="no consumer"):
+    with pytest.raises(UnknownConsumerError, match="does not exist"):
         await revoked(world.provider, link)
 
 
@@ -158,13 +173,13 @@ async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> Non
 
     consumer = await find_consumer(world.provider, link.cluster_namespace)
     interrupted = asyncio.create_task(
-        revoke(world.provider, consumer, keep_data=False, timeout=60.0, progress=progress)
+        revoke(world.provider, consumer, keep_data=False, timeout=SECONDS, progress=progress)
     )
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(SECONDS):
         await told.wait()
     interrupted.cancel()
     with pytest.raises(RevokeError, match=f"waits for {re.escape(holder)}.*say the same again"):
-        await revoked(world.provider, link, timeout=10.0)
+        await revoked(world.provider, link, timeout=SECONDS)
     await is_locked_out(link)
     finishing = asyncio.create_task(revoked(world.provider, link))
     await world.provider.merge_patch(
@@ -172,6 +187,114 @@ async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> Non
     )
     await finishing
     await gone(world.provider, NAMESPACES, namespace)
+
+
+async def test_between_two_runs_no_right_comes_back(world: World) -> None:
+    link, namespace = await with_objects(world)
+    held = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, held)
+    with pytest.raises(RevokeError, match="waits for"):
+        await revoked(world.provider, link, timeout=8.0)
+    export = APISERVICEEXPORTS, link.name, link.cluster_namespace
+    await when(
+        world.provider,
+        *export,
+        until=lambda body: condition(body, "PermissionsGranted").get("reason") == "Revoked",
+    )
+    # Whatever has the controllers look again gives nothing back.
+    touched = {"metadata": {"annotations": {"example.org/touched": "yes"}}}
+    await world.provider.merge_patch(*export, touched)
+    await world.provider.merge_patch(NAMESPACES, link.cluster_namespace, "", touched)
+    # Another consumer's whole way shows that they have looked.
+    await other_consumer(world)
+    assert await names(world.provider, link.cluster_namespace) == []
+    with pytest.raises(InviteError, match="is being revoked"):
+        await invite(
+            world.provider,
+            name="again",
+            template=world.group if world.group != "example.org" else "widgets",
+            identity=identity_of(await world.provider.get(NAMESPACES, link.cluster_namespace)),
+        )
+    with pytest.raises(RotateError, match="is being revoked"):
+        await rotate(
+            world.provider,
+            await find_consumer(world.provider, link.cluster_namespace),
+            options=InviteOptions(),
+            timeout=1.0,
+            finish=False,
+            progress=lambda _line: None,
+        )
+    (row,) = [
+        one for one in await consumers(world.provider) if one.namespace == link.cluster_namespace
+    ]
+    assert (row.deleting, row.warnings) == (True, [])
+    free: JSON = {"metadata": {"finalizers": None}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, free)
+    await revoked(world.provider, link)
+
+
+async def test_by_force_a_consumers_finalizers_hold_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can write as many as it likes, on all that it may write."""
+    monkeypatch.setattr(cluster, "GRACE_SECONDS", 3.0)
+    link, namespace = await with_objects(world)
+    mine: JSON = {"metadata": {"finalizers": ["example.org/mine"]}}
+    async with Client(parse_kubeconfig(link.response.kubeconfig)) as hostile:
+        for resource, name, where in (
+            (world.widgets, "blue", namespace),
+            (SECRETS, "blue-origin", namespace),
+            (APISERVICEEXPORTREQUESTS, link.name, link.cluster_namespace),
+        ):
+            await hostile.merge_patch(resource, name, where, mine)
+        # One more beside ours.
+        found = await hostile.get(APISERVICENAMESPACES, "default", link.cluster_namespace)
+        both = {"metadata": {"finalizers": [*found.meta.finalizers, "example.org/mine"]}}
+        await hostile.merge_patch(APISERVICENAMESPACES, "default", link.cluster_namespace, both)
+    with pytest.raises(RevokeError, match="--force takes finalizers off"):
+        await revoked(world.provider, link, timeout=4.0)
+    told = "\n".join(await revoked(world.provider, link, force=True))
+    for kind in ("Widget", "Secret", "APIServiceExportRequest", "APIServiceNamespace"):
+        assert f"taking finalizers off by force: {kind} " in told
+    await gone(world.provider, NAMESPACES, namespace)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
+
+
+async def test_no_force_takes_off_what_the_consumer_could_not_write(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "GRACE_SECONDS", 1.0)
+    link, namespace = await with_objects(world)
+    body = {"kind": "ServiceAccount", "apiVersion": "v1"}
+    theirs = {"metadata": {"name": "theirs", "finalizers": ["example.org/theirs"]}}
+    await world.provider.create(SERVICEACCOUNTS, body | theirs, namespace)
+    with pytest.raises(RevokeError, match=r"ServiceAccount .*/theirs .finalizer example.org"):
+        await revoked(world.provider, link, timeout=12.0, force=True)
+    free: JSON = {"metadata": {"finalizers": None}}
+    await world.provider.merge_patch(SERVICEACCOUNTS, "theirs", namespace, free)
+    await revoked(world.provider, link)
+
+
+async def test_what_a_consumer_writes_into_annotations_costs_nobody_else(
+    stack: AsyncExitStack,
+) -> None:
+    """Every consumer of a cluster-scoped kind may write all objects of it."""
+    world = World(stack, scope="Cluster", options=ProviderOptions())
+    await world.start()
+    await world.konnector()
+    gauges = msgspec.structs.replace(world.widgets, namespaced=False)
+    link = await world.bound()
+    body = world.widget()
+    del body["metadata"]["namespace"]
+    await world.consumer.create(gauges, body)
+    await when(world.provider, gauges, f"{link.cluster_namespace}-blue", until=bool)
+    native = {**body, "metadata": {"name": "native", "annotations": {}}}
+    native["metadata"]["annotations"][ANNOTATION_CLUSTER_NAMESPACE] = link.cluster_namespace
+    await world.provider.create(gauges, native)
+    namespace = await find_consumer(world.provider, link.cluster_namespace)
+    assert (await inventory(world.provider, namespace)).objects == 1
+    await revoked(world.provider, link)
+    assert (await world.provider.get(gauges, "native")).meta.name == "native"
 
 
 class Stoppable(World):

@@ -11,7 +11,7 @@ from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import Link, Requests, World, invited, quiet
 from tests.support.line import Line
 from tests.support.pki import Authority
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import CLUSTERBINDINGS, kubeconfig_digest
 from fairlead.api.resource import SECRETS
@@ -65,7 +65,7 @@ async def works(kubeconfig: bytes) -> bool:
 
 async def until_refused(kubeconfig: bytes) -> None:
     """A real server remembers for ten seconds that a token was good."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while await works(kubeconfig):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
@@ -158,7 +158,7 @@ async def test_without_a_word_from_the_konnector_both_tokens_stay(world: World) 
     await world.provider.merge_patch(
         CLUSTERBINDINGS, "cluster", link.cluster_namespace, {"status": beat}, subresource="status"
     )
-    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not tell .* add --finish"):
+    with pytest.raises(RotateError, match=r"\(v0.8.1\) does not tell .* --finish"):
         await rotated(world.provider, link, timeout=0.5)
     assert await tokens(world, link) == ["kube-binder", "kube-binder-2"]
     new = await handed_out(world, link)

@@ -17,7 +17,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import EVENTS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo import play, story
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.screen import SilentScreen
 from fairlead.demo.steps import Narrator, StoryError
 from fairlead.demo.world import Plane, World, open_world

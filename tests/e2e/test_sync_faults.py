@@ -26,7 +26,7 @@ from tests.support.provider import WIDGETS
 from tests.support.realplane import missing_assets
 from tests.support.requests import connections, every_tenth_write_conflicts, nth_write, writers
 from tests.support.syncworld import SyncWorld, sync_world
-from tests.support.waiting import condition, when
+from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
 from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBECONFIG_NAME
@@ -118,7 +118,7 @@ async def test_killed_in_the_middle_of_a_write(world: SyncWorld) -> None:
         for _ in range(8):
             plane = dice.choice(world.planes)
             with nth_write(plane, "widgets", dice.randrange(1, 25)) as met:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(SECONDS):
                     await met.wait()
                 await world.konnector.kill()
             await world.load.progress(dice.randrange(1, 8))
@@ -148,12 +148,17 @@ async def test_a_process_that_is_killed_at_any_moment(any_world: AnyWorld, tmp_p
 
 
 SHORT_LEASE = """
+from pathlib import Path
 from fairlead.runtime import controller
 from fairlead.runtime.lease import LeaderElection
 controller.GRACE_SECONDS = 0.5
-LeaderElection.__init__.__kwdefaults__.update(
-    lease_duration=4.0, renew_deadline=3.0, retry_period=0.4
-)"""
+def short(until, after):
+    def seconds(self):
+        return after if Path({hurry!r}).exists() else until
+    return property(seconds, lambda self, value: None)
+LeaderElection._duration, LeaderElection._deadline = short(504.0, 4.0), short(503.0, 3.0)
+LeaderElection.__init__.__kwdefaults__.update(retry_period=0.4)"""
+"""Nobody is so slow as to lose its lease, until there is a file: then it is a short one."""
 
 
 UNDER_WAY = 4
@@ -167,19 +172,24 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
     one, two = [await world.kubeconfig(tmp_path / name) for name in ("one", "two")]
     async with AsyncExitStack() as stack:
         flags = ["--leader-elect=true", f"--workers={UNDER_WAY}"]
-        start = [process(file, *flags, prelude=SHORT_LEASE) for file in (one, two)]
+        start = [
+            process(file, *flags, prelude=SHORT_LEASE.format(hurry=str(file.parent / "hurry")))
+            for file in (one, two)
+        ]
         frozen = await stack.enter_async_context(start[0])
         holder = await leader(world)
         await stack.enter_async_context(start[1])
         async with world.load.running():
             await world.carries()
+            (one.parent / "hurry").touch()
+            await leader(world, seconds=4)
             frozen.send_signal(signal.SIGSTOP)
             known = connections(frozen.pid)
             assert await leader(world, but=holder) != holder
             await world.carries()
             with writers(world.uplink, *world.planes) as written:
                 frozen.send_signal(signal.SIGCONT)
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(SECONDS):
                     assert await frozen.wait() == 1
                 await world.load.progress(5)
             await world.carries()
@@ -191,11 +201,13 @@ async def test_a_leader_that_is_frozen_and_thawed(any_world: AnyWorld, tmp_path:
     world.sound = True
 
 
-async def leader(world: SyncWorld, *, but: str = "") -> str:
-    """Who holds the Lease, once it is somebody else."""
+async def leader(world: SyncWorld, *, but: str = "", seconds: int = 0) -> str:
+    """Who holds the Lease, once it is somebody else, or once it lasts for so many seconds."""
 
     def until(body: JSON) -> bool:
-        return bool(body) and body["spec"].get("holderIdentity") not in {None, "", but}
+        if not body or seconds not in {0, body["spec"].get("leaseDurationSeconds")}:
+            return False
+        return body["spec"].get("holderIdentity") not in {None, "", but}
 
     admin = world.consumer.admin
     body = await when(admin, LEASES, LEASE, DEFAULT_NAMESPACE, until=until)

@@ -27,6 +27,7 @@ from tests.support.countingplanes import Plane
 from tests.support.load import additions, differences, thing
 from tests.support.provider import WIDGETS
 from tests.support.syncworld import SyncWorld, sync_world
+from tests.support.waiting import idle
 
 from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, ANNOTATION_DELETION_POLICY
 from fairlead.api.meta import JSON, Object
@@ -335,15 +336,9 @@ async def settled(planes: list[Plane], wrong: Callable[[], Awaitable[list[str]]]
 
 async def untouched(planes: list[Plane]) -> bool:
     """Wait for a request; whether there was none for a while."""
-    loop = asyncio.get_running_loop()
     for one in planes:
         one.traffic.seen.clear()
-    begun = loop.time()
-    while loop.time() - begun < QUIET_SECONDS:
-        await asyncio.sleep(0.02)
-        if any(one.traffic.seen for one in planes):
-            return False
-    return True
+    return await idle(QUIET_SECONDS, unless=lambda: any(one.traffic.seen for one in planes))
 
 
 def test_both_sides_end_up_as_the_consumer_wants_it() -> None:

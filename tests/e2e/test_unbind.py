@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.commands import FAIRLEAD, against, fairlead
 from tests.support.konnector import WIDGETS, World, invited, offer, widget
-from tests.support.waiting import gone, when
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSCHEMAS
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
@@ -68,7 +68,7 @@ async def test_what_a_provider_has_taken_back_is_asked_for_anew(
     code, _, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "widgets", "--yes")
     assert code == 0, err
     with pytest.raises(BindError, match="bind it with --name widgets, or have the provider"):
-        await bind(world.consumer, link.response, name="other", timeout=5.0)
+        await bind(world.consumer, link.response, name="other", timeout=SECONDS)
     namespace = link.cluster_namespace
     await world.provider.delete(APISERVICEEXPORTS, "widgets", namespace)
     await gone(world.provider, BOUNDSCHEMAS, WIDGETS.group_resource, namespace)

@@ -7,6 +7,8 @@ import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from tests.support.waiting import SECONDS
+
 from fairlead.api.manifests import READ_VERBS, rule
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
@@ -25,7 +27,6 @@ from fairlead.runtime import install_crds as install
 GROUP = "binding-test.example.org"
 DATABASES = Resource(GROUP, "v1", "databases", "Database")
 RIGS = Resource(GROUP, "v1", "rigs", "Rig")
-SECONDS = 20.0
 
 
 def crd(resource: Resource) -> JSON:

@@ -17,11 +17,11 @@ import msgspec
 import psycopg
 from psycopg import sql
 from tests.support.binding import mounted
-from tests.support.countingplanes import QUIET_SECONDS, SECONDS, Plane, plane, quiet, steady
+from tests.support.countingplanes import QUIET_SECONDS, Plane, plane, quiet, steady
 from tests.support.konnector import Link
 from tests.support.line import Line
 from tests.support.postgres import access, credentials, server_profile
-from tests.support.waiting import condition, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
@@ -31,7 +31,7 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import Program, consumer_programs, provider_programs
 from fairlead.konnector import app as konnector_app
 from fairlead.konnector.manifests import NAME as KONNECTOR

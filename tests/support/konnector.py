@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from tests.support.provider import example, prepare, running
 from tests.support.realplane import RealPlane
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -113,7 +113,7 @@ async def quiet(*requests: Requests) -> None:
         while any(one.seen for one in requests):
             for one in requests:
                 one.seen.clear()
-            await asyncio.sleep(0.2)
+            await idle(0.2)
 
 
 class Konnector:

@@ -15,8 +15,9 @@ from functools import cache
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from tests.support.waiting import SECONDS
 
-DEADLINE = 60.0
+
 MISSING = "there is no kubectl on PATH and none in FAIRLEAD_KUBECTLS"
 _VOLATILE = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
@@ -50,7 +51,7 @@ def kubectls() -> tuple[Kubectl, ...]:
 
 def _version(path: str) -> tuple[int, int]:
     command = [path, "version", "--client", "--output=json"]
-    done = subprocess.run(command, capture_output=True, check=True, timeout=DEADLINE)
+    done = subprocess.run(command, capture_output=True, check=True, timeout=SECONDS)
     text = json.loads(done.stdout)["clientVersion"]["gitVersion"]
     major, minor, *_ = text.removeprefix("v").split(".")
     return int(major), int(minor)
@@ -92,7 +93,7 @@ class Shell:
             check=False,
             stdin=subprocess.DEVNULL,
             cwd=self.folder,
-            timeout=DEADLINE,
+            timeout=SECONDS,
             env=self._environment() | {"EDITOR": editor},
         )
         out, err = done.stdout, done.stderr

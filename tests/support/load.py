@@ -16,6 +16,7 @@ from typing import Any
 
 from tests.support.konnector import Link
 from tests.support.provider import WIDGETS, example
+from tests.support.waiting import SECONDS
 
 from fairlead.api.kubebind.names import (
     ANNOTATION_CLUSTER_NAMESPACE,
@@ -30,7 +31,6 @@ from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SECRETS, Resource
 from fairlead.client import Client, ClientError
 
 
-SECONDS = 30.0
 OPERATOR = "operator.example.org"
 """The label, the option and the prefix of what the operator adds to copies."""
 PROVIDERS_OWN = frozenset({"factory"})
@@ -225,7 +225,7 @@ class Load:
 def differences(
     mine: Iterable[Object], theirs: Iterable[Object], there: dict[str, str], owner: str
 ) -> list[str]:
-    """Why the consumer's objects and their copies are not alike, and which copies are orphans.
+    """Why the consumer's objects and their copies are not alike, and which copies are left over.
 
     ``there`` has the provider's namespaces by the consumer's, ``owner`` is the consumer's
     cluster namespace.

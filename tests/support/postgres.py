@@ -10,7 +10,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES
 from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers, install_crds
 from fairlead.postgres.manifests import NAME, manifests
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions

@@ -24,6 +24,7 @@ import aiohttp
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.support.pki import Authority, KeyPair, private_pem
+from tests.support.waiting import SECONDS
 
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -35,7 +36,7 @@ CONTROLLERS = (
     "clusterrole-aggregation",
     "root-ca-cert-publisher",
 )
-START_TIMEOUT = 60.0
+START_TIMEOUT = SECONDS
 
 
 class PlaneError(Exception):

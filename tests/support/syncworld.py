@@ -17,7 +17,7 @@ from tests.support.load import SHOPS, Load, richer_crd, thing
 from tests.support.process import config_file
 from tests.support.provider import WIDGETS
 from tests.support.realplane import RealPlane
-from tests.support.waiting import when
+from tests.support.waiting import SECONDS, idle, when
 
 from fairlead.api.resource import LEASES
 from fairlead.client import Client, parse_kubeconfig
@@ -138,11 +138,11 @@ def _written(folder: Path, content: str) -> Path:
 
 async def at_rest(*planes: Plane) -> None:
     """Wait until nothing but Leases has been written for a while."""
-    async with asyncio.timeout(countingplanes.SECONDS):
+    async with asyncio.timeout(SECONDS):
         known = [-1]
         while (now := [_writes(one) for one in planes]) != known:
             known = now
-            await asyncio.sleep(WINDOW)
+            await idle(WINDOW)
 
 
 def _writes(plane: Plane) -> int:

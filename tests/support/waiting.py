@@ -12,8 +12,37 @@ from fairlead.client import Client, Forbidden
 from fairlead.client.lookups import wait_for
 
 
-SECONDS = 20.0
-"""Longer than anything takes that is going to happen."""
+SECONDS = 180.0
+"""How long tests wait for what is going to happen, so that none hangs where it does not.
+
+It is a hundred times what the slowest takes on a machine of its own, since tests have to hold on
+one that others load. No test may need it to pass, nor last for it.
+"""
+
+
+_TURN_SECONDS = 0.02
+
+
+async def idle(seconds: float, unless: Callable[[], bool] = lambda: False) -> bool:
+    """Let so much time pass in which this process could work, and had nothing to do.
+
+    Turns of the loop that come late do not count: where the machine is busy, or the loop is, that
+    nothing has happened for a while says nothing.
+
+    Returns:
+        False as soon as ``unless`` holds, else True.
+    """
+    loop = asyncio.get_running_loop()
+    passed = 0.0
+    async with asyncio.timeout(SECONDS):
+        while passed < seconds:
+            begun = loop.time()
+            await asyncio.sleep(_TURN_SECONDS)
+            if unless():
+                return False
+            if loop.time() - begun < 2 * _TURN_SECONDS:
+                passed += _TURN_SECONDS
+    return True
 
 
 async def when(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
+from tests.support.waiting import SECONDS
 
 from fairlead.cli.running import configure_logs
 from fairlead.process import cancel_on, run
@@ -57,7 +58,7 @@ signals = {signals}
 run(main)
 """
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SECONDS, check=False
     )
     return done.returncode, done.stdout
 
@@ -126,3 +127,29 @@ def test_a_file_gets_json_and_a_person_lines(unconfigured: None) -> None:
 def test_an_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="'loud' is unknown; use debug, info, warning or error"):
         configure_logs(level="loud")
+
+
+async def test_what_the_work_raises_is_raised_as_it_is() -> None:
+    async def fail() -> None:
+        raise ValueError("as it is")
+
+    with pytest.raises(ValueError, match="as it is"):
+        await cancel_on(asyncio.Event(), fail())
+
+
+async def test_work_is_awaited_when_the_caller_is_cancelled() -> None:
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            ended.set()
+
+    caller = asyncio.create_task(cancel_on(asyncio.Event(), work()))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.wait({caller})
+    assert ended.is_set()

@@ -1,5 +1,6 @@
 """Conditions as ``metav1.Condition`` has them.
 
+https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
 kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubebind`.
 """
 
@@ -36,7 +37,7 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
 def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
     """The list with ``new`` in it, in the place of the one of its type.
 
-    The transition time changes only with the status (Kubernetes API conventions).
+    The transition time changes only with the status (API conventions).
     """
     result: list[Condition] = []
     found = False

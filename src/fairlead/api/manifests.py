@@ -23,6 +23,7 @@ METRICS_PORT = 8080
 RBAC_GROUP = "rbac.authorization.k8s.io"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
 _USER = 65532
+"""The uid that the image's process has: nonroot, as distroless images call it."""
 # Client certificates of kubeconfigs reach TLS through files that are gone at once.
 _TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
 

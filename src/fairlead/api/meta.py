@@ -69,6 +69,14 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
         """The owner reference that has ``controller: true``, if there is one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
+    def with_finalizer(self, name: str) -> list[str]:
+        """The finalizers with this one, which is the last if it is new."""
+        return self.finalizers if name in self.finalizers else [*self.finalizers, name]
+
+    def without_finalizer(self, name: str) -> list[str]:
+        """The finalizers without this one."""
+        return [one for one in self.finalizers if one != name]
+
     def owned_by(self, uid: str) -> bool:
         """Whether any owner reference carries this uid."""
         return any(owner.uid == uid for owner in self.owner_references)

@@ -21,18 +21,17 @@ from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_A
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now, parse_time
-from fairlead.binding.committing import Committer, stored_conditions
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding
+from fairlead.binding.cluster.committing import Committer, stored_conditions
+from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.cluster.fetching import fetch
+from fairlead.binding.cluster.mappings import Mappings, is_mapping
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_status
 from fairlead.binding.contexts.coreos import CoreosContext
-from fairlead.binding.contexts.invalid import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.fetching import fetch
-from fairlead.binding.mappings import Mappings, is_mapping
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import PATIENCE_SECONDS, Quarrels, Waits
+from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
-from fairlead.binding.watches import Watches
 from fairlead.client import NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -102,10 +101,10 @@ class BindingController:
         self._api = api
         self._events = cluster.events(COMPONENT)
         self._committer = Committer(cluster.client, api.resource, self._events)
-        self._quarrels = Quarrels(_seconds)
+        self._fights = Fights(_seconds)
         self._waits = Waits(_seconds)
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
-        self._watches = Watches(cluster, self.controller.enqueue)
+        self._dependencies = Dependencies(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
@@ -118,7 +117,7 @@ class BindingController:
         try:
             await self.controller.run()
         finally:
-            await self._watches.close()
+            await self._dependencies.close()
 
     def adopt(self, stats: ControllerStats) -> None:
         """Count into these numbers from now on."""
@@ -133,14 +132,14 @@ class BindingController:
         def concerned(read: Read) -> bool:
             return isinstance(read, Lookup) and read.group == group
 
-        for request in self._watches.noted(concerned):
+        for request in self._dependencies.noted(concerned):
             self.controller.enqueue(request)
 
     def _projected_by(self, mapping: str) -> list[Request]:
         def concerned(read: Read) -> bool:
             return isinstance(read, Get) and is_mapping(read) and read.name == mapping
 
-        return self._watches.noted(concerned)
+        return self._dependencies.noted(concerned)
 
     async def reconcile(self, request: Request) -> Result | None:
         """Bring one binding nearer to what its spec says.
@@ -164,6 +163,7 @@ class BindingController:
     async def _prepare(self, request: Request, binding: Object) -> Object:
         """The finalizer and, after its mapping changed, the annotation that has it unbound."""
         name = self._api.finalizer
+        # Before anything is projected, or a binding could go and leave its projection.
         binding = await add_finalizer(self._cluster.client, self._api.resource, binding, name)
         superseded = self._mappings.superseded(request)
         if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
@@ -179,11 +179,12 @@ class BindingController:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
             self._waits.over(request)
             return None
-        pause = self._pause_for_quarrel(request, context)
+        # Before the writes: what somebody else undoes each time is not written again at once.
+        pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         await self._committer.write(context)
-        await self._watches.settle(request, snapshot.asked)
+        await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
@@ -227,14 +228,14 @@ class BindingController:
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
         """Answer a read; False when changes of what it is about may go unseen for now."""
         if isinstance(read, Get) and is_mapping(read):
-            self._watches.note(request, read)
+            self._dependencies.note(request, read)
             snapshot.put(read, self._mappings.answer(request, read))
             return True
         watched = True
         if isinstance(read, Get | ListAll):
-            watched = await self._watches.join(request, read)
+            watched = await self._dependencies.join(request, read)
         else:
-            self._watches.note(request, read)
+            self._dependencies.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
 
@@ -250,14 +251,14 @@ class BindingController:
         await self._forget(request)
         return None
 
-    def _pause_for_quarrel(self, request: Request, context: BaseContext) -> float:
+    def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
         """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
         changed = context.changed_workloads()
         if not changed or context.meta.deleting:
             return 0.0
         names = ", ".join(str(workload) for workload in changed)
         content = (context.meta.generation, context.secret, names)
-        pause = self._quarrels.pause(request, content)
+        pause = self._fights.pause(request, content)
         if pause:
             text = (
                 f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
@@ -302,10 +303,10 @@ class BindingController:
             self._events.event(binding, "Warning", condition.reason, condition.message)
 
     async def _forget(self, request: Request) -> None:
-        self._quarrels.forget(request)
+        self._fights.forget(request)
         self._waits.over(request)
         self._mappings.forget(request)
-        await self._watches.settle(request, ())
+        await self._dependencies.settle(request, ())
 
 
 def _seconds() -> float:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.binding.gotext import go_text
+from fairlead.binding.expressions.gotext import go_text
 
 
 class Source(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""When to warn of what does not come, and when somebody else keeps undoing what is written."""
+"""Pacing: when to warn of what does not come, and when to stop fighting another writer."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable, Hashable
 
 
 PATIENCE_SECONDS = 60.0
-"""So long may a binding lack something that has not come yet before an Event warns of it."""
+"""That a binding may lack something that has not come yet before an Event warns of it."""
 
 WRITES = 5
+"""Times that the same projection is written at once within the window; more is a fight."""
 WINDOW_SECONDS = 60.0
-"""So often within this time is the same projection written at once; more is a quarrel."""
+"""The window in which writes of the same projection are counted."""
 
 
 class Waits:
@@ -40,12 +41,15 @@ class Waits:
         return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
 
     def over(self, key: Hashable) -> bool:
-        """The wait has ended; whether there was one."""
+        """Note that the wait has ended; returns whether there was one."""
         return self._waits.pop(key, None) is not None
 
 
-class Quarrels:
-    """Notices that the same thing is written again and again; ``clock`` gives seconds."""
+class Fights:
+    """Notices that another writer undoes the same write time and again.
+
+    ``clock`` gives seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -66,5 +70,5 @@ class Quarrels:
         return 0.0
 
     def forget(self, key: Hashable) -> None:
-        """The binding is gone."""
+        """Forget the binding, which is gone."""
         self._writes.pop(key, None)

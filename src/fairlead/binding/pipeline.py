@@ -11,21 +11,23 @@ from collections.abc import Callable, Sequence
 
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.handlers.definitions import binding_definitions
-from fairlead.binding.handlers.direct_secret import direct_secret
-from fairlead.binding.handlers.env import bindings_as_env
-from fairlead.binding.handlers.files import bindings_as_files
-from fairlead.binding.handlers.items import binding_items
-from fairlead.binding.handlers.leftovers import unbind_leftovers
-from fairlead.binding.handlers.mapping import apply_mappings
-from fairlead.binding.handlers.naming import apply_naming
-from fairlead.binding.handlers.owned import owned_resources
-from fairlead.binding.handlers.postflight import postflight
-from fairlead.binding.handlers.preflight import collect_preflight
-from fairlead.binding.handlers.project_preflight import project_preflight
-from fairlead.binding.handlers.provisioned import provisioned_service
-from fairlead.binding.handlers.secret_ref import inject_secret_ref
-from fairlead.binding.handlers.unbind import unbind
+from fairlead.binding.handlers.collecting import (
+    binding_definitions,
+    binding_items,
+    collect_preflight,
+    direct_secret,
+    owned_resources,
+    provisioned_service,
+)
+from fairlead.binding.handlers.naming import apply_mappings, apply_naming
+from fairlead.binding.handlers.projecting import (
+    bindings_as_env,
+    bindings_as_files,
+    inject_secret_ref,
+    postflight,
+    project_preflight,
+)
+from fairlead.binding.handlers.unbinding import unbind, unbind_leftovers
 from fairlead.binding.reads import Need
 
 
@@ -52,7 +54,7 @@ class Pipeline:
 
 
 def _contained(handler: Handler, context: BaseContext) -> None:
-    """Run a handler; the text of what it breaks with may hold a Secret, so its type must do."""
+    """Run a handler; of an exception only the type is told, for its text may hold a Secret."""
     try:
         handler(context)
     except Need:

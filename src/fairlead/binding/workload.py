@@ -1,17 +1,116 @@
-"""A workload as the pipeline sees it: its body, its containers, and whether it changed."""
+"""Workloads: where they keep containers and volumes, and what of a binding is on them.
+
+A ClusterWorkloadResourceMapping, or the default, says where a kind of workload has its containers.
+A :class:`Workload` is one object with its containers found by that. :class:`Traces` tell what an
+earlier pass put there: nothing is noted on workloads. A generated Secret belongs to its binding
+alone, so whatever refers to it is ours. A Secret that is projected as it is may be used by others
+too: of it, only a volume in the exact shape and with the name we give is ours.
+"""
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
+import msgspec
+
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
-from fairlead.binding import fixedpath
-from fairlead.binding.fixedpath import ProjectionError
-from fairlead.binding.jsonpath import JSONPathError
-from fairlead.binding.templates import ContainerTemplate, Template
+from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
+from fairlead.binding.expressions import JSONPath, JSONPathError, fixedpath
+from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
+
+
+_POD_SPEC = ".spec.template.spec"
+
+_DEFAULT_CONTAINERS = [
+    MappingContainer(path=f"{_POD_SPEC}.containers[*]", name=".name"),
+    MappingContainer(path=f"{_POD_SPEC}.initContainers[*]", name=".name"),
+]
+
+
+class ContainerTemplate(msgspec.Struct, frozen=True):
+    """One kind of container; without a name path no container is ever filtered out."""
+
+    expression: str
+    path: JSONPath
+    name: FixedPath | None
+    env: FixedPath
+    volume_mounts: FixedPath
+    env_from: FixedPath = ("envFrom",)
+
+
+class WorkloadTemplate(msgspec.Struct, frozen=True):
+    """The mapping of one version of a workload's resource, parsed."""
+
+    containers: tuple[ContainerTemplate, ...]
+    volumes: FixedPath
+
+
+class MappingError(ValueError):
+    """A ClusterWorkloadResourceMapping that cannot be used; the text says where it is wrong."""
+
+
+def build_template(
+    spec: MappingSpec, version: str, *, containers_path: str = ""
+) -> WorkloadTemplate:
+    """The template for a version: its own, that of ``*``, or the default one.
+
+    ``containers_path`` is a dotted path that is added to what the mapping has.
+
+    Raises:
+        MappingError: a path cannot be read.
+    """
+    by_version = {template.version: template for template in spec.versions}
+    mapping = by_version.get(version) or by_version.get("*") or MappingTemplate(version="*")
+    containers = list(mapping.containers or _DEFAULT_CONTAINERS)
+    if containers_path:
+        added = MappingContainer(path=f".{containers_path}[*]", name=".name")
+        if [container.path for container in containers] != [added.path]:
+            containers.append(added)
+    return WorkloadTemplate(
+        containers=tuple(_container(container) for container in containers),
+        volumes=_fixed(mapping.volumes, f"{_POD_SPEC}.volumes"),
+    )
+
+
+def parse_mapping(mapping: JSON) -> MappingSpec:
+    """The spec of a ClusterWorkloadResourceMapping.
+
+    Raises:
+        MappingError: it does not fit its type.
+    """
+    try:
+        return msgspec.convert(mapping.get("spec") or {}, MappingSpec)
+    except msgspec.ValidationError as error:
+        name = (mapping.get("metadata") or {}).get("name", "")
+        raise MappingError(f"ClusterWorkloadResourceMapping {name}: {error}") from None
+
+
+def _container(container: MappingContainer) -> ContainerTemplate:
+    expression = f"{{{container.path}}}"
+    try:
+        path = JSONPath(expression)
+    except JSONPathError as error:
+        text = f"Error in parsing JSONPath expression {expression}: {error}"
+        raise MappingError(text) from None
+    return ContainerTemplate(
+        expression=container.path,
+        path=path,
+        name=_fixed(container.name, "") if container.name else None,
+        env=_fixed(container.env, ".env"),
+        volume_mounts=_fixed(container.volume_mounts, ".volumeMounts"),
+    )
+
+
+def _fixed(expression: str, default: str) -> FixedPath:
+    try:
+        return fixed_path(expression or default)
+    except JSONPathError as error:
+        text = f"Error in parsing JSONPath expression {expression}: {error}"
+        raise MappingError(text) from None
 
 
 class Container:
@@ -59,7 +158,7 @@ class Workload:
         self,
         original: Object,
         resource: Resource,
-        template: Template,
+        template: WorkloadTemplate,
         *,
         matched: bool = True,
         secret_path: str = "",
@@ -134,3 +233,46 @@ class Workload:
 
     def __str__(self) -> str:
         return f"{self.resource.kind} {self.original.key}"
+
+
+class Traces(msgspec.Struct, frozen=True):
+    """The binding's name, its volume's name, and the Secrets it projects or projected."""
+
+    binding: str
+    volume_name: str
+    secrets: frozenset[str]
+
+    def on(self, workload: Workload) -> bool:
+        """Whether anything of the binding is on a workload."""
+        volumes = workload.volumes(create=False)
+        return any(self.is_volume(volume) for volume in volumes) or any(
+            self.is_env(entry) or self.is_env_from(entry)
+            for container in workload.any_containers()
+            for entry in (*container.env(create=False), *container.env_from(create=False))
+        )
+
+    def is_volume(self, volume: Any) -> bool:
+        """Whether the binding made this volume."""
+        secret = _object(volume).get("secret")
+        if not isinstance(secret, dict) or set(volume) != {"name", "secret"}:
+            return False
+        name = secret.get("secretName")
+        if self._generated(name):
+            return True
+        return name in self.secrets and volume.get("name") == self.volume_name
+
+    def is_env(self, variable: Any) -> bool:
+        """Whether an environment variable reads a generated Secret of the binding."""
+        source = _object(_object(variable).get("valueFrom"))
+        return self._generated(_object(source.get("secretKeyRef")).get("name"))
+
+    def is_env_from(self, entry: Any) -> bool:
+        """Whether an environment source is a generated Secret of the binding."""
+        return self._generated(_object(_object(entry).get("secretRef")).get("name"))
+
+    def _generated(self, name: Any) -> bool:
+        return bool(re.fullmatch(re.escape(self.binding) + "-[0-9a-f]{8}", str(name)))
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,37 +1,72 @@
-"""Commands only: every line of work is in the packages below.
+"""The command line: flags become options, options go to the packages below, and lines come out.
 
-Commands are imported when they are called, so that ``--help`` and shell completion are quick.
+What comes in: the words of a command line. click finds the command in the module that
+``_COMMANDS`` names for it; modules are imported when their command is called, so that ``--help``
+and shell completion are quick. A command reads its flags (``options``), calls one function of
+``konnector.commands``, ``provider.commands``, ``sandbox`` or ``demo``, or runs one of the four
+programs until a signal (``running``). What goes out: tables, YAML or JSON on standard output, and
+an error as one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
+
+``kubebind`` has the commands of kube-bind; those of PostgresAccess, Service Binding, the sandbox
+and the demo are modules beside it. No work is done here.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from fairlead import garbage
 from fairlead.cli.errors import explained
 
 
+class _Lazy(NamedTuple):
+    """A command that is not imported yet, and the first sentence of its help."""
+
+    module: str
+    summary: str
+
+
 _COMMANDS = {
-    "accept": "fairlead.cli.kubebind.accept",
-    "bind": "fairlead.cli.kubebind.bind",
-    "binding": "fairlead.cli.servicebinding",
-    "bindings": "fairlead.cli.kubebind.bindings",
-    "crds": "fairlead.cli.crds",
-    "demo": "fairlead.cli.demo",
-    "konnector": "fairlead.cli.kubebind.konnector",
-    "manifests": "fairlead.cli.manifests",
-    "postgres": "fairlead.cli.postgres",
-    "provider": "fairlead.cli.kubebind.provider",
-    "sandbox": "fairlead.cli.sandbox",
-    "unbind": "fairlead.cli.kubebind.unbind",
+    "accept": _Lazy("kubebind.accept", "Let the konnector synchronise the objects of BINDING."),
+    "bind": _Lazy("kubebind.bind", "Bind what a provider offers."),
+    "binding": _Lazy("servicebinding", "Project binding data of services into workloads."),
+    "bindings": _Lazy(
+        "kubebind.bindings",
+        "Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.",
+    ),
+    "completion": _Lazy(
+        "completion",
+        "Print what makes a shell complete commands, options and names of a cluster.",
+    ),
+    "crds": _Lazy("crds", "Print the CustomResourceDefinitions as YAML."),
+    "demo": _Lazy("demo", "Take a database login from one cluster to an app in another."),
+    "konnector": _Lazy(
+        "kubebind.konnector",
+        "Keep bound APIs of a consumer cluster in step with their providers.",
+    ),
+    "manifests": _Lazy(
+        "manifests",
+        "Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.",
+    ),
+    "postgres": _Lazy(
+        "postgres", "Make PostgreSQL roles, grants and Secrets of PostgresAccess objects."
+    ),
+    "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
+    "sandbox": _Lazy("sandbox", "Kubernetes API servers on this machine, without containers."),
+    "unbind": _Lazy(
+        "kubebind.unbind",
+        "Take back BINDING: its objects here, their copies on the provider, and its rights.",
+    ),
 }
 
 
 class _Commands(click.Group):
-    """Finds a command in the module that has its name, and explains every error in one line."""
+    """Finds a command in its module, and explains every error in one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -39,9 +74,38 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = importlib.import_module(_COMMANDS[cmd_name]).command
+        module = importlib.import_module(f"fairlead.cli.{_COMMANDS[cmd_name].module}")
+        command = module.command
         assert isinstance(command, click.Command)  # noqa: S101
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = get_close_matches(args[0], _COMMANDS, n=1)
+            if not close:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = formatter.width - 6 - max(map(len, _COMMANDS))
+        rows = [
+            (name, click.Command(name, help=_COMMANDS[name].summary).get_short_help_str(width))
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        items: list[CompletionItem[str]] = [
+            CompletionItem(name, help=_COMMANDS[name].summary)
+            for name in self.list_commands(ctx)
+            if name.startswith(incomplete)
+        ]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def invoke(self, ctx: click.Context) -> Any:
         garbage.relax()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml
@@ -27,7 +28,7 @@ def to_yaml(documents: list[JSON]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes repeated parts in full: kubectl reads no anchors that we would want to explain."""
+    """Writes repeated parts in full, since YAML anchors puzzle people who read the output."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -42,21 +43,47 @@ def file_name(crd: JSON) -> str:
 @click.command("crds")
 @click.argument("group", type=click.Choice(sorted(GROUPS)), required=False)
 @click.option(
+    "--without-rules",
+    is_flag=True,
+    help="Leave out the validation rules (x-kubernetes-validations), which kubectl refuses for "
+    "Kubernetes below 1.23. The controllers check what matters for safety too.",
+)
+@click.option(
     "--output-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Write one file for each CRD here instead of printing.",
 )
-def command(group: str | None, output_dir: Path | None) -> None:
+def command(group: str | None, without_rules: bool, output_dir: Path | None) -> None:
     """Print the CustomResourceDefinitions as YAML.
 
     \b
-    Example:
+    Examples:
         fairlead crds provider | kubectl apply -f -
+        fairlead crds --without-rules | kubectl apply -f -    # Kubernetes below 1.23
     """  # noqa: D301
     crds = [crd for name in ([group] if group else GROUPS) for crd in GROUPS[name]()]
+    if without_rules:
+        crds = [_without_rules(crd) for crd in crds]
     if output_dir is None:
+        if any(crd != _without_rules(crd) for crd in crds):
+            click.echo(_HINT)
         click.echo(to_yaml(crds), nl=False)
         return
     output_dir.mkdir(parents=True, exist_ok=True)
     for crd in crds:
         (output_dir / file_name(crd)).write_text(to_yaml([crd]))
+
+
+_RULES = "x-kubernetes-validations"
+_HINT = f"""\
+# For Kubernetes 1.23 and newer. An older one does not know {_RULES}: there say
+# `fairlead crds --without-rules`, or `kubectl apply --validate=false`."""
+
+
+def _without_rules(value: Any) -> Any:
+    """A schema, or any part of a CRD, without CEL rules."""
+    if isinstance(value, dict):
+        return {name: _without_rules(one) for name, one in value.items() if name != _RULES}
+    if isinstance(value, list):
+        return [_without_rules(one) for one in value]
+    return value

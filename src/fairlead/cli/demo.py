@@ -20,7 +20,7 @@ from fairlead.demo.steps import Report, Screen
 
 
 if TYPE_CHECKING:
-    from fairlead.demo.database import DatabaseServer
+    from fairlead.demo.postgres.database import DatabaseServer
     from fairlead.demo.world import Plane
 
 

@@ -50,7 +50,7 @@ def explain(error: BaseException) -> str:
 
 
 def _remedy(error: BaseException) -> str:
-    """What to do about an answer of the server that says only what it is."""
+    """The remedy for an error of the server whose message has none."""
     # Not before: a sandbox does without the client, and the import takes its time.
     from fairlead.client import Forbidden, Unauthorized
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from fairlead.api import durations
 from fairlead.api.label_names import subdomain_errors
+from fairlead.cli import completion
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,9 +30,15 @@ def cluster_options(function: F) -> F:
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
+        shell_complete=completion.files,
         help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, then in-cluster.",
     )
-    context = click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+    context = click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=completion.contexts,
+        help="Context of the kubeconfig.",
+    )
     return kubeconfig(context(function))
 
 
@@ -100,18 +107,18 @@ def run_options(function: F) -> F:
             click.option(
                 "--health-probe-bind-address",
                 "health_address",
-                default="127.0.0.1:8081",
-                show_default=True,
+                default=None,
                 metavar="HOST:PORT",
-                help="Where /healthz and /readyz listen; empty turns them off.",
+                help="Where /healthz and /readyz listen; empty turns them off. Default: a free "
+                "port on loopback, which is logged; in a Pod 127.0.0.1:8081.",
             ),
             click.option(
                 "--metrics-bind-address",
                 "metrics_address",
-                default="127.0.0.1:8080",
-                show_default=True,
+                default=None,
                 metavar="HOST:PORT",
-                help="Where /metrics listens; empty serves it beside /healthz.",
+                help="Where /metrics listens; empty serves it beside /healthz. Default: beside "
+                "/healthz; in a Pod 127.0.0.1:8080.",
             ),
             click.option(
                 "--leader-elect",

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TextIO
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, TextIO
 
 import click
 import msgspec
 import structlog
 
 from fairlead import process
+from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
 from fairlead.cli.options import cluster_config
 from fairlead.client import Client
 from fairlead.runtime import (
     Cluster,
     LeaderElection,
+    ListenError,
     Manager,
     Metrics,
     strip_managed_fields,
@@ -31,8 +34,8 @@ class RunOptions(msgspec.Struct, kw_only=True):
     kubeconfig: str | None
     context: str | None
     install_crds: bool
-    health_address: str
-    metrics_address: str
+    health_address: str | None
+    metrics_address: str | None
     leader_elect: bool
     lease_name: str
     log_format: str
@@ -51,44 +54,89 @@ def run_program(
 
     Raises:
         ClientError: the cluster cannot be reached, or refuses what the program needs at start.
-        ManagerError: an address cannot be listened on, or leadership was lost.
+        ManagerError: leadership was lost.
+        click.ClickException: an address cannot be listened on; the message names the flag.
     """
-    for address in (options.health_address, options.metrics_address):
-        if address:
-            _check(address)
+    addresses = Addresses.of(options.health_address, options.metrics_address, os.environ)
     config = cluster_config(options.kubeconfig, options.context)
     configure_logs(json={"auto": None, "json": True, "console": False}[options.log_format])
     log = structlog.get_logger(logger_name="fairlead.cli")
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
+    async def start(client: Client, manager: Manager) -> None:
+        if options.install_crds:
+            await install(client)
+        # Nobody asks who owns which field, and it is a third of what would be kept.
+        await build(manager, Cluster(name, client, transform=strip_managed_fields))
+
     async def main(stop: asyncio.Event) -> None:
         async with Client(
             config, user_agent=name, field_manager=name, metrics=metrics.requests
         ) as client:
-            if options.install_crds:
-                await install(client)
             election = None
             if options.leader_elect:
                 election = LeaderElection(client, namespace, options.lease_name or lease or name)
             manager = Manager(
-                health_address=options.health_address,
-                metrics_address=options.metrics_address,
+                health_address=addresses.health,
+                metrics_address=addresses.metrics,
                 leader_election=election,
                 metrics=metrics,
             )
-            # Nobody asks who owns which field, and it is a third of what would be kept.
-            await build(manager, Cluster(name, client, transform=strip_managed_fields))
-            await manager.run(stop)
+            # Before anything is written: a program that cannot run leaves no trace.
+            async with manager.listening():
+                await process.cancel_on(stop, start(client, manager))
+                await manager.run(stop)
 
-    process.run(main)
+    try:
+        process.run(main)
+    except ListenError as error:
+        flag = f"--{_FLAGS[error.serves]}-bind-address"
+        raise click.ClickException(
+            f'{error}; give another address to {flag}, or "" to serve nothing'
+        ) from None
 
 
-def _check(address: str) -> None:
+_FLAGS = {"health": "health-probe", "metrics": "metrics"}
+
+
+class Addresses(NamedTuple):
+    """Where a program listens; "" is nowhere, and metrics without a place are beside health."""
+
+    health: str
+    metrics: str
+
+    @classmethod
+    def of(cls, health: str | None, metrics: str | None, environ: Mapping[str, str]) -> Addresses:
+        """What the flags say, or what serves where they say nothing.
+
+        A Pod has its ports for itself. Elsewhere several programs may run side by side, so each
+        takes a port that is free. "0" is kubebuilder's word for nowhere.
+
+        Raises:
+            click.UsageError: an address is none; the message names the flag.
+        """
+        in_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
+        given = {"health": health, "metrics": metrics}
+        unsaid = {
+            "health": f"127.0.0.1:{HEALTH_PORT if in_pod else 0}",
+            "metrics": f"127.0.0.1:{METRICS_PORT}" if in_pod else "",
+        }
+        found = {}
+        for serves, address in given.items():
+            found[serves] = unsaid[serves] if address is None else address.strip()
+            if found[serves] == "0":
+                found[serves] = ""
+            if found[serves]:
+                _check(found[serves], f"--{_FLAGS[serves]}-bind-address")
+        return cls(**found)
+
+
+def _check(address: str, flag: str) -> None:
     try:
         split_address(address)
     except AddressError as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(f"{flag}: {error}") from None
 
 
 def configure_logs(

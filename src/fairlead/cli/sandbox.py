@@ -121,8 +121,9 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> N
 async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[str]]:
     """Run a PostgreSQL until the stack ends; the result makes it known to a cluster."""
     from fairlead.client import Client, load_config
-    from fairlead.demo import database, objects
-    from fairlead.demo.postgresql import EmbeddedPostgres
+    from fairlead.demo import objects
+    from fairlead.demo.postgres import database
+    from fairlead.demo.postgres.server import EmbeddedPostgres
 
     log_to_stderr()
     server = await stack.enter_async_context(EmbeddedPostgres())
@@ -200,7 +201,7 @@ def run(
     config = cluster_config(kubeconfig, context)
 
     from fairlead.client import Client
-    from fairlead.demo.podrunner import run_workload
+    from fairlead.demo.pods.runner import run_workload
 
     async def main(stop: asyncio.Event) -> int:
         async with Client(config, user_agent="fairlead-sandbox") as client:

@@ -1,7 +1,16 @@
-"""Speaking to one Kubernetes API server: transport, authentication, discovery, verbs, watches.
+"""The client of one Kubernetes API server.
+
+What comes in: a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``kubeconfig``), as a
+:class:`ClusterConfig`; and a verb with a resource and a body. ``wire`` checks and encodes the
+request, ``transport`` sends it with a credential (``credentials``) over a ``connection``, and
+sends it again where the server asks for that. What goes out: decoded objects, lists, events of a
+watch, or one of the typed ``errors``, each with one clear line. ``discovery`` knows what the
+server serves, and ``lookups`` tells an object that is not there from one that nobody could look
+for.
 
 A :class:`Client` is a value: it owns its session, its credentials and its discovery, and any
-number of them live in one process.
+number of them live in one process. Source: the Kubernetes API
+(https://kubernetes.io/docs/reference/using-api/).
 """
 
 from __future__ import annotations

@@ -129,6 +129,7 @@ class Client:
             except Gone:
                 if "continue" not in params:
                     raise
+                # Pages of two versions do not fit together: what came before is thrown away.
                 params, result = selectors(labels, fields), ObjectList([])
                 continue
             result.items += page.items
@@ -185,6 +186,7 @@ class Client:
             Invalid: validation failed.
         """
         encoded = encode_body(body)
+        # An empty namespace would POST to all of them, which no server takes.
         namespace = namespace or body_meta(encoded).namespace
         if subresource:
             path = object_path(resource, name, namespace, subresource)

@@ -203,7 +203,10 @@ def _trust(config: ClusterConfig) -> ssl.SSLContext:
 
 
 def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Through files that only we can read and that are gone at once: Python takes nothing else."""
+    """Load certificate and key through files, since Python takes nothing else.
+
+    Only this user can read the files, and they are deleted at once.
+    """
     with tempfile.TemporaryDirectory(prefix="fairlead-") as name:
         paths = Path(name, "tls.crt"), Path(name, "tls.key")
         for path, content in zip(paths, (certificate, key), strict=True):

@@ -1,4 +1,4 @@
-"""Who is asking: credentials that stay valid while a client lives.
+"""Credentials: who asks, and how that stays valid while a client lives.
 
 A source gives the current credential before each request, and is asked for a better one after a
 401. Asking is single-flight: a hundred requests refused at once cause one refresh.
@@ -105,6 +105,7 @@ class FileToken:
                     f"the token file {self._path} cannot be read: {type(error).__name__}"
                 ) from None
             return
+        # A line break in a header would end it, and begin whatever comes after.
         if not token.isprintable():
             raise ConfigError(f"the token file {self._path} holds more than one line")
         if token:
@@ -175,7 +176,7 @@ def _bearer(token: str) -> Credential:
 
 
 TIMEOUT = 60.0
-"""Seconds that a plugin may take; it cannot ask anybody anything."""
+"""Seconds that a plugin may take; it has no terminal, so that it cannot wait for a person."""
 
 
 class PluginOutput(msgspec.Struct, rename="camel"):

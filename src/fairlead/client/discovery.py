@@ -156,6 +156,7 @@ def _aggregated(content: _Aggregated) -> Decoded:
 
 
 _MOST_VERSIONS = 1000
+"""Group versions whose resources are cached."""
 
 
 class Getter(Protocol):

@@ -11,10 +11,11 @@ from fairlead.client.errors import ConfigError
 
 
 _MAX_DEPTH = 64
+"""Collections that may stand in one another; kubeconfigs need about eight."""
 
 
 class Extension(msgspec.Struct):
-    """``NamedExtension``; its content is nobody's business but the reader's it is made for."""
+    """``NamedExtension``; its content is for the one reader that it is made for."""
 
     name: str
     extension: Any = None

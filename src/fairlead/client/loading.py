@@ -39,25 +39,45 @@ def find_config(
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
     """:func:`load_config` with its surroundings given; the home folder is that in HOME."""
-    if kubeconfig:
-        return _from_files([Path(kubeconfig)], context)
-    listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    if listed:
-        present = [path for path in dict.fromkeys(listed) if _is_there(path)]
-        if not present:
-            raise ConfigError(f"KUBECONFIG names no file that exists: {_names(listed)}")
-        return _from_files(present, context)
-    default = Path(environ.get("HOME") or "/", ".kube", "config")
-    if _is_there(default):
-        return _from_files([default], context)
+    paths = _files(kubeconfig, environ)
+    if paths:
+        return _from_files(paths, context)
     if environ.get("KUBERNETES_SERVICE_HOST"):
         if context:
             raise ConfigError(f"there is no context {context!r}: this is a Pod's own identity")
         return in_cluster_config(environ, service_account)
     raise ConfigError(
-        f"no cluster is configured: {default} does not exist;"
+        f"no cluster is configured: {_default(environ)} does not exist;"
         " set --kubeconfig or KUBECONFIG, or run in a Pod"
     )
+
+
+def context_names(kubeconfig: str | None = None) -> list[str]:
+    """The contexts of the kubeconfig that :func:`load_config` would read; [] without one.
+
+    Raises:
+        ConfigError: it cannot be read.
+    """
+    paths = _files(kubeconfig, os.environ)
+    contexts = merge(_read(path) for path in paths).contexts
+    return [context.name for context in contexts or ()]
+
+
+def _files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[Path]:
+    if kubeconfig:
+        return [Path(kubeconfig)]
+    listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    if listed:
+        present = [path for path in dict.fromkeys(listed) if _is_there(path)]
+        if not present:
+            raise ConfigError(f"KUBECONFIG names no file that exists: {_names(listed)}")
+        return present
+    default = _default(environ)
+    return [default] if _is_there(default) else []
+
+
+def _default(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or "/", ".kube", "config")
 
 
 def in_cluster_config(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> ClusterConfig:
@@ -94,7 +114,7 @@ def _from_files(paths: Sequence[Path], context: str | None) -> ClusterConfig:
 
 
 def _is_there(path: Path) -> bool:
-    """False where there is nothing; what cannot be looked at is complained of on reading."""
+    """Whether there is a file; one that cannot be looked at counts, and fails when it is read."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -115,7 +135,7 @@ def _read(path: Path) -> Kubeconfig:
 
 
 def _anchor(config: Kubeconfig, folder: Path) -> None:
-    """Relative paths are meant from the folder of the file that they stand in."""
+    """Make relative paths absolute: they are relative to the folder of the file they stand in."""
     for cluster in config.clusters or ():
         fields = cluster.cluster
         fields.certificate_authority = _absolute(fields.certificate_authority, folder)

@@ -24,6 +24,8 @@ async def find(
     try:
         return await client.get(resource, name, namespace)
     except NotFound as error:
+        # A 404 that names no object comes from a proxy, or from a server whose CRD is not there
+        # yet.
         if not error.about(name):
             raise
         return None
@@ -46,22 +48,43 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 async def list_all(client: Client, resource: Resource) -> list[Object]:
     """All objects of a custom resource; one whose CRD is not installed has none.
 
+    Somebody may be installing the CRD just now. Until it is established nothing can have been
+    stored; from then on a server takes a moment until it serves the kind, and is asked again.
+
     Raises:
+        NotFound: the CRD is established, and the server still does not serve the kind.
         ClientError: the server refused the look or cannot be reached.
     """
-    try:
-        return (await client.list(resource)).items
-    except NotFound:
-        if await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource) is not None:
-            raise
-        return []
+    for _ in range(_SERVED_LOOKS):
+        try:
+            return (await client.list(resource)).items
+        except NotFound:
+            crd = await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
+            if crd is None or not _established(crd):
+                return []
+        await asyncio.sleep(_PAUSE_SECONDS)
+    return (await client.list(resource)).items
+
+
+def _established(crd: Object) -> bool:
+    status = crd.to_dict().get("status") or {}
+    return any(
+        condition.get("type") == "Established" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
 
 
 Until = Callable[[Object | None], str]
 """Given the object, or None where there is none: "" when it is as wanted, else what is missing."""
 
+ANSWER_SECONDS = 10.0
+"""So long may the first look last, where the time to wait is shorter."""
+
 _PAUSE_SECONDS = 0.2
-"""Between a look that the server cut short and the next one."""
+"""Between a look that the server cut short, or has no answer to yet, and the next one."""
+
+_SERVED_LOOKS = 10
+"""So many looks has a server to serve a kind whose CRD is established."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818
@@ -80,33 +103,40 @@ async def wait_for(
     """Watch one object until the condition holds; the object as it was then.
 
     A resource that the server does not serve yet counts as an absent object. ``timeout`` is in
-    seconds.
+    seconds; however short it is, a server that answers within :data:`ANSWER_SECONDS` more is
+    looked at once.
 
     Raises:
         WaitTimeout: the condition did not hold in time.
         ApiError: the server refuses the look, for example Forbidden.
     """
     missing = ""
+    end = asyncio.get_running_loop().time() + timeout
+    limit = asyncio.timeout_at(end + ANSWER_SECONDS)
 
     def check(object_: Object | None) -> bool:
         nonlocal missing
         missing = until(object_)
+        if missing:
+            limit.reschedule(end)
         return not missing
 
     try:
-        async with asyncio.timeout(timeout):
+        async with limit:
             while True:
                 try:
                     return await _watch(client, resource, name, namespace, check)
                 except (ConnectionFailed, Gone) as error:
                     missing = missing or str(error)
+                    limit.reschedule(end)
                 except NotFound:
                     if check(None):
                         return None
                 await asyncio.sleep(_PAUSE_SECONDS)
     except TimeoutError:
         where = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
-        raise WaitTimeout(f"{where}: {missing} (waited {timeout:.3g} s)") from None
+        said = missing or "the server has not answered"
+        raise WaitTimeout(f"{where}: {said} (waited {timeout:.3g} s)") from None
 
 
 async def _watch(
@@ -137,6 +167,7 @@ async def _watch(
 
 
 _SHOWN = 10
+"""Names that a message lists."""
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:

@@ -194,6 +194,7 @@ class Transport:
         url = self._url(path, params)
         attempt, waited = 0, 0.0
         while True:
+            # Before each attempt: the wait for a retry may outlast the Lease.
             if method != "GET" and (reason := self.fence(path)):
                 raise Fenced(f"{method} {path} was not sent: {reason}")
             try:
@@ -245,6 +246,7 @@ class Transport:
         answer = await self._exchange(method, url, body, headers, silence, credential)
         try:
             if answer.status == 401:
+                # Once only: what is refused with fresh credentials too is really refused.
                 fresh = await self._credentials.refresh(credential)
                 if fresh is not None:
                     answer.release()
@@ -312,6 +314,7 @@ class Transport:
         if not self._secure:
             return True
         kept = self._contexts
+        # A token changes often and needs no new context; making one reads all certificates again.
         if kept is None or kept[0][1:] != credential[1:]:
             context = build_ssl_context(self.config, credential.certificate, credential.key)
             self._contexts = kept = (credential, context)
@@ -321,6 +324,7 @@ class Transport:
         if self._closed:
             raise ConnectionFailed(f"the client of {self.config.server} is closed")
         if self._session is None:
+            # Without a limit, because each watch holds a connection for as long as it lasts.
             connector = aiohttp.TCPConnector(limit=0, socket_factory=self._sockets.make)
             self._session = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
@@ -371,15 +375,15 @@ def _silence(connect: float, read: float) -> aiohttp.ClientTimeout:
 
 
 def _end(answer: aiohttp.ClientResponse) -> None:
-    # A body that was not read to its end would be waited for, and so would the peer's goodbye in
-    # TLS; ending it here and now is what we mean.
+    # Otherwise aiohttp would wait for the rest of a body that was not read to its end, and for the
+    # peer's close_notify in TLS.
     if answer.connection is not None and answer.connection.transport is not None:
         answer.connection.transport.abort()
     answer.close()
 
 
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """Aiohttp wants large bodies as files, so that writing them does not hold up the loop."""
+    """The body as aiohttp wants it: a large one as a file, which does not block the loop."""
     return io.BytesIO(body) if body is not None and len(body) > 1 << 20 else body
 
 

@@ -13,7 +13,7 @@ from fairlead.client import AlreadyExists, Client, ClusterConfig
 
 
 TOKEN_SECONDS = 3600
-"""How long the programs of the demo and of the tests may speak to their cluster."""
+"""That the programs of the demo and of the tests may speak to their cluster."""
 
 
 class _TokenStatus(msgspec.Struct):

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
 from fairlead.demo import story
-from fairlead.demo.database import DatabaseServer
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.database import DatabaseServer
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.steps import Narrator, Report, Screen
 from fairlead.demo.world import Plane, World, open_world
 from fairlead.sandbox import Sandbox

@@ -8,19 +8,19 @@ from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.demo.steps import Report, Step
+from fairlead.demo.steps import Report, StoryStep
 
 
 class SilentScreen:
     """Shows nothing; for ``--json``."""
 
-    def started(self, step: Step) -> None:
+    def started(self, step: StoryStep) -> None:
         """Nothing."""
 
-    def saw(self, step: Step, line: str) -> None:
+    def saw(self, step: StoryStep, line: str) -> None:
         """Nothing."""
 
-    def finished(self, step: Step) -> None:
+    def finished(self, step: StoryStep) -> None:
         """Nothing."""
 
 
@@ -30,15 +30,15 @@ class PlainScreen:
     def __init__(self, console: Console) -> None:
         self._console = console
 
-    def started(self, step: Step) -> None:
+    def started(self, step: StoryStep) -> None:
         """Name the step."""
         self._print(step.name)
 
-    def saw(self, step: Step, line: str) -> None:
+    def saw(self, step: StoryStep, line: str) -> None:
         """Show the evidence below the step."""
         self._print(f"    {line}")
 
-    def finished(self, step: Step) -> None:
+    def finished(self, step: StoryStep) -> None:
         """Say how the step ended and how long it took."""
         if step.ok:
             self._print(f"  ok, {step.seconds:.2f} s")
@@ -58,20 +58,20 @@ class LiveScreen:
         self._lines: list[str] = []
         self._status: Status | None = None
 
-    def started(self, step: Step) -> None:
+    def started(self, step: StoryStep) -> None:
         """Spin."""
         self._lines = []
         if self._spin:
             self._status = self._console.status(Text(step.name, style="bold"))
             self._status.start()
 
-    def saw(self, step: Step, line: str) -> None:
+    def saw(self, step: StoryStep, line: str) -> None:
         """Show the evidence beside the spinner, and keep it for below the step."""
         self._lines.append(line)
         if self._status is not None:
             self._status.update(Text(step.name, style="bold") + Text(f"  {line}", style="dim"))
 
-    def finished(self, step: Step) -> None:
+    def finished(self, step: StoryStep) -> None:
         """Replace the spinner by the step, how long it took and what was seen."""
         if self._status is not None:
             self._status.stop()

@@ -15,7 +15,7 @@ class StoryError(Exception):
     """A step of the story does not hold; the text says what was expected and what was seen."""
 
 
-class Step(msgspec.Struct):
+class StoryStep(msgspec.Struct):
     """One step: ``detail`` is the evidence seen, or the reason why the step does not hold."""
 
     name: str
@@ -27,7 +27,7 @@ class Step(msgspec.Struct):
 class Report(msgspec.Struct):
     """What ``fairlead demo --json`` prints; ``seconds`` of all steps add up to the story's."""
 
-    steps: list[Step] = []
+    steps: list[StoryStep] = []
 
     @property
     def ok(self) -> bool:
@@ -51,13 +51,13 @@ class Report(msgspec.Struct):
 class Screen(Protocol):
     """Where a story is shown while it runs."""
 
-    def started(self, step: Step) -> None:
+    def started(self, step: StoryStep) -> None:
         """A step begins."""
 
-    def saw(self, step: Step, line: str) -> None:
+    def saw(self, step: StoryStep, line: str) -> None:
         """Evidence came in."""
 
-    def finished(self, step: Step) -> None:
+    def finished(self, step: StoryStep) -> None:
         """A step ended, well or not."""
 
 
@@ -76,7 +76,7 @@ class Narrator:
         Raises:
             StoryError: re-raised after the step is recorded as failed; any other exception too.
         """
-        step = Step(name)
+        step = StoryStep(name)
         lines: list[str] = []
         self.report.steps.append(step)
         self._screen.started(step)

@@ -14,15 +14,18 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Forbidden, NotFound, parse_kubeconfig
 from fairlead.client.lookups import Until, wait_for
-from fairlead.demo import database, objects
-from fairlead.demo.podrunner import run_workload
+from fairlead.demo import objects
+from fairlead.demo.pods.runner import run_workload
+from fairlead.demo.postgres import database
 from fairlead.demo.steps import expect
 from fairlead.demo.world import OPERATOR_NAMESPACE, World
 
 
 Saw = Callable[[str], None]
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
+"""Whatever a step waits for comes within a second, and within this on the busiest laptop."""
+
 ACCESSES = Resource(objects.ACCESS_GROUP, "v1", "postgresaccesses", "PostgresAccess")
 SERVERS = Resource(
     objects.ACCESS_GROUP, "v1", "postgresservers", "PostgresServer", namespaced=False
@@ -67,7 +70,7 @@ def exists(object_: Object | None) -> str:
 
 
 def gone(object_: Object | None) -> str:
-    """Waits for an object to be away."""
+    """Waits for an object to be gone."""
     if object_ is None:
         return ""
     if object_.meta.deleting:
@@ -284,7 +287,7 @@ async def change(world: World, saw: Saw) -> None:
 
 
 async def clean_up(world: World, saw: Saw) -> None:
-    """Everything is deleted, and nothing of it stays anywhere."""
+    """Delete what the story made, and check that nothing of it is left in either cluster."""
     consumer, provider = world.consumer, world.provider
     copies = [item.key for item in (await provider.list(ACCESSES)).items]
     expect(len(copies) == 1, f"{len(copies)} copies in the provider cluster instead of 1")

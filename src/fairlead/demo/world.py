@@ -12,7 +12,7 @@ import msgspec
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo import objects
-from fairlead.demo.database import DatabaseServer
+from fairlead.demo.postgres.database import DatabaseServer
 from fairlead.demo.programs import consumer_programs, provider_programs, run
 from fairlead.konnector.commands.bind import bind
 from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR_NAMESPACE

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import consumer_crds
 from fairlead.client import Client
+from fairlead.konnector.connections import Connections
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
 from fairlead.konnector.controllers.bundle.controller import BundleController
 from fairlead.konnector.controllers.connections.controller import ConnectionsController
 from fairlead.konnector.controllers.connections.engage import ProviderConnector
-from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.options import Options
 from fairlead.runtime import Cluster, Manager
@@ -38,9 +38,9 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
         await install_crds(cluster.client)
     manager.add_cluster(cluster)
     consumer = Consumer(cluster, options, manager.metrics)
-    registry = Registry()
+    connections = Connections()
     manager.add(BindingSecretController(consumer))
-    manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, registry)))
-    manager.add(UnbindController(consumer, registry))
-    manager.add(BundleController(consumer, registry))
+    manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, connections)))
+    manager.add(UnbindController(consumer, connections))
+    manager.add(BundleController(consumer, connections))
     return consumer

@@ -149,14 +149,20 @@ class Provider:
         """Why kube-bind objects of the provider cannot be watched, "" when they can."""
         return next((one.error for one in self._informers() if one.error), "")
 
-    @property
-    def unauthorized(self) -> bool:
-        """Whether the provider does not know our credentials any more."""
-        return any(isinstance(one.cause, Unauthorized) for one in self._informers())
+    def cause(self) -> Exception | None:
+        """What was raised when kube-bind objects of the provider could not be watched."""
+        found = [one.cause for one in self._informers() if one.cause is not None]
+        refused = (one for one in found if isinstance(one, Unauthorized))
+        return next(refused, found[0] if found else None)
 
-    def problem(self, binding: str) -> str:
-        """What keeps a binding's objects from being synchronised, "" when nothing does."""
-        told = self.consumer.reports.problems.message(binding)
+    def problem(self, binding: str, *, said: str = "") -> str:
+        """What keeps a binding's objects from being synchronised, "" when nothing does.
+
+        Args:
+            binding: by name.
+            said: what was told already; what comes of the same is left out.
+        """
+        told = self.consumer.reports.problems.message(binding, said=said)
         lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
 

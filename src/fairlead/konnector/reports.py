@@ -52,9 +52,14 @@ class Problems:
         else:
             known.pop(source, None)
 
-    def message(self, binding: str) -> str:
-        """What is wrong for a binding, "" when nothing is; of many, the first few."""
-        found = [message for _, message in sorted(self._messages.get(binding, {}).items())]
+    def message(self, binding: str, *, said: str = "") -> str:
+        """What is wrong for a binding, "" when nothing is; of many, the first few.
+
+        What is the same is told once, and not at all where it comes of what was ``said`` already.
+        """
+        known = sorted(self._messages.get(binding, {}).items())
+        told = dict.fromkeys(message for _, message in known)
+        found = [message for message in told if not (said and said in message)]
         more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
         return "; ".join(found[:SHOWN] + more)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
-from fairlead.postgres.controller import AccessController
+from fairlead.postgres.controllers.access import AccessController
+from fairlead.postgres.controllers.servers import ServerController
+from fairlead.postgres.controllers.sources import Sources
+from fairlead.postgres.controllers.watches import Watches, server_turned
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.servers import ServerController
-from fairlead.postgres.sources import Sources
-from fairlead.postgres.watches import Watches, server_turned
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
 

@@ -13,7 +13,7 @@ class Retry(Enum):
     """When to look again at what failed."""
 
     BACKOFF = "backoff"
-    """Soon and then ever later: the world may heal by itself."""
+    """Soon, then ever later: what is wrong may pass by itself."""
     CHANGE = "change"
     """At the usual interval: somebody has to change an object first."""
 

@@ -32,7 +32,7 @@ def controllers(
         ExportController(cluster, watches).controller,
         RbacController(cluster, watches, chosen).controller,
         NamespaceController(cluster, watches, chosen).controller,
-        ClusterBindingController(cluster, watches).controller,
+        ClusterBindingController(cluster, watches, chosen).controller,
         BindableResourcesController(cluster, invitations or InviteOptions()).controller,
     ]
 

@@ -29,7 +29,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
-from fairlead.client.lookups import find, list_all
+from fairlead.client.lookups import find, list_all, unknown
 from fairlead.provider.credentials import ensure_credentials
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.offer import record_of, with_template
@@ -93,6 +93,7 @@ async def invite(
         kubeconfig=kubeconfig,
         requests=[request_from_template(spec, name=request)],
         provider_namespace=namespace.meta.name,
+        identity=identity,
     )
 
 
@@ -108,13 +109,8 @@ async def _template(client: Client, name: str) -> TemplateSpec:
             "`fairlead provider run` installs it there"
         ) from None
     if found is None:
-        known = sorted(
-            item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)
-        )
-        raise TemplateMissingError(
-            f"APIServiceExportTemplate {name} does not exist; "
-            + (f"there are: {', '.join(known)}" if known else "there are none yet")
-        )
+        known = [item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)]
+        raise TemplateMissingError(unknown(APISERVICEEXPORTTEMPLATES.kind, name, known))
     try:
         return found.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:
@@ -125,14 +121,21 @@ async def _record(client: Client, body: JSON, template: str) -> None:
     """Have a ClusterBinding that says what its consumer was invited to, with this template too.
 
     Raises:
+        InviteError: the consumer is being revoked.
         ApiError: the server refused.
     """
     namespace, spec = body["metadata"]["namespace"], body["spec"]
     while True:
         stored = await find(client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        record = record_of(stored)
+        if record.revoked:
+            raise InviteError(
+                f"the consumer of {namespace} is being revoked: finish that with `fairlead "
+                f"provider revoke {namespace}`, and invite it then"
+            )
         live = body if stored is None else stored.to_dict()
         old: JSON = live["spec"].get("serviceProviderSpec") or {}
-        recorded = with_template(old, record_of(stored), template)
+        recorded = with_template(old, record, template)
         wanted = live | {"spec": live["spec"] | spec | {"serviceProviderSpec": recorded}}
         # Its konnector writes heartbeats meanwhile.
         with suppress(AlreadyExists, Conflict):

@@ -66,8 +66,7 @@ def record_of(binding: Object | None) -> Record:
 def with_template(service_provider_spec: JSON, record: Record, template: str) -> JSON:
     """The serviceProviderSpec of a consumer that was invited to one more template."""
     names = dict.fromkeys([*(record.templates or ()), template])
-    kept = {key: value for key, value in service_provider_spec.items() if key != "revoked"}
-    return kept | {"templates": [{"name": name} for name in names]}
+    return service_provider_spec | {"templates": [{"name": name} for name in names]}
 
 
 def with_revocation(service_provider_spec: JSON) -> JSON:

@@ -42,9 +42,11 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
     the exported kinds. ``isolation`` says how cluster-scoped objects are kept apart.
 
     ``namespace`` is the controllers' own and ``namespace_prefix`` begins the names of cluster
-    namespaces: no consumer gets a namespace there. With ``cluster_wide_claims`` an export of
-    scope Cluster lets its consumer use all objects of claimed kinds, wherever they are.
-    ``schema_sync_interval`` is in seconds.
+    namespaces: no consumer gets a namespace there. ``schema_sync_interval`` is in seconds.
+
+    With ``original_konnectors`` consumers get what kube-bind's own konnector needs beyond ours:
+    under scope Cluster all objects of claimed kinds, wherever they are, and under isolation
+    Namespaced reading all consumers' objects of exported kinds.
 
     ``requests`` says what a consumer may request: what it was invited to, or whatever can be
     exported, which is kube-bind's own rule.
@@ -52,7 +54,7 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     consumer_scope: Scope = "Namespaced"
     isolation: Isolation = "Prefixed"
-    cluster_wide_claims: bool = False
+    original_konnectors: bool = False
     requests: Requests = "invited"
     schema_sync_interval: float = DEFAULT_SYNC_INTERVAL
     namespace: str = DEFAULT_NAMESPACE

@@ -7,9 +7,9 @@ is granted only where the protocol cannot do without:
 * cluster-scoped kinds: all verbs, since RBAC knows no name prefixes;
 * informerScope Cluster: reading exported kinds, since the konnector watches them cluster-wide.
 
-Claims never reach beyond the consumer's provider namespaces, unless the provider's operator wants
-``cluster_wide_claims``: kube-bind's own konnector watches them cluster-wide under informerScope
-Cluster.
+Neither claims nor kinds under isolation Namespaced reach further, unless the provider's operator
+wants ``original_konnectors``: kube-bind's own konnector watches claimed kinds cluster-wide under
+informerScope Cluster, and exported kinds under isolation Namespaced.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Grounds(NamedTuple):
     schemas: Mapping[str, Object]
     namespaces: frozenset[str]
     crds: Mapping[str, Object] = {}
-    cluster_wide_claims: bool = False
+    original_konnectors: bool = False
 
 
 def rights(grounds: Grounds) -> dict[Id, JSON]:
@@ -129,13 +129,14 @@ def _wanted(grounds: Grounds) -> dict[Id, JSON]:
     resources, claims = names_in_namespaces(key.name)
     resources_everywhere, claims_everywhere = cluster_names(key)
     rules = _rules(everywhere, ALL_VERBS)
-    if spec.informer_scope == "Cluster":
+    foreign = grounds.original_konnectors
+    if spec.informer_scope == "Cluster" or (foreign and spec.isolation == "Namespaced"):
         rules += _rules(others, READ_VERBS)
     objects = _grant(key, "", resources_everywhere, rules)
     for namespace in _object_namespaces(spec, grounds):
         objects |= _grant(key, namespace, resources, _rules(others, ALL_VERBS))
     claimed = _rules(filter(claimable, spec.permission_claims), ALL_VERBS)
-    if grounds.cluster_wide_claims and spec.informer_scope == "Cluster":
+    if foreign and spec.informer_scope == "Cluster":
         return objects | _grant(key, "", claims_everywhere, claimed)
     for namespace in sorted(grounds.namespaces):
         objects |= _grant(key, namespace, claims, claimed)

@@ -18,7 +18,7 @@ from fairlead.runtime.crds import CRDError, install_crds
 from fairlead.runtime.events import EventRecorder
 from fairlead.runtime.informer import Delta, Handler, Informer, InformerClosed
 from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.manager import Engagement, Manager, ManagerError, Runnable
+from fairlead.runtime.manager import Engagement, ListenError, Manager, ManagerError, Runnable
 from fairlead.runtime.metrics import Metrics
 from fairlead.runtime.reconcile import (
     Mapper,
@@ -60,6 +60,7 @@ __all__ = [
     "Informer",
     "InformerClosed",
     "LeaderElection",
+    "ListenError",
     "Manager",
     "ManagerError",
     "Mapper",

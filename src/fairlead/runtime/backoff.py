@@ -1,4 +1,4 @@
-"""How long to wait before trying again."""
+"""Back-off: how long to wait before something that has failed is tried again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class BackoffPolicy(msgspec.Struct, frozen=True):
 
 
 class Backoff:
-    """The delays of one thing that may fail. Times are seconds of the caller's clock.
+    """Counts the failures of one thing, and gives the delay after each.
+
+    Times are seconds of the caller's clock.
 
     ``failures`` counts since the last stable period.
     """
@@ -41,12 +43,12 @@ class Backoff:
         self._good_since: float | None = None
 
     def good(self, now: float) -> None:
-        """It works; the first call after a failure counts."""
+        """Note that it works; the stable period begins with the first call after a failure."""
         if self._good_since is None:
             self._good_since = now
 
     def failed(self, now: float) -> float:
-        """It does not work: the delay before the next attempt."""
+        """Note that it has failed; returns the seconds to wait before the next attempt."""
         policy = self.policy
         if self._good_since is not None and now - self._good_since >= policy.stable:
             self.failures = 0

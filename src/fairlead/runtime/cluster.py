@@ -59,10 +59,11 @@ class Cluster:
         fields: str = "",
         metadata_only: bool = False,
     ) -> Informer:
-        """A lease on the informer of this scope, which watches from now on if the cluster runs."""
+        """Lease the informer of this scope; it watches from now on if the cluster runs."""
         scope = Scope(resource, namespace, labels, fields, metadata_only)
         shared = self._shared.get(scope)
         if shared is None:
+            # Those that are asked for before the cluster runs decide whether it is ready.
             shared = self._shared[scope] = _Shared(
                 self._make(scope), essential=self._group is None
             )
@@ -80,10 +81,10 @@ class Cluster:
         return self._group is not None
 
     def unsynced(self) -> str:
-        """Which of the informers it began with are not up to date and why, "" when all are.
+        """Say which of the first informers are not up to date, and why; "" when all are.
 
-        Those that joined later are their owners' to report: one that waits for its resource must
-        not make the whole process unready.
+        An informer that joined later is not among them: its owner reports it, because one that
+        waits for its resource must not make the whole process unready.
         """
         waiting = [
             shared.informer.reflector.error or f"waiting for {shared.informer.scope}"
@@ -134,4 +135,5 @@ class Cluster:
         del self._shared[scope]
         if shared.task is not None:
             shared.task.cancel()
+            # Waited for, so that nothing is told any more after the lease was given back.
             await asyncio.wait([shared.task])

@@ -27,8 +27,11 @@ from fairlead.runtime.reconcile import (
 _log = structlog.get_logger(logger_name="fairlead.runtime.controller")
 
 GRACE_SECONDS = 2.0
-"""How long a controller that is told to stop lets its reconcilers finish. With the renew deadline
-of a lease it stays below the lease's duration, so that two leaders never work at once."""
+"""Seconds that reconcilers have to finish when their controller is told to stop.
+
+Together with the renew deadline of a Lease they stay below its duration, so that two leaders never
+work at once.
+"""
 
 
 RECONCILE_BUCKETS = (
@@ -40,7 +43,7 @@ RECONCILE_BUCKETS = (
 
 
 class ControllerStats:
-    """What happened in the controllers of one name."""
+    """Counts what the controllers of one name do."""
 
     def __init__(self) -> None:
         self.queue = QueueStats()
@@ -98,12 +101,13 @@ class Controller:
         ``cluster`` goes into the requests of the default mapper. May be called while running.
         """
         source = _Source(informer, mapper or object_mapper(cluster), predicate)
+        # A controller outlives informers that join and leave at run time.
         self._sources = [known for known in self._sources if not known.informer.closed]
         self._sources.append(source)
         informer.subscribe(lambda delta: self._take(source, delta))
 
     def enqueue(self, request: Request, *, after: float = 0.0) -> None:
-        """Have a request worked on, in so many seconds."""
+        """Have a request worked on, ``after`` seconds from now."""
         self.queue.add_after(request, after)
 
     def adopt(self, stats: ControllerStats) -> None:
@@ -115,6 +119,7 @@ class Controller:
         """Wait until the watched informers have synced, then work until cancelled."""
         for source in list(self._sources):
             try:
+                # Working on half a list would take what is not there yet for deleted.
                 await source.informer.synced()
             except InformerClosed:
                 continue
@@ -131,7 +136,7 @@ class Controller:
             self.stats.workers -= self._workers
 
     async def _stand(self, workers: list[asyncio.Task[None]]) -> None:
-        """Until cancelled; then let what is being worked on finish."""
+        """Wait until cancelled, then let the requests that are being worked on finish."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -141,6 +146,8 @@ class Controller:
     def _take(self, source: _Source, delta: Delta) -> None:
         if source.predicate is not None and not source.predicate(delta):
             return
+        # After a start thousands of objects wait that are as they were: what changes now goes
+        # first.
         band = Band.INITIAL if delta.initial else Band.LIVE
         for request in source.mapper(delta):
             self.queue.add(request, band)
@@ -178,7 +185,7 @@ class Controller:
         self.stats.seconds.observe(loop.time() - begun)
 
     async def _call(self, request: Request) -> str:
-        """Reconcile once; the value of the ``result`` label of the metrics."""
+        """Reconcile once; returns the value of the ``result`` label of the metrics."""
         scope = asyncio.timeout(self._timeout)
         try:
             async with scope:
@@ -189,6 +196,8 @@ class Controller:
             _log.error("reconcile failed and is not retried", error=str(error))
             return "error"
         except asyncio.CancelledError:
+            # Cancelled from outside the worker ends; raised from within the reconciler it is a
+            # defect of it.
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise

@@ -1,4 +1,4 @@
-"""Installing CustomResourceDefinitions."""
+"""Installs CustomResourceDefinitions, and waits until the server has established them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 
 ESTABLISHED_SECONDS = 30.0
-"""How long a CRD may take to be served."""
+"""Seconds that a CRD may take until it is served."""
 
 _ATTEMPTS = 10
+"""Tries to write one CRD while others change it too."""
 _POLL_SECONDS = (0.05, 1.0)
+"""The first and the longest pause between looks at a CRD."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 

@@ -31,23 +31,24 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 SERIES_SECONDS = 600.0
-"""Within this time the same event again is counted on the first one."""
+"""Seconds within which the same event again is counted on the first one."""
 
 SIMILAR_LIMIT = 10
-"""So many events that differ only in their message are written, then they are combined."""
+"""Events that differ in their message alone and are written; more of them are combined."""
 
 BURST = 25
-"""So many events about one object are written at once."""
+"""Events about one object that may be written at once."""
 
 REFILL_SECONDS = 300.0
-"""After the burst one more is written in this time."""
+"""Seconds after which one more may be written, once the burst is used up."""
 
 _REMEMBERED = 4096
+"""Entries of each memory of a correlator, as in client-go; the oldest is forgotten first."""
 _COMBINED = "(combined from similar events): "
 
 
 class Happening(NamedTuple):
-    """What makes two events the same."""
+    """An event as it is compared: two that are equal are the same event, happening again."""
 
     component: str
     api_version: str
@@ -77,7 +78,12 @@ class _Similar(NamedTuple):
 
 
 class Correlator:
-    """What was written lately, in bounded memory. Times are seconds of the caller's clock."""
+    """Decides which events are worth a write, by what was written lately, in bounded memory.
+
+    The numbers are those of client-go's event correlator
+    (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator). Times are seconds of the
+    caller's clock.
+    """
 
     def __init__(self) -> None:
         self._series: OrderedDict[Happening, Series] = OrderedDict()
@@ -88,6 +94,7 @@ class Correlator:
         """The event to write for this one, which may stand for several; None for none."""
         happening = self._combine(happening, now)
         source = (happening.component, happening.uid or happening.name)
+        # A token bucket for each component and object: time refills it, an event takes one.
         tokens, since = self._budgets.pop(source, (float(BURST), now))
         tokens = min(float(BURST), tokens + (now - since) / REFILL_SECONDS)
         enough = tokens >= 1
@@ -113,6 +120,8 @@ class Correlator:
                 known.messages.add(happening.message)
             else:
                 combined = happening._replace(message=_COMBINED + happening.message)
+                # From here on all of them are one event, so that its count grows and not the
+                # number of events.
                 known = known._replace(combined=known.combined or combined)
                 happening = known.combined or combined
         _remember(self._similar, common, known)
@@ -129,11 +138,14 @@ def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
 _log = structlog.get_logger(logger_name="fairlead.runtime.events")
 
 QUEUE_LIMIT = 1000
-"""So many events may wait; more are dropped."""
+"""Events of one cluster that may wait to be written; more are dropped."""
 
 _MESSAGE_LIMIT = 1024
+"""Characters of a message, as many as the note of an event may have (events.k8s.io/v1)."""
 _ATTEMPTS = 3
+"""Tries to write an event while the server cannot be reached."""
 _PAUSE_SECONDS = 2.0
+"""Between two of these tries."""
 
 EventType = Literal["Normal", "Warning"]
 
@@ -180,6 +192,7 @@ class EventWriter:
     def put(self, happening: Happening, resource_version: str) -> None:
         """Have an event written; repetitions that wait together are counted."""
         count, _ = self._waiting.get(happening, (0, ""))
+        # Events are a help for people: dropping some is better than holding up a controller.
         if not count and len(self._waiting) >= QUEUE_LIMIT:
             self.dropped += 1
             return

@@ -46,7 +46,8 @@ Handler = Callable[[Delta], None]
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.informer")
 
-_BREATH = 1000
+_PUTS_PER_TURN = 1000
+"""Objects of a list that are stored before other tasks get a turn of the event loop."""
 
 
 class SharedInformer:
@@ -74,12 +75,15 @@ class SharedInformer:
 
     async def replace(self, objects: list[Object]) -> None:
         """Make the store hold exactly these objects, telling only what differs."""
+        # Only the first list is marked: what a later list brings has changed while nobody watched.
         initial = not self.synced.is_set()
         if len(self.store):
+            # Most objects are as they were before the watch was lost, and nobody needs to hear of
+            # them.
             objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
             self.put(object_, initial=initial)
-            if number % _BREATH == 0:
+            if number % _PUTS_PER_TURN == 0:
                 await asyncio.sleep(0)
         self.synced.set()
 
@@ -93,7 +97,7 @@ class SharedInformer:
                 self.put(object_, initial=True)
 
     def _news(self, objects: list[Object]) -> list[Object]:
-        """Those objects that are new or changed; the ones that are gone are removed."""
+        """Remove the objects that are gone; returns those that are new or changed."""
         for gone in differences(self.store, objects):
             self.remove(gone)
         known = self.store.get
@@ -152,7 +156,7 @@ class SharedInformer:
         self.store.add_index(function)
 
     def remove_index(self, function: IndexFunction) -> None:
-        """One lease no longer wants this index."""
+        """Note that one lease no longer wants this index; it is dropped with the last."""
         self._indexes[function] -= 1
         if self._indexes[function] <= 0:
             del self._indexes[function]
@@ -188,7 +192,7 @@ def _complain(delta: Delta) -> None:
 
 
 class InformerClosed(RuntimeError):  # noqa: N818
-    """The lease was given back; it will not sync any more."""
+    """The lease on the informer was given back, so that it will not sync any more."""
 
 
 class Informer:

@@ -1,7 +1,8 @@
 """Leader election on a Lease (coordination.k8s.io/v1), as client-go does it.
 
-Clocks of different machines are never compared: a lease is free when it has not changed for its
-duration by the clock of the one who waits.
+https://pkg.go.dev/k8s.io/client-go/tools/leaderelection. Clocks of different machines are never
+compared: a lease is free when it has not changed for its duration by the clock of the one who
+waits.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(logger_name="fairlead.runtime.lease")
 
 _RELEASE_SECONDS = 3.0
+"""That giving the Lease back may take when the process ends."""
 
 
 class LeadershipLost(Exception):  # noqa: N818
@@ -126,7 +128,7 @@ class LeaderElection:
             raise LeadershipLost(f"lost the lease {self._title}: {lost}")
 
     def stale(self) -> str:
-        """Why this process must not call itself leader, "" when all is well."""
+        """Say why this process must not call itself leader; "" when it may."""
         if not self.is_leader:
             return ""
         # A loop's time stands still within one turn, and a process may be frozen in the middle.
@@ -192,6 +194,8 @@ class LeaderElection:
         """Take or keep the lease; False when another holds it."""
         if self.is_leader and self._lease is not None:
             try:
+                # A renewal is one write on the version that is known; it fails if anybody else has
+                # written.
                 return await self._write(self._lease)
             except (Conflict, NotFound):
                 self._lease = None
@@ -200,6 +204,7 @@ class LeaderElection:
         except NotFound:
             return await self._create()
         self._observe(lease)
+        # By our own clock: renewTime is another machine's, and may be hours off.
         if self._held_by_another():
             return False
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Protocol
 
 import structlog
@@ -21,6 +21,14 @@ _log = structlog.get_logger(logger_name="fairlead.runtime.manager")
 
 class ManagerError(Exception):
     """The manager cannot go on; the text is for the person who started it."""
+
+
+class ListenError(ManagerError):
+    """An address cannot be listened on; ``serves`` is what it was for, health or metrics."""
+
+    def __init__(self, address: str, serves: str, reason: str) -> None:
+        super().__init__(f"cannot listen on {address} for {serves}: {reason}")
+        self.serves = serves
 
 
 class Manager:
@@ -39,8 +47,9 @@ class Manager:
         metrics: Metrics | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
-        self._running = False
+        self._running = self._listening = False
         self._checks = Checks()
+        self._checks.ready["running"] = lambda: "" if self._running else "it is being started"
         self._health = HealthServer(health_address, self._checks)
         self._election = leader_election
         self._clusters: list[Cluster] = []
@@ -116,18 +125,13 @@ class Manager:
         """Run until ``stop`` is set or this is cancelled.
 
         Raises:
-            ManagerError: an address cannot be listened on, or leadership was lost.
+            ListenError: an address cannot be listened on.
+            ManagerError: leadership was lost.
             Exception: what a runnable raised.
         """
         async with AsyncExitStack() as stack:
-            for server in self._servers:
-                try:
-                    await stack.enter_async_context(server)
-                except OSError as error:
-                    text = os.strerror(error.errno).lower() if error.errno else error
-                    raise ManagerError(
-                        f"cannot listen on {server.address}: {text}; choose another address"
-                    ) from error
+            if not self._listening:
+                await stack.enter_async_context(self.listening())
             self._running = True
             _log.info("running", health=self.health_url, metrics=self.metrics_url)
             try:
@@ -139,6 +143,28 @@ class Manager:
                 raise reason from None
             finally:
                 self._running = False
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[None]:
+        """Listen already, for who has work to do before :meth:`run`, which else does it itself.
+
+        Raises:
+            ListenError: an address cannot be listened on.
+        """
+        async with AsyncExitStack() as stack:
+            for server in self._servers:
+                try:
+                    # Before any controller starts: an address that is taken ends the program.
+                    await stack.enter_async_context(server)
+                except OSError as error:
+                    serves = "health" if server is self._health else "metrics"
+                    text = os.strerror(error.errno).lower() if error.errno else str(error)
+                    raise ListenError(server.address, serves, text) from error
+            self._listening = True
+            try:
+                yield
+            finally:
+                self._listening = False
 
     async def _run(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as group:
@@ -252,9 +278,9 @@ class Engagement:
 
 
 async def together(runnables: Sequence[Runnable]) -> None:
-    """Run all until cancelled, though each may come to its end before.
+    """Run all until cancelled, also when each of them has come to its end before.
 
-    A group of their own makes them end before the cluster that they read from.
+    They are a task group of their own, so that they end before the cluster that they read from.
     """
     async with asyncio.TaskGroup() as group:
         for runnable in runnables:

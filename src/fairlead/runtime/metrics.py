@@ -29,6 +29,7 @@ from fairlead.runtime.queue import Band, QueueStats
 
 _PREFIX = "controller_runtime"
 _LAG_SECONDS = 1.0
+"""Between two measurements of how late the event loop is."""
 _RESULTS = ("success", "error", "requeue", "requeue_after")
 _QUEUE_LABELS = ("name", "controller")
 
@@ -66,7 +67,7 @@ class Metrics:
             runnable.adopt(self._controllers.setdefault(runnable.name, ControllerStats()))
 
     def forget(self, controller: str) -> None:
-        """Tell nothing more of the controllers of this name, for there will be none."""
+        """Drop the numbers of the controllers of this name; there will be none any more."""
         self._controllers.pop(controller, None)
 
     def render(self) -> tuple[bytes, str]:
@@ -116,14 +117,14 @@ class _ControllerCollector(Collector):
         yield total
         yield seconds
 
-    def _gauge(self, name: str, help_: str, read: Reader) -> Metric:
+    def _gauge(self, name: str, help_: str, read: _Reader) -> Metric:
         family = GaugeMetricFamily(f"{_PREFIX}_{name}", help_, labels=["controller"])
         for controller, stats in self._controllers.items():
             family.add_metric([controller], read(stats))
         return family
 
 
-class Reader(Protocol):
+class _Reader(Protocol):
     """Reads one number of a controller."""
 
     def __call__(self, stats: ControllerStats) -> float:

@@ -24,7 +24,7 @@ https://pkg.go.dev/k8s.io/client-go/util/workqueue#DefaultTypedControllerRateLim
 
 
 class Band(enum.IntEnum):
-    """Priority: what happens now goes before what was there when we came."""
+    """Priorities of a key: live changes go before the objects of the first list."""
 
     LIVE = 0
     INITIAL = 1
@@ -89,6 +89,8 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, band: Band = Band.LIVE) -> None:
         """Have the key worked on as soon as a worker is free."""
         if key in self._processing:
+            # Two workers on one object would undo each other's work: it comes again after the
+            # first.
             self._again[key] = min(band, self._again.get(key, band))
             return
         live, initial = self._bands
@@ -115,6 +117,7 @@ class WorkQueue(Generic[K]):
             return
         self._number += 1
         self._due[key] = (when, self._number)
+        # An older entry of the key stays in the heap; its number no longer fits, so it is skipped.
         heapq.heappush(self._heap, (when, self._number, key, band))
         self._schedule()
 
@@ -136,18 +139,18 @@ class WorkQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """The key is well: its next back-off starts from the beginning."""
+        """Start the key's next back-off from the beginning, because work on it has succeeded."""
         self._failures.pop(key, None)
 
     def hurry(self) -> None:
-        """What failed is worked on now and its back-off starts anew: the cause is gone."""
+        """Work now on every key that has failed, because the cause of the failures is gone."""
         for key in list(self._failures):
             self.forget(key)
             if self._due.pop(key, None) is not None:
                 self.add(key)
 
     def put_back(self, key: K) -> None:
-        """The caller gives the key back unfinished; it comes again after :meth:`done`."""
+        """Take back a key that the caller did not finish; it comes again after :meth:`done`."""
         self._again[key] = Band.LIVE
 
     async def get(self) -> K:
@@ -163,6 +166,7 @@ class WorkQueue(Generic[K]):
         if self._closed:
             raise QueueClosed
         live, initial = self._bands
+        # The oldest of the live ones; keys of the first list wait until there is none.
         band = live or initial
         key, since = band.popitem(last=False)
         if not band:
@@ -174,7 +178,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """The caller has worked on the key; it comes again if it was added meanwhile."""
+        """Note that the caller has worked on the key; it comes again if it was added meanwhile."""
         begun = self._processing.pop(key)
         self.stats.worked.observe(self._now() - begun)
         band = self._again.pop(key, None)
@@ -271,7 +275,7 @@ class Histogram:
 
 
 class QueueStats:
-    """What happened to the queues of one name."""
+    """Counts what happens to the queues of one name."""
 
     def __init__(self) -> None:
         self.adds = 0

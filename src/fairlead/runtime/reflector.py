@@ -104,10 +104,10 @@ class ListWatch(Protocol):
 _log = structlog.get_logger(logger_name="fairlead.runtime.reflector")
 
 SETTLED_SECONDS = 2.0
-"""A watch that has stood this long without an answer is taken for a working one."""
+"""Seconds without an answer after which a watch that was not refused counts as a working one."""
 
 SHORT_SECONDS = 5.0
-"""A watch that the server closes sooner, and that told nothing new, counts as a failure.
+"""Seconds: a watch that the server closes sooner, and that told nothing new, counts as a failure.
 
 One that did may have been closed for being behind: kube-apiserver gives each watch a buffer of
 ten events and closes those that it has not emptied in time, whoever reads them. Many writes at a
@@ -118,10 +118,12 @@ STOOD_SECONDS = 1.0
 """A watch that has stood so long was not refused: its early end does not lengthen the back-off."""
 
 ABSENT_ANSWERS = 3
-"""So many 404 in a row mean that the resource is gone; a starting server gives a few."""
+"""404s in a row that mean that the resource is gone; a server that starts gives a few."""
 
 _WATCH_SECONDS = (300.0, 600.0)
+"""The shortest and the longest watch that is asked for; chosen at random, as client-go does."""
 _OVERDUE_SECONDS = 30.0
+"""After a watch should have ended, until it is given up."""
 
 
 class Phase(enum.Enum):
@@ -259,6 +261,7 @@ class Reflector:
             arrived=self._sink.arrived,
         )
         await self._sink.replace(listed.items)
+        # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
         self._progress()
         return Outcome.LISTED
@@ -266,7 +269,9 @@ class Reflector:
     async def _watch(self) -> Outcome:
         loop = asyncio.get_running_loop()
         begun, self._told = loop.time(), False
+        # Watches that began together, after a restart of the server, must not all end together.
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
+        # Many watches hear nothing for hours: to have stood for a while counts as an answer.
         settled = loop.call_later(SETTLED_SECONDS, self._settle)
         try:
             async with asyncio.timeout(seconds + _OVERDUE_SECONDS):
@@ -339,6 +344,7 @@ class Reflector:
         self._absent = self._absent + 1 if outcome is Outcome.ABSENT else 0
         if self._absent == ABSENT_ANSWERS:
             self._sink.clear()
+        # A server that says how long to stay away knows better than our back-off.
         return max(delay, getattr(error, "retry_after", None) or 0.0)
 
     def _report(self, outcome: Outcome, error: Exception) -> None:

@@ -20,7 +20,7 @@ _log = structlog.get_logger(logger_name="fairlead.runtime.store")
 
 
 class Index:
-    """Keys by the values that a function gives for each object."""
+    """An index: the keys of objects by the values that a function gives for each object."""
 
     def __init__(self, function: IndexFunction) -> None:
         self._function = function
@@ -46,6 +46,7 @@ class Index:
     def remove(self, key: Key) -> None:
         """Forget this key."""
         for value in self._values.pop(key, ()):
+            # Empty ones are dropped, or values that nobody has any more would fill the memory.
             keys = self._keys[value]
             del keys[key]
             if not keys:
@@ -154,10 +155,10 @@ class Store:
 
 
 MOST_STRINGS = 1024
-"""About so many strings are remembered; a forgotten one is at worst kept twice."""
+"""Strings that are remembered, about; one that is forgotten is kept twice at worst."""
 
 LONGEST_STRING = 64
-"""Longer strings, in characters, are hardly ever equal."""
+"""Characters of a string that is shared; longer ones are hardly ever equal."""
 
 
 class SharedStrings:

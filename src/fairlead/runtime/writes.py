@@ -44,6 +44,7 @@ async def commit(
     patch = difference(old, new, subresource=subresource)
     if not patch:
         return old
+    # The server refuses the patch if another object has the name by now, or this one has changed.
     metadata = patch.setdefault("metadata", {})
     metadata["uid"] = old.meta.uid
     metadata["resourceVersion"] = old.meta.resource_version
@@ -74,7 +75,7 @@ async def add_finalizer(client: Client, resource: Resource, obj: Object, finaliz
     """
     if finalizer in obj.meta.finalizers:
         return obj
-    fields: JSON = {"finalizers": [*obj.meta.finalizers, finalizer]}
+    fields = {"finalizers": obj.meta.with_finalizer(finalizer)}
     return await patch_metadata(client, resource, obj, fields)
 
 
@@ -92,9 +93,9 @@ async def remove_finalizer(
     """
     if finalizer not in obj.meta.finalizers:
         return False
-    kept = [name for name in obj.meta.finalizers if name != finalizer]
+    fields = {"finalizers": obj.meta.without_finalizer(finalizer)}
     try:
-        await patch_metadata(client, resource, obj, {"finalizers": kept})
+        await patch_metadata(client, resource, obj, fields)
     except NotFound as error:
         if not error.about(obj.meta.name):
             raise
@@ -140,6 +141,7 @@ class StatusWriter:
                 raise
             return old
         if stored is not old:
+            # Only after the write: a status that was refused has told nothing yet.
             for event in self._transitions(old, stored):
                 self._recorder.event(stored, *event)
         return stored

@@ -14,6 +14,10 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.errors import FieldError, summarize
 
 
+MOST_FIELD_ERRORS = 100
+"""So many wrong fields are told of; an answer may not be a hundred times its request."""
+
+
 class GroupResource(NamedTuple):
     """A plural and its group, as error messages name it."""
 
@@ -137,6 +141,9 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """422: the fields named in the causes are wrong."""
     found = list(errors)
+    if len(found) > MOST_FIELD_ERRORS:
+        text = f"and {len(found) - MOST_FIELD_ERRORS} more fields are wrong"
+        found = [*found[:MOST_FIELD_ERRORS], FieldError("FieldValueInvalid", text, "<nil>")]
     details = _details(GroupResource(group, kind), name)
     details["causes"] = [
         {"reason": error.reason, "message": error.message, "field": error.field} for error in found

@@ -16,7 +16,7 @@ from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.builtin import builtin_types, give_addresses
 from fairlead.sandbox.controllers.crds import CRD_TYPE, CrdController
 from fairlead.sandbox.controllers.garbage import GarbageCollector
-from fairlead.sandbox.controllers.namespaces import NamespaceLifecycleController, check_namespace
+from fairlead.sandbox.controllers.namespaces import NamespaceContentController, check_namespace
 from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.http.faults import Faults
 from fairlead.sandbox.http.listening import Listener
@@ -154,9 +154,9 @@ class Sandbox:
         core.admission += [check_namespace(core), give_addresses(core)]
         reactor.watch(store)
         self._completion = Completion(core, self._workers)
-        reactor.add(CrdController(core, self._completion))
-        reactor.add(NamespaceLifecycleController(core))
-        reactor.add(GarbageCollector(core))
+        reactor.add(CrdController(core, reactor, self._completion))
+        reactor.add(NamespaceContentController(core, reactor))
+        reactor.add(GarbageCollector(core, reactor))
         _bootstrap(core)
         return core
 

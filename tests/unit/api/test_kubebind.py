@@ -195,12 +195,15 @@ def test_a_binding_response_goes_over_the_wire_and_back() -> None:
         kubeconfig=b"kube: config",
         requests=[request_from_template(template.spec, name="mine")],
         provider_namespace="ns",
+        identity="shop",
     )
     assert body["kubeconfig"] == base64.b64encode(b"kube: config").decode()
     response = decode_binding_response(msgspec.json.encode(body))
     assert response.kubeconfig == b"kube: config"
     assert response.requests[0].metadata.name == "mine"
     assert response.provider_namespace == "ns"
+    # kube-bind's `deploy` refuses a response without it.
+    assert body["authentication"] == {"oauth2CodeGrant": {"sid": "ns", "id": "shop"}}
 
 
 ANSWER = """

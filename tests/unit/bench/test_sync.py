@@ -18,6 +18,7 @@ from bench.rows import Row
 from bench.sync import Figures
 from bench.syncload import Bare, Side, body, create, quantile, side, size, status
 from bench.syncrows import rows as sync_rows
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import NAMESPACES as NAMESPACE_KIND
@@ -202,7 +203,10 @@ async def test_a_watch_that_ends_ends_the_benchmark() -> None:
         async with Client(config) as admin, side(config) as load:
             await _prepare(admin)
             with pytest.raises(ExceptionGroup, match="TaskGroup"):  # noqa: PT012
-                async with load.watching(BARE, lambda _type, _seen: None), asyncio.timeout(20):
+                async with (
+                    load.watching(BARE, lambda _type, _seen: None),
+                    asyncio.timeout(SECONDS),
+                ):
                     server.faults.end_watches()
                     await asyncio.Event().wait()
 

@@ -13,9 +13,11 @@ from tests.unit.binding.cluster import FakeCluster
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
-from fairlead.binding.handlers.definitions import binding_definitions
-from fairlead.binding.handlers.items import binding_items
-from fairlead.binding.handlers.preflight import collect_preflight
+from fairlead.binding.handlers.collecting import (
+    binding_definitions,
+    binding_items,
+    collect_preflight,
+)
 from fairlead.binding.items import to_bytes
 from fairlead.binding.pipeline import Pipeline
 

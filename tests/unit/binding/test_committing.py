@@ -21,7 +21,7 @@ from tests.unit.binding.objects import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status
-from fairlead.binding.committing import Committer
+from fairlead.binding.cluster.committing import Committer
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.client import (
     ClientError,

@@ -25,6 +25,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
+from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.controller import (
     _WANTED,
     RETRIES,
@@ -32,7 +33,6 @@ from fairlead.binding.controller import (
     coreos_api,
     spec_api,
 )
-from fairlead.binding.mappings import Mappings
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get

@@ -9,7 +9,7 @@ from tests.unit.binding.objects import deployment, secret
 from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.status import Status
-from fairlead.binding.fetching import fetch
+from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Read, Review
 from fairlead.client import ConnectionFailed, Forbidden, ServerError
 

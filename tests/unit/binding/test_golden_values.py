@@ -10,9 +10,9 @@ from tests.unit.binding.golden import cases, collected
 
 from fairlead.api.meta import JSON
 from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
+from fairlead.binding.handlers.naming import NamingError, naming
 from fairlead.binding.items import Source
-from fairlead.binding.jsonpath import JSONPath, JSONPathError, print_results
-from fairlead.binding.naming import NamingError, naming
 
 
 NULL_DOCUMENT = "jsonpath-odd-shapes-536"

@@ -1,4 +1,4 @@
-"""Quarrels about who writes last."""
+"""Fights about who writes last."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fairlead.binding.pacing import (
     PATIENCE_SECONDS,
     WINDOW_SECONDS,
     WRITES,
-    Quarrels,
+    Fights,
     Waits,
 )
 
@@ -47,22 +47,22 @@ def test_a_wait_is_warned_of_once_and_only_when_it_lasts(
 
 def test_the_same_write_again_and_again_is_paused() -> None:
     clock = Clock()
-    quarrels = Quarrels(clock)
+    fights = Fights(clock)
     for _ in range(WRITES):
-        assert quarrels.pause("k", "content") == 0.0
+        assert fights.pause("k", "content") == 0.0
         clock.now += 1
-    assert quarrels.pause("k", "content") == WINDOW_SECONDS - WRITES
+    assert fights.pause("k", "content") == WINDOW_SECONDS - WRITES
     clock.now = WINDOW_SECONDS + 1
-    assert quarrels.pause("k", "content") == 0.0
+    assert fights.pause("k", "content") == 0.0
 
 
-def test_other_content_and_other_bindings_are_no_quarrel() -> None:
-    quarrels = Quarrels(Clock())
+def test_other_content_and_other_bindings_are_no_fight() -> None:
+    fights = Fights(Clock())
     for number in range(WRITES * 2):
-        assert quarrels.pause("k", number) == 0.0
+        assert fights.pause("k", number) == 0.0
     for _ in range(WRITES):
-        quarrels.pause("k", "same")
-    assert quarrels.pause("other", "same") == 0.0
-    assert quarrels.pause("k", "same") > 0.0
-    quarrels.forget("k")
-    assert quarrels.pause("k", "same") == 0.0
+        fights.pause("k", "same")
+    assert fights.pause("other", "same") == 0.0
+    assert fights.pause("k", "same") > 0.0
+    fights.forget("k")
+    assert fights.pause("k", "same") == 0.0

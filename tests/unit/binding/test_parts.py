@@ -8,16 +8,20 @@ import pytest
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.definitions import InvalidDefinition, parse_definition
-from fairlead.binding.fixedpath import ProjectionError, ensure_list, fixed_path, read, write
-from fairlead.binding.gotemplate import Template, TemplateError
-from fairlead.binding.gotext import go_json, go_text
+from fairlead.binding.definitions import InvalidDefinition, parse_definition, registered
+from fairlead.binding.expressions import JSONPathError
+from fairlead.binding.expressions.fixedpath import (
+    ProjectionError,
+    ensure_list,
+    fixed_path,
+    read,
+    write,
+)
+from fairlead.binding.expressions.gotemplate import Template, TemplateError
+from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.items import Item, merge, secret_name
-from fairlead.binding.jsonpath import JSONPathError
 from fairlead.binding.manifests import manifests
-from fairlead.binding.registry import registered
-from fairlead.binding.templates import MappingError, build_template, parse_mapping
-from fairlead.binding.traces import Traces
+from fairlead.binding.workload import MappingError, Traces, build_template, parse_mapping
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import conditions, database, deployment, secret, spec_binding
 
 from fairlead.api.meta import object_from_dict
-from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.flow import Flow
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, Lookup, Need, Snapshot
 

@@ -49,10 +49,19 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
     assert " ".join(("    fairlead", *path)) in result.output
 
 
+def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sentence() -> None:
+    context = click.Context(main)
+    for item in main.shell_complete(context, ""):
+        command = main.get_command(context, item.value)
+        assert command is not None
+        assert item.help == command.get_short_help_str(200)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
+        pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
         pytest.param(["bind"], "Missing option '-f'", id="missing-option"),
         pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
@@ -146,6 +155,18 @@ def test_every_command_has_help_with_an_example(path: tuple[str, ...]) -> None:
         ),
         pytest.param(
             ["provider", "invite", "", "--template", "t", "-o", "f"], "NAME is empty", id="nobody"
+        ),
+        pytest.param(
+            ["provider", "invite", " shop", "--template", "t", "-o", "f"],
+            "NAME ' shop' begins or ends with a space",
+            id="a space in front",
+        ),
+        pytest.param(
+            *(
+                ["provider", "invite", "a", "--identity", "a\x1b", "--template", "t", "-o", "f"],
+                "cannot be seen",
+            ),
+            id="an identity that cannot be seen",
         ),
         pytest.param(
             ["provider", "run", "--external-address", "h:1"], "has to be a URL", id="run-address"
@@ -257,6 +278,17 @@ def test_crds_are_printed_as_yaml(group: str | None) -> None:
     assert documents
     assert {document["kind"] for document in documents} == {"CustomResourceDefinition"}
     assert "&id" not in result.output
+
+
+@pytest.mark.parametrize("group", [None, *GROUPS])
+def test_rules_are_left_out_where_an_old_server_refuses_them(group: str | None) -> None:
+    whole = run("crds", *([group] if group else [])).output
+    result = run("crds", "--without-rules", *([group] if group else [])).output
+    assert "x-kubernetes-validations" not in result
+    assert not result.startswith("#")
+    assert whole.startswith("# For Kubernetes 1.23") == ("x-kubernetes-validations:" in whole)
+    names = [document["metadata"]["name"] for document in yaml.safe_load_all(whole)]
+    assert [document["metadata"]["name"] for document in yaml.safe_load_all(result)] == names
 
 
 def test_the_crds_in_the_repository_are_those_of_the_types() -> None:

@@ -82,7 +82,7 @@ def test_how_the_lease_is_called(
 @pytest.mark.parametrize(
     ("arguments", "address"),
     [
-        pytest.param([], "127.0.0.1:8081", id="default"),
+        pytest.param([], None, id="default"),
         pytest.param(["--health-probe-bind-address", ":1"], ":1", id="our-own-name"),
         pytest.param(["--server-address", ":8090"], "127.0.0.1:8090", id="loopback"),
         pytest.param(["--server-address", "0.0.0.0:8090"], "0.0.0.0:8090", id="explicit"),
@@ -90,7 +90,7 @@ def test_how_the_lease_is_called(
     ],
 )
 def test_where_health_is_served(
-    monkeypatch: pytest.MonkeyPatch, arguments: list[str], address: str
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], address: str | None
 ) -> None:
     shared = start(monkeypatch, *arguments).shared
     assert shared is not None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tests.support.process import config_file
 from tests.unit.runtime.fakes import WIDGETS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli import main
+from fairlead.cli.running import Addresses, RunOptions, run_program
 from fairlead.client import Client, ClusterConfig
 from fairlead.runtime import Cluster, Manager, ManagerError
 
@@ -52,3 +55,47 @@ def _options(file: Path) -> RunOptions:
         lease_name="",
         log_format="json",
     )
+
+
+POD = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("health", "metrics", "environ", "expected"),
+    [
+        pytest.param(None, None, {}, ("127.0.0.1:0", ""), id="a laptop: one free port"),
+        pytest.param(None, None, POD, ("127.0.0.1:8081", "127.0.0.1:8080"), id="a Pod"),
+        pytest.param("", "", POD, ("", ""), id="nowhere"),
+        pytest.param("0", "0", {}, ("", ""), id="nowhere, as kubebuilder says it"),
+        pytest.param(":1", None, {}, (":1", ""), id="health alone"),
+        pytest.param(None, ":1", {}, ("127.0.0.1:0", ":1"), id="metrics alone"),
+    ],
+)
+def test_where_programs_listen(
+    health: str | None, metrics: str | None, environ: dict[str, str], expected: tuple[str, str]
+) -> None:
+    assert Addresses.of(health, metrics, environ) == expected
+
+
+@pytest.mark.parametrize("flag", ["--health-probe-bind-address", "--metrics-bind-address"])
+def test_what_is_no_address_is_told_with_its_flag(flag: str) -> None:
+    result = CliRunner().invoke(main, ["konnector", "run", flag, "here"])
+    assert result.exit_code == 2
+    assert f"{flag}: 'here' is no address" in result.output
+
+
+@pytest.mark.parametrize("flag", ["--health-probe-bind-address", "--metrics-bind-address"])
+def test_an_address_that_is_taken_is_told_with_its_flag_before_anything_is_written(
+    tmp_path: Path, flag: str
+) -> None:
+    """The server is not there: what is asked of it would be another error."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(config_file(ClusterConfig(server="https://127.0.0.1:1", namespace="default")))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        arguments = ["konnector", "run", "--kubeconfig", str(file), flag, address]
+        result = CliRunner().invoke(main, arguments)
+    assert result.exit_code == 1
+    (line,) = [one for one in result.output.splitlines() if one.startswith("Error: ")]
+    assert f"cannot listen on {address} for" in line
+    assert f"give another address to {flag}" in line

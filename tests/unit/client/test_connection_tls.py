@@ -11,6 +11,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from tests.support.fakeserver import FakeServer, respond
 from tests.support.pki import Authority, KeyPair
+from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, ClusterConfig, ConfigError, ConnectionFailed
 from fairlead.client.connection import build_ssl_context
@@ -187,7 +188,7 @@ class TestGoodbye:
                 loop.call_soon_threadsafe(asked.set)
                 rest = b""
                 with socket.socket(fileno=connection.detach()) as raw:
-                    raw.settimeout(10)
+                    raw.settimeout(SECONDS)
                     while data := raw.recv(65536):
                         rest = data
                 loop.call_soon_threadsafe(ended.set)

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CRONJOBS, DEPLOYMENTS, PODS, Resource
 from fairlead.api.status import Status
 from fairlead.client import Client, Forbidden, NotFound
-from fairlead.demo.podenv import expand
-from fairlead.demo.podrunner import PodRunError, RunResult, run_workload
+from fairlead.demo.pods.env import expand
+from fairlead.demo.pods.runner import PodRunError, RunResult, run_workload
 
 
 REPORT = """
@@ -96,7 +97,7 @@ def field(path: str) -> JSON:
 
 def wait_for(path: Path) -> None:
     """Blocks until another process has made the file."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + SECONDS
     while not path.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from fairlead.demo.screen import LiveScreen, PlainScreen, SilentScreen, screen_for, summary
-from fairlead.demo.steps import Narrator, Report, Screen, Step, StoryError, expect
+from fairlead.demo.steps import Narrator, Report, Screen, StoryError, StoryStep, expect
 
 
 class Clock:
@@ -47,7 +47,7 @@ def test_a_story_that_holds_is_ok() -> None:
 def test_a_step_that_does_not_hold_says_why() -> None:
     report, _ = told(fail=True)
     assert not report.ok
-    assert report.steps[-1] == Step("two", ok=False, seconds=1.5, detail="the sum is wrong")
+    assert report.steps[-1] == StoryStep("two", ok=False, seconds=1.5, detail="the sum is wrong")
 
 
 def test_no_story_is_not_ok() -> None:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import SECONDS
 
 
 SCRIPT = Path(__file__).parents[3] / "hack" / "envtest"
@@ -41,7 +42,7 @@ def tools(tmp_path: Path) -> Path:
 def run(tools: Path, tmp_path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     given = {"PATH": str(tools), "HOME": str(tmp_path), **environ}
     return subprocess.run(
-        [str(SCRIPT)], env=given, capture_output=True, text=True, check=False, timeout=30
+        [str(SCRIPT)], env=given, capture_output=True, text=True, check=False, timeout=SECONDS
     )
 
 

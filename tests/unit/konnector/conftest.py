@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import structlog
+from tests.support.waiting import SECONDS
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, consumer_crds, provider_crds
 from fairlead.api.meta import JSON, Object
@@ -70,7 +71,7 @@ async def consumer(cluster: Cluster) -> Consumer:
 
 async def until(condition: Callable[[], Any]) -> None:
     """Let others work until this holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110  what is awaited has no event
             await asyncio.sleep(0.005)
 

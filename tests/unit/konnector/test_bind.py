@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.konnector.conftest import binding_body, kubeconfig
 
 from fairlead.api.kubebind import (
@@ -74,6 +75,7 @@ def answer(plane: Sandbox, **given: Any) -> BindingResponse:
         "kubeconfig": anonymous(plane).encode(),
         "requests": [request],
         "provider_namespace": "cluster-abc",
+        "identity": "shop",
     }
     return decode_binding_response(msgspec.json.encode(new_binding_response(**known | given)))
 
@@ -104,6 +106,13 @@ async def provider(there: Sandbox) -> AsyncIterator[Client]:
         await client.create(NAMESPACES, body)
         await client.create(CLUSTERBINDINGS, CLUSTER_BINDING)
         yield client
+
+
+@pytest.fixture(autouse=True)
+def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, a bind whose time is up says what was missing."""
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    monkeypatch.setattr(undo, "UNDO_SECONDS", SECONDS)
 
 
 async def offered(
@@ -148,7 +157,7 @@ async def first(client: Client) -> Object:
         APISERVICEBINDINGS,
         "db",
         until=lambda one: "" if one is not None else "not there",
-        timeout=10,
+        timeout=SECONDS,
     )
     assert found is not None
     return found
@@ -197,10 +206,23 @@ async def bound(
     lines: list[str] = []
     konnector = asyncio.create_task(be_konnector(client, but))
     try:
-        await bind(client, response, name=name, timeout=10, progress=lines.append)
+        await bind(client, response, name=name, timeout=SECONDS, progress=lines.append)
     finally:
         konnector.cancel()
     return lines
+
+
+@asynccontextmanager
+async def stopped(binding: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Bind while the block runs, and then be stopped, as by Ctrl-C."""
+    task = asyncio.create_task(binding)
+    try:
+        yield
+        assert not task.done(), task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
 
 
 async def written(client: Client) -> set[str]:
@@ -219,7 +241,7 @@ async def names(client: Client) -> set[str]:
 
 async def decide(client: Client, name: str = "db", **status: Any) -> Object:
     """Answer the request once it is there."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while True:
             try:
                 return await client.merge_patch(
@@ -280,7 +302,7 @@ async def test_a_response_that_cannot_be_used_changes_nothing(
     client: Client, there: Sandbox, given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(BindError, match=message):
-        await bind(client, answer(there, **given), timeout=1)
+        await bind(client, answer(there, **given), timeout=SECONDS)
     assert await written(client) == set()
 
 
@@ -289,7 +311,7 @@ async def test_a_refusal_of_the_provider_is_told(
 ) -> None:
     task = asyncio.create_task(decide(provider, phase="Failed", terminalMessage="not for you"))
     with pytest.raises(BindError, match="not for you"):
-        await bind(client, answer(there), timeout=10)
+        await bind(client, answer(there), timeout=SECONDS)
     await task
     assert await written(client) == set()
     # The refusal is the provider's record of it.
@@ -301,7 +323,7 @@ async def test_credentials_that_are_not_accepted_are_told(
 ) -> None:
     old = answer(there, kubeconfig=kubeconfig(there.url).encode())
     with pytest.raises(BindError, match="does not accept the credentials") as refused:
-        await bind(client, old, timeout=1)
+        await bind(client, old, timeout=SECONDS)
     assert there.url in str(refused.value)
 
 
@@ -344,7 +366,7 @@ async def test_a_request_that_leads_to_nothing_any_more_is_made_anew(
 
     async def answered() -> None:
         new = old
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             while new.meta.uid == old.meta.uid:
                 await asyncio.sleep(0.01)
                 with suppress(NotFound):
@@ -383,7 +405,7 @@ async def test_what_is_exported_under_another_name_is_told_before_anything_is_as
     else:
         await export(provider, RESOURCES, claims, name="old")
     with pytest.raises(BindError, match="to this cluster already") as caught:
-        await bind(client, answer(there), name="new", timeout=1)
+        await bind(client, answer(there), name="new", timeout=SECONDS)
     assert remedy in str(caught.value)
     assert "namespace cluster-abc" in str(caught.value)
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
@@ -436,7 +458,7 @@ async def test_an_export_of_something_else_than_was_asked_for_is_not_bound(
 
     task = asyncio.create_task(cheat())
     with pytest.raises(BindError, match="claims other objects than the invitation says"):
-        await bind(client, answer(there), timeout=10)
+        await bind(client, answer(there), timeout=SECONDS)
     await task
     assert await names(client) == set()
 
@@ -449,7 +471,7 @@ async def use_another_secret(client: Client) -> None:
     found = (await client.get(APISERVICEBINDINGS, "db")).to_dict()
     await client.delete(APISERVICEBINDINGS, "db")
     await wait_for(
-        client, CUSTOMRESOURCEDEFINITIONS, "things.example.org", until=missing, timeout=10
+        client, CUSTOMRESOURCEDEFINITIONS, "things.example.org", until=missing, timeout=SECONDS
     )
     found["spec"]["kubeconfigSecretRef"]["name"] = "other"
     found["metadata"] = {"name": "db"}
@@ -471,7 +493,7 @@ async def test_a_binding_that_is_being_deleted_is_waited_for(
     role = await client.get(CLUSTERROLES, "kube-bind-konnector-db")
     await client.merge_patch(CLUSTERROLES, role.meta.name, "", {"rules": []})
     with pytest.raises(BindError, match="APIServiceBinding db is being deleted"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
     assert not (await client.get(CLUSTERROLES, role.meta.name)).to_dict().get("rules")
     assert await names(client) == {"db"}
 
@@ -484,7 +506,7 @@ async def test_an_export_that_is_being_deleted_is_waited_for(
     await provider.merge_patch(APISERVICEEXPORTS, "db", "cluster-abc", held)
     await provider.delete(APISERVICEEXPORTS, "db", "cluster-abc")
     with pytest.raises(BindError, match="APIServiceExport db is being deleted"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_a_request_that_is_being_deleted_is_waited_for(
@@ -494,7 +516,7 @@ async def test_a_request_that_is_being_deleted_is_waited_for(
     held = {"metadata": {"finalizers": ["example.org/held"]}}
     await provider.merge_patch(APISERVICEEXPORTREQUESTS, "db", "cluster-abc", held)
     with pytest.raises(BindError, match="APIServiceExportRequest db is being deleted"):
-        await bind(client, answer(there), timeout=5)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_a_binding_of_another_provider_keeps_its_name_and_its_rights(
@@ -536,10 +558,9 @@ async def test_the_name_of_the_first_time_is_found_again(
 async def test_a_name_of_ones_own_is_that_of_the_request_too(
     client: Client, provider: Client, there: Sandbox
 ) -> None:
-    task = asyncio.create_task(decide(provider, "mine"))
-    with pytest.raises(BindError, match="do its controllers run"):
-        await bind(client, answer(there), name="mine", timeout=0.5)
-    assert (await task).to_dict()["spec"]["resources"] == RESOURCES
+    async with stopped(bind(client, answer(there), name="mine", timeout=SECONDS)):
+        request = await decide(provider, "mine")
+    assert request.to_dict()["spec"]["resources"] == RESOURCES
     await export(provider, RESOURCES, CLAIMS, name="mine")
     await bound(client, answer(there), name="mine")
     assert await names(client) == {"mine"}
@@ -591,7 +612,7 @@ async def test_a_name_is_looked_for_only_so_long(
     await export(provider, OTHERS, CLAIMS)
     await export(provider, OTHERS, CLAIMS, name="db-2")
     with pytest.raises(BindError, match=r"all names from db to db-2 are taken; .* --name"):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
 
 
 async def test_what_binding_writes_and_that_it_says_so(
@@ -604,7 +625,7 @@ async def test_what_binding_writes_and_that_it_says_so(
         CUSTOMRESOURCEDEFINITIONS,
         crd,
         until=lambda one: "there" if one else "",
-        timeout=10,
+        timeout=SECONDS,
     )
     await export(provider, RESOURCES, CLAIMS)
     lines = await bound(client, answer(there))
@@ -702,7 +723,7 @@ async def test_wherever_a_bind_ends_it_is_taken_back(
     await export(provider, RESOURCES, CLAIMS)
     fault = ServerError(Status(message="broken")) if error is ServerError else error()
     with failing(client, monkeypatch, step, fault), pytest.raises(error):
-        await bind(client, answer(there), timeout=5)
+        await bind(client, answer(there), timeout=SECONDS)
     assert await written(client) == set()
 
 
@@ -724,7 +745,7 @@ async def test_what_a_killed_bind_has_left_is_of_use_to_the_next_or_goes_with_it
     with monkeypatch.context() as patched:
         patched.setattr(undo, "_take_back", killed)
         with failing(client, monkeypatch, step, KilledError()), pytest.raises(KilledError):
-            await bind(client, answer(there), timeout=5)
+            await bind(client, answer(there), timeout=SECONDS)
     assert len(await written(client)) == step
     if then == "failed":
         with pytest.raises(BindError, match="no konnector"):
@@ -765,7 +786,7 @@ async def test_objects_that_were_created_meanwhile_keep_their_binding(
 
     async def used() -> None:
         """The konnector makes the CRD and then is unwell; somebody creates an object."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await live(client, await first(client))
             broken = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
             await client.merge_patch(APISERVICEBINDINGS, "db", "", broken, subresource="status")
@@ -775,17 +796,22 @@ async def test_objects_that_were_created_meanwhile_keep_their_binding(
                 CUSTOMRESOURCEDEFINITIONS,
                 "things.example.org",
                 until=lambda crd: "" if crd is not None and established(crd) else "no",
-                timeout=10,
+                timeout=SECONDS,
             )
             await client.create(THINGS, body, "default")
 
-    task = asyncio.create_task(used())
-    with pytest.raises(BindError, match="not ready"):
-        await bind(client, answer(there), timeout=2, progress=lines.append)
-    await task
+    async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
+        await used()
     assert (await client.list(THINGS)).items
     assert "kube-bind-konnector-db" in await written(client)
     assert any("1 object was created meanwhile: `fairlead unbind db`" in line for line in lines)
+
+
+async def hold(client: Client) -> Object:
+    """Be a konnector that has work to do before the binding may go."""
+    await first(client)
+    held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
+    return await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
 
 
 async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_go(
@@ -795,11 +821,8 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
     await export(provider, RESOURCES, CLAIMS)
     seen: set[str] = set()
 
-    async def hold_and_let_go() -> None:
-        async with asyncio.timeout(10):
-            await first(client)
-            held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
-            found = await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
+    async def let_go(found: Object) -> None:
+        async with asyncio.timeout(SECONDS):
             while not found.meta.deleting:
                 await asyncio.sleep(0.01)
                 found = await client.get(APISERVICEBINDINGS, "db")
@@ -808,9 +831,8 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
                 APISERVICEBINDINGS, "db", "", {"metadata": {"finalizers": None}}
             )
 
-    task = asyncio.create_task(hold_and_let_go())
-    with pytest.raises(BindError):
-        await bind(client, answer(there), timeout=0.5)
+    async with stopped(bind(client, answer(there), timeout=SECONDS)):
+        task = asyncio.create_task(let_go(await hold(client)))
     await task
     assert "kube-bind-konnector-db" in seen
     assert await written(client) == set()
@@ -819,20 +841,12 @@ async def test_a_binding_that_a_konnector_holds_is_waited_for_before_its_rights_
 async def test_a_konnector_that_does_not_let_go_keeps_its_rights(
     client: Client, provider: Client, there: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo, "UNDO_SECONDS", 0.4)
+    monkeypatch.setattr(undo, "LET_GO_SECONDS", 0.1)
     await export(provider, RESOURCES, CLAIMS)
     lines: list[str] = []
 
-    async def hold() -> None:
-        async with asyncio.timeout(10):
-            await first(client)
-            held = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
-            await client.merge_patch(APISERVICEBINDINGS, "db", "", held)
-
-    task = asyncio.create_task(hold())
-    with pytest.raises(BindError):
-        await bind(client, answer(there), timeout=0.5, progress=lines.append)
-    await task
+    async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
+        await hold(client)
     assert {"db", "kube-bind-konnector-db"} <= await written(client)
     assert any("`fairlead unbind db` goes on waiting, and removes" in line for line in lines)
 
@@ -845,7 +859,7 @@ async def test_the_providers_own_cluster_is_refused(
     if not readable:
         await provider.delete(CLUSTERBINDINGS, "cluster", "cluster-abc")
     with pytest.raises(BindError, match="this cluster is the provider's own"):
-        await bind(provider, answer(there), timeout=1)
+        await bind(provider, answer(there), timeout=SECONDS)
     crds = {found.meta.name for found in (await provider.list(CUSTOMRESOURCEDEFINITIONS)).items}
     assert APISERVICEBINDINGS.group_resource not in crds
 
@@ -869,7 +883,7 @@ async def test_a_crd_that_is_somebody_elses_is_told_before_anything_is_asked_for
     await client.create(CUSTOMRESOURCEDEFINITIONS, things(reference))
     before = await written(client)
     with pytest.raises(BindError, match=message):
-        await bind(client, answer(there), timeout=1)
+        await bind(client, answer(there), timeout=SECONDS)
     assert await written(client) == before
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items == []
 
@@ -878,7 +892,7 @@ async def test_an_answer_without_requests_says_what_to_do(
     client: Client, provider: Client, there: Sandbox
 ) -> None:
     with pytest.raises(BindError, match=r"--request FILE .* --bundle"):
-        await bind(client, answer(there, requests=[]), timeout=1)
+        await bind(client, answer(there, requests=[]), timeout=SECONDS)
 
 
 @pytest.mark.parametrize("asked", [True, False], ids=["and-a-request", "alone"])
@@ -912,7 +926,7 @@ async def test_a_bundle_binds_what_is_exported_and_rights_are_for_what_was_asked
     tasks = [asyncio.create_task(be_bundler()), asyncio.create_task(be_konnector(client))]
     response = answer(there) if asked else answer(there, requests=[])
     try:
-        name, names_ = await bind_bundle(client, response, timeout=10, progress=lines.append)
+        name, names_ = await bind_bundle(client, response, timeout=SECONDS, progress=lines.append)
     finally:
         for task in tasks:
             task.cancel()
@@ -933,8 +947,9 @@ async def test_a_bundle_that_no_konnector_works_on_is_taken_back(
 
 
 async def test_a_server_that_hangs_ends_with_the_timeout(
-    client: Client, provider: Client, there: Sandbox
+    client: Client, provider: Client, there: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", 0.1)
     there.faults.delay(60, "list", APISERVICEEXPORTS.plural)
     with pytest.raises(BindError, match=r"asking the provider for db: no answer within 0\.2 s"):
         await bind(client, answer(there), timeout=0.2)

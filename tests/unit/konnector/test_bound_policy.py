@@ -376,7 +376,7 @@ def test_an_orphaned_copy_stays(given: dict[str, Any], step: Step | None) -> Non
     assert found.body["spec"] == {"size": 1}
 
 
-def test_a_copy_that_was_let_go_is_nobodys_orphan() -> None:
+def test_an_orphaned_copy_is_no_leftover() -> None:
     free = provider(annotations={"kube-bind.io/cluster-namespace": OURS})
     given = pair(consumer=None, gone=frozenset({"consumer"}), provider=free)
     assert next_step(given) == Done()
@@ -386,11 +386,11 @@ def test_a_copy_that_was_let_go_is_nobodys_orphan() -> None:
     ("given", "step"),
     [
         pytest.param({"provider": None, "consumer": None}, Done(), id="nothing-anywhere"),
-        pytest.param({"consumer": None}, Read("consumer"), id="orphan-asks-the-server"),
+        pytest.param({"consumer": None}, Read("consumer"), id="leftover-asks-the-server"),
         pytest.param(
             {"consumer": None, "gone": frozenset({"consumer"})},
             Delete("provider", TARGET, "provider-1"),
-            id="orphan-goes",
+            id="leftover-goes",
         ),
         pytest.param(
             {
@@ -399,7 +399,7 @@ def test_a_copy_that_was_let_go_is_nobodys_orphan() -> None:
                 "provider": provider(deleting=True),
             },
             Done(),
-            id="orphan-is-going",
+            id="leftover-is-going",
         ),
         pytest.param(
             {

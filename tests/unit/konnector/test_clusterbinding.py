@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
 
 from fairlead.api.kubebind import ClusterBinding, SecretRef, kubeconfig_digest
+from fairlead.api.kubebind.conditions import happening
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.api.timestamps import format_time
 from fairlead.konnector.controllers.clusterbinding.reconcile import (
     Plan,
+    Rivalry,
     State,
+    another_konnector,
     heartbeating,
     konnector_version,
     reconcile,
@@ -34,8 +38,10 @@ def secret(data: dict[str, str], **body: Any) -> Object:
 THEIRS = secret({"kubeconfig": "bmV3", "other": "eA=="}, type="example.org/kubeconfig")
 
 
-def planned(*, last: str = "", conditions: tuple[JSON, ...] = (), **given: Any) -> Plan:
-    status = {"lastHeartbeatTime": last, "conditions": list(conditions)}
+def planned(
+    *, last: str = "", seen: str = "", conditions: tuple[JSON, ...] = (), **given: Any
+) -> Plan:
+    status = {"lastHeartbeatTime": last, "konnectorVersion": seen, "conditions": list(conditions)}
     body: JSON = {
         "metadata": {"name": "cluster"},
         "spec": {
@@ -328,3 +334,88 @@ def test_telling_again_changes_nothing() -> None:
         conditions=tuple(msgspec.to_builtins(first.conditions)),
     )
     assert again.status.conditions == first.conditions
+
+
+OURS, THEIRS_ = "v1.2.3", "v0.8.1"
+
+
+@pytest.mark.parametrize(
+    ("looks", "rivals", "writes"),
+    [
+        pytest.param([(0, "")], [""], [True], id="first contact"),
+        pytest.param([(0, OURS), (200, OURS)], ["", ""], [True, True], id="alone"),
+        pytest.param(
+            [(0, THEIRS_), (1, OURS), (900, OURS)], [""] * 3, [True] * 3, id="exchanged for us"
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (2, OURS), (400, OURS)],
+            [""] * 4,
+            [True] * 4,
+            id="the last word of one that was stopped",
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (2, THEIRS_)],
+            ["", "", THEIRS_],
+            [True, True, False],
+            id="two take turns",
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (2, THEIRS_), (250, THEIRS_), (2000, THEIRS_)],
+            ["", "", THEIRS_, THEIRS_, THEIRS_],
+            [True, True, False, False, False],
+            id="left to the other as long as that lives",
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (2, THEIRS_), (400, f"{THEIRS_} silent"), (401, OURS)],
+            ["", "", THEIRS_, THEIRS_, ""],
+            [True, True, False, True, True],
+            id="taken over when the other falls silent, and forgotten",
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (600, THEIRS_)],
+            ["", "", ""],
+            [True, True, True],
+            id="twice in a long time is no fight",
+        ),
+        pytest.param(
+            [(0, OURS), (1, THEIRS_), (2, THEIRS_), (3, OURS)],
+            ["", "", THEIRS_, THEIRS_],
+            [True, True, False, True],
+            id="not forgotten at once",
+        ),
+    ],
+)
+def test_two_konnectors(
+    looks: list[tuple[int, str]], rivals: list[str], writes: list[bool]
+) -> None:
+    """Each look is seconds after the first one, and whose version stands there."""
+    rivalry, told, wrote = Rivalry(), [], []
+    for seconds, seen in looks:
+        version, _, silent = seen.partition(" ")
+        now = NOW + timedelta(seconds=seconds)
+        beat = format_time(now - timedelta(seconds=310 if silent else 60)) if version else ""
+        plan = planned(last=beat, seen=version, rivalry=rivalry, now=now)
+        rivalry = plan.rivalry
+        told.append(rivalry.version)
+        wrote.append(plan.status.konnector_version == OURS)
+        assert plan.next_beat > 0
+    assert (told, wrote) == (rivals, writes)
+
+
+def test_what_is_left_to_another_konnector_is_not_written() -> None:
+    rivalry = Rivalry(version=THEIRS_)
+    conditions_ = ({"type": "Ready", "status": "False", "reason": "Theirs"},)
+    plan = planned(
+        last="2026-01-01T11:59:00Z", seen=THEIRS_, rivalry=rivalry, conditions=conditions_, **OLD
+    )
+    assert conditions(plan) == {"Ready": ("False", "Theirs")}
+    assert plan.next_beat == 240
+    assert [write.body["data"]["kubeconfig"] for write in plan.secrets] == ["bmV3"]
+
+
+def test_another_konnector_is_told_with_its_version_and_what_to_do() -> None:
+    told = another_konnector("v0.8.1", "kube-bind-shop")
+    assert (told.type, told.status) == ("AnotherKonnector", "True")
+    assert "(v0.8.1)" in told.message
+    assert "stop one of them" in told.message
+    assert happening(told).type == "Warning"

@@ -318,7 +318,16 @@ def test_objects_in_sync(
     ("bound", "expected"),
     [
         pytest.param(Bound(binding(READY), reached=True), "", id="well"),
-        pytest.param(Bound(binding(), reached=True), "no konnector has looked at it", id="new"),
+        pytest.param(
+            Bound(binding(), reached=True, absence="there is no sign"),
+            "no konnector has picked it up: there is no sign",
+            id="new",
+        ),
+        pytest.param(
+            Bound(binding(condition("Ready", "False", "Pending", "x")), absence="it runs"),
+            "no konnector has picked it up: it runs",
+            id="pending",
+        ),
         pytest.param(
             Bound(binding(condition("Ready", "False", "NoSecret", "no Secret k")), reached=True),
             "NoSecret: no Secret k",

@@ -9,7 +9,7 @@ import pytest
 from tests.support.ends import executor
 from tests.support.stale import GONE, StaleServer
 
-from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind import APISERVICENAMESPACES, FINALIZER_UNBIND
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import StatusDetails
@@ -17,7 +17,7 @@ from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
 )
 from fairlead.konnector.controllers.unbind.controller import UnbindController
-from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan
+from fairlead.konnector.controllers.unbind.reconcile import Plan
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
 from fairlead.runtime import Request

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.kubebind import ClusterSecretKeyRef
+from fairlead.api.kubebind import FINALIZER_UNBIND, ClusterSecretKeyRef
 from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
 from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as validate
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcile as live
 from fairlead.konnector.controllers.unbind.controller import Patience
-from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND, Plan, gone_message
+from fairlead.konnector.controllers.unbind.reconcile import Plan, gone_message
 from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 
 

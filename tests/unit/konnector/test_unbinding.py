@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.konnector.conftest import binding_body, bound, kubeconfig, secret_body
 
 from fairlead.api.kubebind import (
@@ -65,7 +66,7 @@ def conditions(type_: str, status: str, reason: str, message: str) -> JSON:
 
 async def deleting(client: Client) -> Object:
     """The binding, once its deletion was asked for."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while True:
             found = await client.get(APISERVICEBINDINGS, "db")
             if found.meta.deleting:
@@ -86,7 +87,7 @@ async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> N
     await written(client)
     lines: list[str] = []
     task = asyncio.create_task(release(client))
-    await unbind(client, "db", timeout=10, progress=lines.append)
+    await unbind(client, "db", timeout=SECONDS, progress=lines.append)
     assert "kube-bind.io/deletion-policy" not in (await task).meta.annotations
     assert await left(client) == set()
     assert lines[0] == "deleting APIServiceBinding db"
@@ -103,7 +104,7 @@ async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> N
 async def test_orphans_are_announced_before_the_deletion(client: Client) -> None:
     await written(client)
     task = asyncio.create_task(release(client))
-    await unbind(client, "db", orphan=True, timeout=10)
+    await unbind(client, "db", orphan=True, timeout=SECONDS)
     seen = await task
     assert seen.meta.annotations == {"kube-bind.io/deletion-policy": "Orphan"}
     assert await left(client) == set()
@@ -120,7 +121,7 @@ async def test_waiting_ends_with_what_was_waited_for_and_goes_on_the_next_time(
     assert await left(client) == {"binding", "secret", "konnector", "reader"}
     task = asyncio.create_task(release(client))
     lines: list[str] = []
-    await unbind(client, "db", orphan=True, timeout=10, progress=lines.append)
+    await unbind(client, "db", orphan=True, timeout=SECONDS, progress=lines.append)
     assert (await task).meta.annotations == {"kube-bind.io/deletion-policy": "Orphan"}
     assert "deleting APIServiceBinding db" not in lines
     assert await left(client) == set()
@@ -176,7 +177,7 @@ async def test_a_secret_that_others_need_stays(
     await written(client)
     await reason(client)  # type: ignore[misc]
     task = asyncio.create_task(release(client))
-    await unbind(client, "db", timeout=10)
+    await unbind(client, "db", timeout=SECONDS)
     await task
     assert await left(client) == {"secret"}
 
@@ -184,7 +185,7 @@ async def test_a_secret_that_others_need_stays(
 async def test_a_secret_elsewhere_stays(client: Client) -> None:
     await written(client)
     task = asyncio.create_task(release(client))
-    await unbind(client, "db", timeout=10, namespace="elsewhere")
+    await unbind(client, "db", timeout=SECONDS, namespace="elsewhere")
     await task
     assert await left(client) == {"secret"}
 
@@ -195,7 +196,7 @@ async def test_a_role_that_is_somebody_elses_stays(client: Client) -> None:
         CLUSTERROLES, "kube-bind-konnector-db", "", {"metadata": {"labels": None}}
     )
     task = asyncio.create_task(release(client))
-    await unbind(client, "db", timeout=10)
+    await unbind(client, "db", timeout=SECONDS)
     await task
     assert await left(client) == {"konnector"}
 
@@ -212,7 +213,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
 
     monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
     with pytest.raises(UnbindError, match="somebody has bound it meanwhile"):
-        await unbind(client, "db", timeout=10)
+        await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"binding", "secret", "konnector", "reader"}
 
 
@@ -224,7 +225,7 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
     crd = APISERVICEBINDINGS.group_resource
     await client.delete(CUSTOMRESOURCEDEFINITIONS, crd)
     with pytest.raises(UnbindError, match="kube-bind is not installed"):
-        await unbind(client, "db", timeout=1)
+        await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"secret", "konnector", "reader"}
 
 

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.session import Endpoint
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.endpoint import Endpoint
 
 
 _numbers = itertools.count(1)

@@ -7,9 +7,9 @@ import psycopg
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Grant, Privilege
-from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.plan import Wanted
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.snapshot import Claim
 
 
 PASSWORD = "correct horse battery staple"

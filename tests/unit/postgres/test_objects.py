@@ -11,25 +11,25 @@ import pytest
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
-from fairlead.postgres.errors import AccessError
-from fairlead.postgres.login_secret import (
+from fairlead.postgres.controllers.login_secret import (
     check_name,
     check_ours,
     current_password,
-    left_behind,
+    is_leftover,
     secret_body,
     secret_values,
 )
-from fairlead.postgres.manifests import manifests
-from fairlead.postgres.resolution import (
+from fairlead.postgres.controllers.resolution import (
     check_connection,
     check_policy,
     direct_endpoint,
     secret_endpoint,
     server_endpoint,
 )
-from fairlead.postgres.servers import server_status
-from fairlead.postgres.session import Endpoint
+from fairlead.postgres.controllers.servers import server_status
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.manifests import manifests
 
 
 CREDENTIALS = {"username": b"admin", "password": b"s3cret"}
@@ -287,7 +287,7 @@ def test_whose_secret_it_is(existing: Object, message: str) -> None:
     ],
 )
 def test_what_a_deleted_namesake_left_behind(owner: Object | None, expected: bool) -> None:
-    assert left_behind(secret(owner), access()) is expected
+    assert is_leftover(secret(owner), access()) is expected
 
 
 @pytest.mark.parametrize(

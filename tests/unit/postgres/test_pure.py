@@ -1,24 +1,26 @@
 from __future__ import annotations
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
-from fairlead.postgres import names, password
-from fairlead.postgres.claim import Claim, parse_claim
-from fairlead.postgres.errors import AccessError
-from fairlead.postgres.failures import explain_connect
-from fairlead.postgres.grants import check_grants, desired_grants
-from fairlead.postgres.plan import check_role, plan_role
-from fairlead.postgres.snapshot import (
+from fairlead.postgres.database import names, password
+from fairlead.postgres.database.failures import explain_connect, explain_statement
+from fairlead.postgres.database.grants import check_grants, desired_grants
+from fairlead.postgres.database.plan import check_role, plan_role
+from fairlead.postgres.database.snapshot import (
+    Claim,
     DatabaseFacts,
     Difference,
     RoleFacts,
     ServerFacts,
     Snapshot,
+    parse_claim,
 )
-from fairlead.postgres.statements import object_grants
+from fairlead.postgres.database.statements import object_grants
+from fairlead.postgres.errors import AccessError
 
 
 SERVER = ServerFacts(
@@ -303,3 +305,21 @@ def test_connections_that_fail(text: str, reason: str) -> None:
     assert error.reason == reason
     assert "s3cret" not in str(error)
     assert "db:5432" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param(psycopg.errors.InsufficientPrivilege, "InsufficientPrivilege", id="42501"),
+        pytest.param(psycopg.errors.DependentObjectsStillExist, "OwnsObjects", id="2BP01"),
+        pytest.param(psycopg.errors.LockNotAvailable, "Locked", id="55P03"),
+        pytest.param(psycopg.errors.DeadlockDetected, "Conflict", id="40P01"),
+        pytest.param(psycopg.errors.AdminShutdown, "ConnectionFailed", id="57P01"),
+        pytest.param(psycopg.errors.SyntaxError, "StatementFailed", id="any other"),
+    ],
+)
+def test_statements_that_fail(error: type[psycopg.Error], reason: str) -> None:
+    explained = explain_statement(error("s3cret"), "drop role app", "admin")
+    assert explained.reason == reason
+    assert "drop role app" in explained.message
+    assert "s3cret" not in str(explained)

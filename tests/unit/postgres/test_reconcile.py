@@ -8,9 +8,17 @@ import pytest
 
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
-from fairlead.postgres.errors import AccessError, invalid, refusal
-from fairlead.postgres.reconcile import STAGES, Facts, Failure, Stage, Step, next_step
-from fairlead.postgres.status import (
+from fairlead.postgres.controllers.reconcile import (
+    STAGES,
+    Facts,
+    Failure,
+    Stage,
+    next_step,
+)
+from fairlead.postgres.controllers.reconcile import (
+    AccessStep as Step,
+)
+from fairlead.postgres.controllers.status import (
     Login,
     Outcome,
     event,
@@ -20,6 +28,7 @@ from fairlead.postgres.status import (
     problems,
     success,
 )
+from fairlead.postgres.errors import AccessError, invalid, refusal
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
@@ -51,7 +60,9 @@ def failure(step: Step) -> Failure:
         pytest.param(live(failure=failure(Step.RESOLVE)), Step.REPORT, id="no-server->ERRD"),
         pytest.param(live(resolved=True), Step.WRITE_SECRET, id="E-yes->S,T"),
         pytest.param(
-            live(resolved=True, failure=failure(Step.WRITE_SECRET)), Step.REPORT, id="W->ERRS"
+            live(resolved=True, failure=failure(Step.WRITE_SECRET)),
+            Step.REPORT,
+            id="W->ERRS",
         ),
         pytest.param(
             live(resolved=True, secret="reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"
@@ -67,7 +78,9 @@ def failure(step: Step) -> Failure:
         pytest.param(live(resolved=True, secret="reused", synced=True), Step.REPORT, id="R18->X"),
         pytest.param(Facts(deleting=True), Step.IGNORE, id="G-no"),
         pytest.param(
-            Facts(deleting=True, failure=failure(Step.DROP_ROLE)), Step.IGNORE, id="G-no-broken"
+            Facts(deleting=True, failure=failure(Step.DROP_ROLE)),
+            Step.IGNORE,
+            id="G-no-broken",
         ),
         pytest.param(dying(excluded=True), Step.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
         pytest.param(dying(abandoned=True), Step.REMOVE_FINALIZER, id="G-yes-abandoned->J"),
@@ -88,7 +101,11 @@ def test_next_step(facts: Facts, step: Step) -> None:
 
 def test_the_secret_is_never_touched_while_deleting() -> None:
     for facts in (dying(), dying(resolved=True), dying(excluded=True), dying(dropped=True)):
-        assert next_step(facts) not in {Step.WRITE_SECRET, Step.RESOLVE, Step.SYNC_DATABASE}
+        assert next_step(facts) not in {
+            Step.WRITE_SECRET,
+            Step.RESOLVE,
+            Step.SYNC_DATABASE,
+        }
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from tests.support.stale import StaleServer
 
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
-from fairlead.postgres.sources import Sources
 
 
 def credentials(namespace: str) -> Object:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.waiting import SECONDS
 from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import (
     PASSWORD,
@@ -20,12 +21,13 @@ from tests.unit.postgres.helpers import (
     wanted,
 )
 
-from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres import session
-from fairlead.postgres.claim import Claim
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database import session
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Endpoint, connect
-from fairlead.postgres.sync import sync
 
 
 async def test_the_password_logs_in_and_a_wrong_one_does_not(
@@ -455,8 +457,14 @@ async def test_a_hostile_owner_bends_nothing(
 
 
 async def test_many_at_once_do_not_disturb_one_another(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # They stand in one line, which moves as fast as the machine does.
+    for limit in ("lock_timeout", "statement_timeout"):
+        monkeypatch.setitem(session._OPTIONS, limit, f"{SECONDS:.0f}s")
     await run(postgres, database, "CREATE TABLE t (id int)")
     results = await asyncio.gather(
         *(

@@ -24,11 +24,12 @@ from tests.unit.postgres.helpers import (
     wanted,
 )
 
-from fairlead.demo.postgresql import EmbeddedPostgres
-from fairlead.postgres.cleanup import cleanup
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.session import Endpoint, connect
-from fairlead.postgres.sync import sync
 
 
 def debian(version: int) -> Path | None:

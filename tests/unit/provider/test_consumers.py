@@ -8,7 +8,7 @@ from rich.console import Console
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.cli.kubebind.consumers import table
-from fairlead.provider.commands.consumers import Row, age, rows
+from fairlead.provider.commands.overview import Row, State, age, rows
 
 
 NOW = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
@@ -24,9 +24,20 @@ def namespace(name: str = "ns", identity: str = "shop", **metadata: Any) -> Obje
     return object_from_dict(body)
 
 
-def binding(pretty: str = "", **status: Any) -> Object:
+INVITED: JSON = {"templates": [{"name": "widgets"}]}
+
+
+def binding(
+    pretty: str = "", *, record: JSON = INVITED, manager: str = "kube-bind.io", **status: Any
+) -> Object:
+    written: JSON = {"f:status": {"f:lastHeartbeatTime": {}}}
     metadata: JSON = {"name": "cluster", "namespace": "ns", "annotations": {PRETTY: pretty}}
-    spec = {"kubeconfigSecretRef": {"name": "k", "key": "k"}, "providerPrettyName": "us"}
+    metadata["managedFields"] = [{"manager": manager, "fieldsV1": written}]
+    spec = {
+        "kubeconfigSecretRef": {"name": "k", "key": "k"},
+        "providerPrettyName": "us",
+        "serviceProviderSpec": record,
+    }
     return object_from_dict(
         {
             "apiVersion": "kube-bind.io/v1alpha2",
@@ -38,8 +49,27 @@ def binding(pretty: str = "", **status: Any) -> Object:
     )
 
 
-def export(name: str, namespace: str = "ns") -> Object:
-    return object_from_dict({"metadata": {"name": name, "namespace": namespace}})
+def export(name: str, namespace: str = "ns", plural: str = "widgets", **spec: Any) -> Object:
+    resources = [{"group": "example.org", "resource": plural, "versions": ["v1"]}]
+    given = {
+        "resources": resources,
+        "informerScope": "Namespaced",
+        "isolation": "Prefixed",
+        **spec,
+    }
+    metadata = {"name": name, "namespace": namespace}
+    return object_from_dict({"kind": "APIServiceExport", "metadata": metadata, "spec": given})
+
+
+TEMPLATE = object_from_dict(
+    {
+        "metadata": {"name": "widgets"},
+        "spec": {
+            "scope": "Namespaced",
+            "resources": [{"group": "example.org", "resource": "widgets", "versions": ["v1"]}],
+        },
+    }
+)
 
 
 BEATS: JSON = {
@@ -50,7 +80,8 @@ BEATS: JSON = {
 
 
 def one(*bindings: Object, **kept: Any) -> Row:
-    (row,) = rows([kept.pop("namespace", namespace())], bindings, [], {}, now=NOW)
+    state = State([kept.pop("namespace", namespace())], bindings, templates=[TEMPLATE], **kept)
+    (row,) = rows(state, now=NOW)
     return row
 
 
@@ -117,7 +148,7 @@ def test_health_is_judged_by_the_heartbeat(
 def test_a_consumer_is_a_namespace_with_an_identity(
     namespaces: list[Object], expected: list[tuple[str, str]]
 ) -> None:
-    found = rows(namespaces, [], [], {}, now=NOW)
+    found = rows(State(namespaces), now=NOW)
     assert [(row.identity, row.namespace) for row in found] == expected
 
 
@@ -136,7 +167,7 @@ def test_a_consumer_is_called_as_people_call_it(pretty: str, title: str) -> None
 def test_exports_and_objects_are_the_consumers_own() -> None:
     exports = [export("z"), export("a"), export("other", "elsewhere")]
     counts = {"ns": 7, "elsewhere": 9, "": 100}
-    (row,) = rows([namespace()], [binding(**BEATS)], exports, counts, now=NOW)
+    row = one(binding(**BEATS), exports=exports, counts=counts)
     assert (row.exports, row.objects) == (["a", "z"], 7)
     assert (row.konnector_version, row.last_heartbeat_time) == ("v0.8.1", "2026-05-01T11:57:00Z")
 
@@ -170,10 +201,66 @@ def test_the_table_has_a_line_for_each_consumer() -> None:
     rows_ = [one(binding("Team \x1b[31mA", **BEATS)), one(namespace=namespace("n2", "zoo"))]
     header, first, second = shown(*rows_)
     assert header.split() == [
-        *("CONSUMER", "NAMESPACE", "EXPORTS", "OBJECTS", "KONNECTOR", "HEARTBEAT", "HEALTH")
+        *("CONSUMER", "NAMESPACE", "TEMPLATES", "EXPORTS", "OBJECTS"),
+        *("KONNECTOR", "HEARTBEAT", "HEALTH"),
     ]
-    assert first.split() == ["Team", "?[31mA", "(shop)", "ns", "-", "0", "v0.8.1", "3m", "healthy"]
-    assert second.split() == ["zoo", "n2", "-", "0", "-", "never", "NotInvited"]
+    assert first.split() == [
+        *("Team", "?[31mA", "(shop)", "ns", "widgets", "-", "0", "v0.8.1", "3m", "healthy")
+    ]
+    assert second.split() == [
+        *("zoo", "n2", "not", "recorded", "-", "0", "-", "never", "NotInvited")
+    ]
+
+
+def test_the_table_says_whose_konnector_is_not_ours() -> None:
+    line = shown(one(binding(manager="konnector", **BEATS)))[1]
+    assert "v0.8.1 (not Fairlead's)" in line
+
+
+@pytest.mark.parametrize(
+    ("record", "templates", "told"),
+    [
+        pytest.param(INVITED, ["widgets"], "", id="invited"),
+        pytest.param({"templates": []}, [], "goes beyond", id="to nothing"),
+        pytest.param({}, None, "not recorded", id="not recorded"),
+        pytest.param({"templates": [], "revoked": True}, [], "", id="being revoked"),
+        pytest.param({"templates": [{"name": "x"}]}, ["x"], "x does not exist", id="gone"),
+    ],
+)
+def test_what_a_consumer_was_invited_to_and_what_goes_beyond_it(
+    record: JSON, templates: list[str] | None, told: str
+) -> None:
+    found = one(binding(record=record), exports=[export("a")])
+    assert found.templates == templates
+    assert [told in line for line in found.warnings] == ([True] if told else [])
+    assert found.deleting is bool(record.get("revoked"))
+
+
+def test_an_export_of_another_kind_goes_beyond_its_template() -> None:
+    found = one(binding(), exports=[export("a"), export("b", plural="gauges")])
+    (line,) = found.warnings
+    assert "APIServiceExport b goes beyond its invitations" in line
+    assert "template widgets offers widgets.example.org v1" in line
+
+
+def test_an_original_konnector_that_lacks_rights_is_told_of() -> None:
+    given = export("a", isolation="Namespaced")
+    theirs = one(binding(manager="konnector", **BEATS), exports=[given])
+    assert theirs.original_konnector
+    (line,) = theirs.warnings
+    assert "--original-konnectors" in line
+    granted = frozenset({"kube-binder-resources-ns.a"})
+    assert not one(
+        binding(manager="konnector", **BEATS), exports=[given], granted=granted
+    ).warnings
+    ours = one(binding(**BEATS), exports=[given])
+    assert (ours.original_konnector, ours.warnings) == (False, [])
+
+
+def test_one_export_that_is_not_valid_does_not_hide_the_others() -> None:
+    found = one(binding(), exports=[export("a", isolation="None"), export("b", resources=3)])
+    (line,) = found.warnings
+    assert "APIServiceExport b is not valid" in line
 
 
 def test_the_table_says_who_is_being_revoked() -> None:

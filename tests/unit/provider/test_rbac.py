@@ -149,10 +149,18 @@ def test_rights(spec: Any, schema: Object, expected: dict[str, list[JSON]]) -> N
             {EVERYWHERE: [READ_WIDGETS], f"a/{RESOURCES}": [WIDGETS]},
             id="what may not be claimed is granted nowhere",
         ),
+        pytest.param(
+            {"isolation": "Namespaced", "permissionClaims": [claim()]},
+            bound_schema(scope="Cluster"),
+            {EVERYWHERE: [READ_WIDGETS], f"{NS}/{RESOURCES}": [WIDGETS], f"a/{CLAIMS}": [SECRETS]},
+            id="isolation Namespaced: reading exported kinds everywhere",
+        ),
     ],
 )
-def test_cluster_wide_claims(spec: Any, schema: Object, expected: dict[str, list[JSON]]) -> None:
-    result = plan(export(**spec), "a", schema=schema, cluster_wide_claims=True)
+def test_rights_for_original_konnectors(
+    spec: Any, schema: Object, expected: dict[str, list[JSON]]
+) -> None:
+    result = plan(export(**spec), "a", schema=schema, original_konnectors=True)
     assert grants(result) == expected
 
 

@@ -39,7 +39,10 @@ def test_a_consumer_is_found_by_identity_and_by_namespace(name: str) -> None:
 @pytest.mark.parametrize(
     ("namespaces", "name", "message"),
     [
-        pytest.param([SHOP, ZOO], "bar", "no consumer bar; there are: shop, zoo", id="unknown"),
+        pytest.param(
+            [SHOP, ZOO], "bar", "consumer bar does not exist; there are: shop, zoo", id="unknown"
+        ),
+        pytest.param([SHOP, ZOO], "Shop", r"did you mean shop\?", id="nearly"),
         pytest.param([annotated("shop")], "shop", "there are none", id="no consumer's namespace"),
         pytest.param(
             [SHOP, annotated("shop", identity="other")],

@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import aiohttp
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
 from tests.unit.runtime.test_lease import FakeLeases
 
@@ -66,7 +67,7 @@ def cluster(name: str = "c", server: FakeServer | None = None) -> Cluster:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -163,7 +164,7 @@ async def test_a_stop_right_after_engaging_does_not_hang() -> None:
     async with Managed(Manager()) as manager:
         await until(lambda: manager._group)
         engagement = await manager.engage(cluster(), [])
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(SECONDS):
             await engagement.stop()
 
 
@@ -254,7 +255,13 @@ async def test_health_tells_the_truth() -> None:
         status, text = await get(f"{manager.health_url}/readyz?verbose")
         assert (status, text.splitlines()) == (
             200,
-            ["[+]ping ok", "[+]caches-east ok", "[+]database ok", "readyz check passed"],
+            [
+                "[+]ping ok",
+                "[+]running ok",
+                "[+]caches-east ok",
+                "[+]database ok",
+                "readyz check passed",
+            ],
         )
 
 
@@ -297,7 +304,7 @@ async def test_an_address_in_use_is_one_clear_error() -> None:
     async with Managed(Manager()) as manager:
         await until(lambda: manager.health_url)
         address = manager.health_url.removeprefix("http://")
-        with pytest.raises(ManagerError, match=f"cannot listen on {address}: "):
+        with pytest.raises(ManagerError, match=f"cannot listen on {address} for health: "):
             await Manager(health_address=address).run()
 
 

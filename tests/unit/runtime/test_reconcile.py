@@ -49,6 +49,9 @@ PLAIN = obj()
         pytest.param(annotated, PLAIN, obj(annotations={"a": "b"}), True, id="field: changed"),
         pytest.param(annotated, PLAIN, obj(generation=2), False, id="field: another one"),
         pytest.param(annotated, None, PLAIN, True, id="field: added, and empty"),
+        pytest.param(
+            metadata_changed("deletion_timestamp"), None, PLAIN, True, id="field: added, and unset"
+        ),
         pytest.param(came_or_went, None, PLAIN, True, id="came"),
         pytest.param(came_or_went, PLAIN, None, True, id="went"),
         pytest.param(came_or_went, PLAIN, obj(generation=2), False, id="stayed"),

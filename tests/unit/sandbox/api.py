@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
 
 import aiohttp
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 
@@ -70,7 +71,9 @@ class Api:
 
     def watch(self, path: str, **params: str) -> Events:
         query = {"watch": "true", **params}
-        return Events(self._session.get(path, params=query, timeout=aiohttp.ClientTimeout(20)))
+        return Events(
+            self._session.get(path, params=query, timeout=aiohttp.ClientTimeout(SECONDS))
+        )
 
 
 class Events:

@@ -1,7 +1,11 @@
-"""kube-bind ``kube-bind.io/v1alpha2``: one door to its names, kinds, CRDs and wire forms.
+"""The objects of kube-bind, ``kube-bind.io/v1alpha2``: names, kinds, CRDs and wire forms.
 
-Conditions are in :mod:`fairlead.api.kubebind.conditions`, claims in
-:mod:`fairlead.api.kubebind.claims`.
+``types``, ``boundschema`` and ``catalogue`` are the kinds, ``fields`` the parts that several
+share, ``names`` what objects, labels and annotations are called, ``crds`` the CRDs made from the
+types, and ``wire`` what an invitation consists of. :mod:`.conditions` are kube-bind's own, with a
+severity; :mod:`.claims` says which objects a permission claim is about.
+
+Source: https://github.com/kube-bind/kube-bind, ``sdk/apis/kubebind/v1alpha2``.
 """
 
 from __future__ import annotations
@@ -92,6 +96,7 @@ from fairlead.api.kubebind.names import (
     FIELD_MANAGER,
     FINALIZER_NAMESPACE,
     FINALIZER_SYNCER,
+    FINALIZER_UNBIND,
     GROUP,
     KUBECONFIG_NAME,
     LABEL_AGGREGATE_TO_KONNECTOR,
@@ -183,6 +188,7 @@ __all__ = [
     "FIELD_MANAGER",
     "FINALIZER_NAMESPACE",
     "FINALIZER_SYNCER",
+    "FINALIZER_UNBIND",
     "GROUP",
     "KUBECONFIG_NAME",
     "LABEL_AGGREGATE_TO_KONNECTOR",

@@ -18,6 +18,8 @@ from fairlead.api.meta import Object
 Severity = Literal["", "Error", "Warning", "Info"]
 
 READY: Final = "Ready"
+ANOTHER_KONNECTOR: Final = "AnotherKonnector"
+"""Ours, on an APIServiceBinding: True while another konnector fights for its ClusterBinding."""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
 CREDENTIALS_IN_USE: Final = "CredentialsInUse"
@@ -42,6 +44,10 @@ SCHEMA_IN_SYNC: Final = "SchemaInSync"
 SECRET_VALID: Final = "SecretValid"  # noqa: S105  # the type of a condition
 SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
+
+
+WRONG_WHILE_TRUE: Final = (ANOTHER_KONNECTOR, OBJECTS_FAILING, CONFLICTS)
+"""Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
 
 
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
@@ -157,13 +163,10 @@ def status_events(old: Object, new: Object) -> list[Event]:
 def happening(condition: Condition) -> Event:
     """The Event about a condition that has turned.
 
-    What is wrong is a warning, and so are conflicts and failing objects: they are wrong while
-    they are True.
+    What is wrong is a warning, and so is what is wrong while it is True.
     """
     failed = condition.status == "False" and condition.severity in {"Error", "Warning"}
-    warns = failed or (
-        condition.type in {CONFLICTS, OBJECTS_FAILING} and condition.status == "True"
-    )
+    warns = failed or (condition.type in WRONG_WHILE_TRUE and condition.status == "True")
     return Event(
         "Warning" if warns else "Normal",
         condition.reason or condition.type,

@@ -1,5 +1,7 @@
 r"""The part of gjson paths that kube-bind's references are written in.
 
+https://github.com/tidwall/gjson/blob/master/SYNTAX.md
+
 A path is keys joined by dots: ``spec.secretRefs.#.name``. ``#`` goes through an array, and at the
 end of a path counts it; a number picks one item; ``\.`` is a dot within a key; ``*`` and ``?``
 stand for parts of a key. Queries, modifiers and pipes match nothing, and so do the brackets of

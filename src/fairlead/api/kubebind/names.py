@@ -69,6 +69,9 @@ ANNOTATION_CLUSTER_PRETTY_NAME: Final = "backend.kube-bind.io/cluster-pretty-nam
 FINALIZER_SYNCER: Final = "kubebind.io/syncer"
 """On consumer objects; the protocol spells it without the dash."""
 
+FINALIZER_UNBIND: Final = "kubebind.io/unbind"
+"""Ours, on an APIServiceBinding that has CRDs: they are deleted before it goes."""
+
 FINALIZER_NAMESPACE: Final = "kubebind.io/namespace"
 """On APIServiceNamespaces, spelled like the syncer's: they stay until their provider namespace is
 gone, and that stays while it holds synced objects."""

@@ -55,7 +55,7 @@ class OAuth2CodeGrant(
 class Authentication(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """How the caller was authenticated; empty for an invitation."""
+    """How the caller was authenticated."""
 
     oauth2_code_grant: OAuth2CodeGrant | None = msgspec.field(default=None, name="oauth2CodeGrant")
 
@@ -141,13 +141,17 @@ class BindingResponse(
 
 
 def new_binding_response(
-    *, kubeconfig: bytes, requests: list[JSON], provider_namespace: str
+    *, kubeconfig: bytes, requests: list[JSON], provider_namespace: str, identity: str
 ) -> JSON:
-    """The wire form of a BindingResponse."""
+    """The wire form of a BindingResponse.
+
+    Nobody was authenticated for it, but kube-bind's ``deploy`` takes none without
+    ``oauth2CodeGrant``: its ``id`` is the consumer's identity, its ``sid`` the cluster namespace.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": "BindingResponse",
-        "authentication": {},
+        "authentication": {"oauth2CodeGrant": {"sid": provider_namespace, "id": identity}},
         "kubeconfig": base64.b64encode(kubeconfig).decode(),
         "requests": requests,
         "providerNamespace": provider_namespace,
@@ -159,6 +163,7 @@ ANSWERS = ("BindingResponse", "BindingResourceResponse")
 BindableResourcesRequest the second, with ``requests: null``."""
 
 _MAX_DEPTH = 64
+"""Collections of an invitation's YAML that may stand in one another."""
 _MISTAKES = {
     "Config": "it is a kubeconfig, and an invitation has one in it",
     "Secret": (

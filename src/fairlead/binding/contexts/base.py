@@ -20,13 +20,12 @@ from fairlead.api.servicebinding.common import (
     PROCESSING_ERROR,
     READY,
 )
+from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
-from fairlead.binding.flow import Flow
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
 from fairlead.binding.reads import FailureCode, ReadError, Snapshot
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.traces import Traces
-from fairlead.binding.workload import Workload
+from fairlead.binding.workload import Traces, Workload
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -186,6 +185,7 @@ class BaseContext:
     def items(self) -> list[Item]:
         """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
         collected = [item for source in self._sources for item in source.items] + self._added
+        # An override of nothing would make a binding that holds a type and no data.
         return [*collected, *self.overrides] if collected else []
 
     def template_data(self) -> Mapping[str, Any]:
@@ -231,6 +231,8 @@ class BaseContext:
         if len(self._sources) != 1 or self._added or self.overrides:
             return ""
         source = self._sources[0]
+        # Pods can mount Secrets of their own namespace alone, under the names that they have
+        # there.
         same = source.namespace == self.meta.namespace and not source.renamed
         return source.name if same else ""
 
@@ -270,19 +272,19 @@ class BaseContext:
         ]
 
     def close(self) -> None:
-        """Ready False with the error there is; else True, unless the binding is on its way out."""
+        """Set Ready: False with the error if there is one, else True unless it is deleted."""
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif not self.meta.deleting:
             self.set_condition(READY, "True", APPLICATIONS_BOUND)
 
     def workload_failed(self, message: str) -> None:
-        """A workload could not be written: Ready says so, and the pass is repeated."""
+        """Say in Ready that a workload could not be written, and have the pass repeated."""
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, message)
         self.flow.retry_processing(message, transient=True)
 
     def secret_failed(self, message: str) -> None:
-        """The intermediate Secret could not be written: Ready says so, nothing is projected."""
+        """Say in Ready that the intermediate Secret could not be written; project nothing."""
         self.secret = ""
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
@@ -300,4 +302,23 @@ def selector_dict(selector: Any) -> JSON | None:
     if selector is None:
         return None
     result: JSON = json.loads(msgspec.json.encode(selector))
+    return result
+
+
+def invalid_status(binding: Object, message: str, now: str) -> JSON:
+    """The status with Ready False; what else it says stays."""
+    status: JSON = binding.to_dict().get("status") or {}
+    try:
+        before = msgspec.convert(status.get("conditions") or [], list[Condition])
+    except msgspec.ValidationError:
+        before = []
+    merged = set_condition(before, Condition(READY, "False", PROCESSING_ERROR, message), now=now)
+    conditions: list[Any] = [
+        {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
+    ]
+    result = {**status, "conditions": conditions}
+    if binding.api_version.startswith("servicebinding.io/"):
+        result["observedGeneration"] = binding.meta.generation
+    else:
+        result.setdefault("secret", "")
     return result

@@ -9,17 +9,55 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
-from fairlead.binding.flow import Flow
 from fairlead.binding.items import Item, SecretSource
 from fairlead.binding.service import Service
-from fairlead.binding.traces import Traces
-from fairlead.binding.workload import Workload
+from fairlead.binding.workload import Traces, Workload
+
+
+class Flow(msgspec.Struct):
+    """The state of one pass; the effects of its methods are those of the original's flow control.
+
+    ``transient`` tells that no watched object will announce the end of the trouble, so that the
+    pass has to be repeated after a while. ``waiting`` tells that something has not come yet, which
+    is how every binding begins whose service is made at the same time.
+    """
+
+    retry: bool = False
+    stop: bool = False
+    error: str = ""
+    transient: bool = False
+    waiting: bool = False
+
+    def retry_processing(self, error: str = "", *, transient: bool = False) -> None:
+        """Stop now and come again, with or without an error."""
+        self.retry = self.stop = True
+        self.error = error
+        self.transient = self.transient or transient
+
+    def wait_for_change(self, lacking: str) -> None:
+        """Stop now; the next pass begins when what is lacking comes, for it is watched."""
+        self.retry_processing(lacking)
+        self.waiting = True
+
+    def fail(self, error: str) -> None:
+        """Record an error; it takes :meth:`stop_processing` to stop."""
+        self.error = error
+
+    def stop_processing(self) -> None:
+        """Run no further handler."""
+        self.stop = True
 
 
 class Context(Protocol):
-    """One binding in one pass. Methods that read raise ReadError, or Need on their way out."""
+    """One binding in one pass.
+
+    Methods that read raise ReadError where the answer is none, and Need where there is no answer
+    yet; handlers let Need pass.
+    """
 
     flow: Flow
 

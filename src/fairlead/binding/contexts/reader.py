@@ -23,9 +23,14 @@ from fairlead.api.servicebinding.mapping import (
 )
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, ReadError, Review, Snapshot
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.templates import MappingError, Template, build_template, parse_mapping
-from fairlead.binding.traces import Traces
-from fairlead.binding.workload import Workload
+from fairlead.binding.workload import (
+    MappingError,
+    Traces,
+    Workload,
+    WorkloadTemplate,
+    build_template,
+    parse_mapping,
+)
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
@@ -171,7 +176,7 @@ class Reader:
             raise _failure("NotFound", NO_WORKLOADS)
         return found
 
-    def _template(self, resource: Resource, reference: WorkloadReference) -> Template:
+    def _template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
         return build_template(
             self._mapping(resource), resource.version, containers_path=reference.containers_path
         )

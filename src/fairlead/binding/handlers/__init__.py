@@ -1,1 +1,1 @@
-"""One stage of the pipeline per module; each reads and writes its context alone."""
+"""The stages of the pipeline, by the part of the way; each reads and writes its context alone."""

@@ -1,10 +1,31 @@
-"""Renames the items that came from services."""
+"""Naming: the entries that the binding itself defines, and what those of services are called."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.naming import NamingError, naming
+from fairlead.binding.expressions.gotemplate import Template, TemplateError
+from fairlead.binding.items import Item, Source
+
+
+def apply_mappings(context: Context) -> None:
+    """Render each mapping with services by id and items by the names they have so far."""
+    if not context.mappings:
+        return
+    data = context.template_data()
+    rendered: list[Item] = []
+    for name, text in context.mappings:
+        try:
+            rendered.append(Item(name, Template(text, name="mappings").render(data)))
+        except TemplateError as error:
+            context.flow.fail(str(error))
+            context.flow.stop_processing()
+            return
+    for item in rendered:
+        context.add_item(item)
 
 
 def apply_naming(context: Context) -> None:
@@ -18,3 +39,60 @@ def apply_naming(context: Context) -> None:
         context.flow.fail(str(error))
         context.flow.stop_processing()
         context.set_condition(COLLECTION_READY, "False", NAMING_STRATEGY_ERROR, str(error))
+
+
+Rename = Callable[[str, Source], str]
+
+_PREDEFINED: dict[str, Rename] = {
+    "none": lambda name, _: name,
+    "lowercase": lambda name, _: _lower(name),
+    "uppercase": lambda name, source: f"{_upper(source.kind)}_{_upper(name)}",
+}
+
+
+class NamingError(ValueError):
+    """A naming strategy that cannot be used."""
+
+
+def naming(strategy: str) -> Rename:
+    """The function that renames, of a predefined strategy or of a template.
+
+    The function raises NamingError when the template does not fit.
+
+    Raises:
+        NamingError: the template cannot be read.
+    """
+    if strategy in _PREDEFINED:
+        return _PREDEFINED[strategy]
+    functions = {"upper": _upper, "lower": _lower, "title": _title}
+    try:
+        template = Template(strategy, name="template", functions=functions, no_value="")
+    except TemplateError as error:
+        raise NamingError(str(error)) from None
+
+    def rename(name: str, source: Source) -> str:
+        data = {"name": name, "service": {"kind": source.kind, "name": source.name}}
+        try:
+            return template.render(data)
+        except TemplateError:
+            raise NamingError("please check the namingStrategy template provided") from None
+
+    return rename
+
+
+def _upper(text: str) -> str:
+    """Upper case letter by letter: one that becomes several stays as it is."""
+    return "".join(_single(character, character.upper()) for character in text)
+
+
+def _lower(text: str) -> str:
+    return "".join(_single(character, character.lower()) for character in text)
+
+
+def _title(text: str) -> str:
+    """The first letter of each word in upper case; ``_`` and digits belong to words."""
+    return re.sub(r"\w+", lambda word: _upper(word[0][0]) + word[0][1:], text)
+
+
+def _single(before: str, after: str) -> str:
+    return after if len(after) == 1 else before

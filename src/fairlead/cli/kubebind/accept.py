@@ -7,6 +7,7 @@ import asyncio
 import click
 
 from fairlead import process
+from fairlead.cli import completion
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -20,7 +21,7 @@ from fairlead.konnector.commands.accept import accept
 
 @click.command("accept")
 @cluster_options
-@click.argument("binding")
+@click.argument("binding", shell_complete=completion.names(completion.bindings))
 @timeout_option("2m", "until it is Ready")
 @konnector_namespace_option
 def command(

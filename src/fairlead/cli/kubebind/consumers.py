@@ -17,12 +17,15 @@ from fairlead import process
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client
-from fairlead.provider.commands.consumers import Row, age
-from fairlead.provider.commands.consumers import consumers as census
+from fairlead.provider.commands.overview import Row, age
+from fairlead.provider.commands.overview import consumers as census
 from fairlead.provider.manifests import NAME
 
 
-_COLUMNS = ("CONSUMER", "NAMESPACE", "EXPORTS", "OBJECTS", "KONNECTOR", "HEARTBEAT", "HEALTH")
+_COLUMNS = (
+    *("CONSUMER", "NAMESPACE", "TEMPLATES", "EXPORTS", "OBJECTS"),
+    *("KONNECTOR", "HEARTBEAT", "HEALTH"),
+)
 _PIPE_WIDTH = 10_000
 """Columns where no terminal says how wide it is: a line for each consumer, for grep."""
 _NARROW = 100
@@ -34,6 +37,8 @@ _NARROW = 100
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of the table.")
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
+
+    TEMPLATES is what each was invited to, and so what it may request.
 
     \b
     Example:
@@ -54,6 +59,9 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
             console = Console(width=_PIPE_WIDTH)
         narrow = console.width < _NARROW
         console.print(table(found, now=datetime.now(UTC), narrow=narrow))
+        for row in found:
+            for warning in row.warnings:
+                click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
     else:
         click.echo(
             "no consumers yet: fairlead provider invite NAME --template T -o FILE", err=True
@@ -71,9 +79,10 @@ def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table
         cells: tuple[str | Text, ...] = (
             Text(printable(row.title)),
             row.namespace,
+            _templates(row),
             Text(", ".join(row.exports) or "-"),
             str(row.objects),
-            Text(printable(row.konnector_version) or "-"),
+            Text(_konnector(row)),
             Text(printable(age(row.last_heartbeat_time, now)) or "never"),
             _health(row),
         )
@@ -85,6 +94,17 @@ def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table
 def printable(text: str) -> str:
     """The text without what moves a terminal's cursor: consumers write some of it."""
     return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def _templates(row: Row) -> Text:
+    if row.templates is None:
+        return Text("not recorded", style="yellow")
+    return Text(", ".join(row.templates) or "-")
+
+
+def _konnector(row: Row) -> str:
+    version = printable(row.konnector_version) or "-"
+    return f"{version} (not Fairlead's)" if row.original_konnector else version
 
 
 def _health(row: Row) -> Text:

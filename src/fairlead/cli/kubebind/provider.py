@@ -12,6 +12,7 @@ import click
 
 from fairlead import process
 from fairlead.api.label_names import subdomain_errors
+from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.reaching import (
     Naming,
@@ -78,10 +79,13 @@ def command() -> None:
     "least.",
 )
 @click.option(
+    "--original-konnectors",
     "--cluster-wide-claims",
+    "original_konnectors",
     is_flag=True,
-    help="With --consumer-scope cluster: let consumers use all claimed objects, everybody's "
-    "Secrets too. For kube-bind's own konnector, which watches them cluster-wide.",
+    help="Give what kube-bind's own konnector needs beyond ours. With --consumer-scope cluster "
+    "consumers may then use all objects of claimed kinds, everybody's Secrets too; with "
+    "--isolation namespaced they may read all consumers' objects of exported kinds.",
 )
 @click.option(
     "--requests",
@@ -98,7 +102,7 @@ def run(
     consumer_scope: str,
     isolation: str,
     schema_sync_interval: str,
-    cluster_wide_claims: bool,
+    original_konnectors: bool,
     requests: Requests,
     namespace_prefix: str,
     pretty_name: str,
@@ -120,7 +124,7 @@ def run(
             consumer_scope=parse_consumer_scope(consumer_scope),
             isolation=parse_isolation(isolation),
             schema_sync_interval=parse_sync_interval(schema_sync_interval),
-            cluster_wide_claims=cluster_wide_claims,
+            original_konnectors=original_konnectors,
             requests=requests,
             namespace=namespace,
             namespace_prefix=namespace_prefix,
@@ -151,7 +155,12 @@ def run(
 @command.command("invite")
 @cluster_options
 @click.argument("name")
-@click.option("--template", required=True, help="The APIServiceExportTemplate to offer.")
+@click.option(
+    "--template",
+    required=True,
+    shell_complete=completion.names(completion.templates),
+    help="The APIServiceExportTemplate to offer.",
+)
 @click.option(
     "-o",
     "--output",
@@ -179,7 +188,8 @@ def invite(
 ) -> None:
     """Invite the consumer NAME: write what it needs to bind a template.
 
-    Inviting a consumer again gives the same namespace and credential, for another template too.
+    Inviting a consumer again gives the same namespace and credential. With another template it
+    may request what that offers too.
 
     \b
     Example:
@@ -187,6 +197,12 @@ def invite(
     """  # noqa: D301
     if not name.strip():
         raise click.UsageError("NAME is empty: say who is invited, such as shop-team")
+    for what, said in (("NAME", name), ("--identity", identity)):
+        if said != said.strip() or not said.isprintable():
+            raise click.UsageError(
+                f"{what} {said!r} begins or ends with a space, or has characters that cannot be "
+                "seen: nobody could say it again"
+            )
     if errors := binding and subdomain_errors(binding):
         raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
     if not output.absolute().parent.is_dir():
@@ -210,7 +226,8 @@ def invite(
 
     response = process.run(main)
     write_private(output, json.dumps(response, indent=2) + "\n")
-    click.echo(f"{output}: an invitation for {name}; keep it secret", err=True)
+    known_as = f"{identity or name}, cluster namespace {response['providerNamespace']}"
+    click.echo(f"{output}: an invitation for {known_as}; keep it secret", err=True)
     click.echo(f"in the consumer's cluster: fairlead bind -f {output}", err=True)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import click
 
 from fairlead import process
+from fairlead.cli import completion
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -18,6 +19,7 @@ from fairlead.cli.options import (
 )
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
 from fairlead.provider.commands.revoke.work import Inventory, inventory
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
 from fairlead.provider.manifests import NAME
@@ -25,17 +27,24 @@ from fairlead.provider.manifests import NAME
 
 @click.command("revoke")
 @cluster_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.names(completion.consumers))
 @click.option(
     "--keep-data",
     is_flag=True,
     help="Leave the consumer's namespaces and objects on the provider; they become nobody's.",
+)
+@click.option(
+    "--force",
+    is_flag=True,
+    help=f"Take finalizers off the consumer's objects that hold them for longer than "
+    f"{GRACE_SECONDS:g} s; what their owners would have cleaned up stays behind.",
 )
 @yes_option
 @timeout_option("10m", "for what finalizers hold")
 def revoke(
     name: str,
     keep_data: bool,
+    force: bool,
     yes: bool,
     timeout: str,
     kubeconfig: str | None,
@@ -71,6 +80,7 @@ def revoke(
                     client,
                     await find_consumer(client, about.namespace),
                     keep_data=keep_data,
+                    force=force,
                     timeout=seconds,
                     progress=partial(click.echo, err=True),
                 )
@@ -78,7 +88,7 @@ def revoke(
             await process.cancel_on(stop, done())
 
     about = process.run(look)
-    click.echo(about.text(keep_data=keep_data), err=True)
+    click.echo(about.text(keep_data=keep_data, force=force), err=True)
     if not yes:
         click.confirm("Revoke it?", abort=True, err=True)
     process.run(work)

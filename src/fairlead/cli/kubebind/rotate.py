@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from fairlead import process
+from fairlead.cli import completion
 from fairlead.cli.kubebind.reaching import Reaching, invite_options, reaching_options
 from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
 from fairlead.client import Client
@@ -19,7 +20,7 @@ from fairlead.provider.manifests import NAME
 
 @click.command("rotate")
 @cluster_options
-@click.argument("name")
+@click.argument("name", shell_complete=completion.names(completion.consumers))
 @reaching_options
 @timeout_option("10m", "until the consumer uses its new token")
 @click.option(

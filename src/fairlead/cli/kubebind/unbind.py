@@ -8,6 +8,7 @@ import sys
 import click
 
 from fairlead import process
+from fairlead.cli import completion
 from fairlead.cli.options import (
     check_name,
     cluster_config,
@@ -23,7 +24,7 @@ from fairlead.konnector.commands.unbind import Impact, impact, unbind
 
 @click.command("unbind")
 @cluster_options
-@click.argument("binding")
+@click.argument("binding", shell_complete=completion.names(completion.bindings))
 @click.option("--orphan", is_flag=True, help="Leave the copies on the provider.")
 @yes_option
 @timeout_option("2m", "until it is gone")

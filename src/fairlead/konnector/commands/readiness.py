@@ -141,12 +141,18 @@ class Waiting(msgspec.Struct, frozen=True):
             ) from None
 
 
+def untouched(binding: Object) -> bool:
+    """Whether no konnector has ever worked on a binding."""
+    ready = get_condition(binding.decode(APIServiceBinding).status.conditions, READY)
+    return ready is None or ready.reason == PENDING
+
+
 def _unready(found: Object | None) -> str:
     if found is None:
         return "it is not there"
     conditions = found.decode(APIServiceBinding).status.conditions
     ready = get_condition(conditions, READY)
-    if ready is None or ready.reason == PENDING:
+    if ready is None or untouched(found):
         return _UNTOUCHED
     if ready.status != "True":
         return f"{_NOT_READY}{ready.reason}: {ready.message}"

@@ -37,6 +37,8 @@ from fairlead.konnector.commands.unbind import impact
 
 UNDO_SECONDS = 30.0
 """So long may taking back last, most of which is waiting for a konnector to let go."""
+LET_GO_SECONDS = UNDO_SECONDS / 2
+"""So long is a konnector waited for that has to let go of a binding."""
 
 
 class Written:
@@ -187,7 +189,7 @@ class _Undo:
 
         try:
             await wait_for(
-                self._client, APISERVICEBINDINGS, name, until=there, timeout=UNDO_SECONDS / 2
+                self._client, APISERVICEBINDINGS, name, until=there, timeout=LET_GO_SECONDS
             )
         except WaitTimeout:
             self._progress(

@@ -167,7 +167,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """The object goes only when its copy is gone."""
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return Done()
-        remaining = [name for name in consumer.meta.finalizers if name != FINALIZER_SYNCER]
+        remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
         release = PatchMetadata("consumer", {"finalizers": remaining})
         provider = pair.provider
         if pair.target is None:
@@ -208,7 +208,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:
-    metadata: JSON = {"finalizers": [*consumer.meta.finalizers, FINALIZER_SYNCER]}
+    metadata: JSON = {"finalizers": consumer.meta.with_finalizer(FINALIZER_SYNCER)}
     if annotations:
         metadata["annotations"] = annotations
     return PatchMetadata("consumer", metadata)

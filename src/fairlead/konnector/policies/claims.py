@@ -106,7 +106,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _without_provider(self, pair: Pair, state: ClaimState, consumer: Object) -> Step:
         if owner_of(consumer) == OWNER_PROVIDER:
-            return _stale_copy(pair, state, consumer)
+            return _leftover_copy(pair, state, consumer)
         if not state.consumer:
             return Done()
         if is_token(consumer):
@@ -196,7 +196,7 @@ def _set_owner(side: Side, owner: str | None) -> Step:
     return PatchMetadata(side, {"labels": {LABEL_OWNER: owner}})
 
 
-def _stale_copy(pair: Pair, state: ClaimState, consumer: Object) -> Step:
+def _leftover_copy(pair: Pair, state: ClaimState, consumer: Object) -> Step:
     """A copy whose original is gone; another provider's copy is none of our business."""
     if not is_consumer_copy(consumer, None, bindings=state.bindings):
         return Done()

@@ -36,13 +36,11 @@ from fairlead.konnector.reports import Report
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.sync.collection import Fault
 from fairlead.konnector.sync.execution import BothEnds, Executor
-from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
+from fairlead.runtime import Controller, EventRecorder, Reconciler, Result, step_by_step
 
 
 LONG = 10.0
 """Seconds after which an object says that it waits for a deletion on the provider."""
-_MOST_STEPS = 12
-"""More than any object needs in one pass."""
 
 
 class Policy(Protocol):
@@ -150,19 +148,21 @@ class Passes:
         """
         self._in_sync.discard(pair.key)
         with self._around.metrics.looking(pair.key) as look:
-            for _ in range(_MOST_STEPS):
-                step = self._policy.next_step(pair)
-                if isinstance(step, TERMINAL):
-                    return self._rest(step, pair, look)
+
+            async def perform(step: Step, pair: Pair) -> Pair | None:
                 after = await self._executor.carry_out(step, pair)
                 if not isinstance(step, QUESTIONS):
                     self._report.wrote()
                 _crossed(step, look)
-                if after is None:
-                    self._report.well(pair.key)
-                    return None
-                pair = after
-            raise RuntimeError(f"{self._around.name} {pair.key} does not settle")
+                return after
+
+            settled = await step_by_step(
+                pair, decide=self._policy.next_step, perform=perform, last=_is_last
+            )
+            if settled.step is not None:
+                return self._rest(settled.step, settled.state, look)
+            self._report.well(pair.key)
+            return None
 
     def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
         """There is nothing more to do until something happens."""
@@ -205,6 +205,10 @@ class Passes:
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:
         if obj is not None:
             self._around.events.event(obj, "Warning", reason, message)
+
+
+def _is_last(step: Step) -> bool:
+    return isinstance(step, TERMINAL)
 
 
 def _crossed(step: Step, look: Pass) -> None:

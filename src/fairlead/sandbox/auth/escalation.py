@@ -11,7 +11,14 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer
 from fairlead.sandbox.auth.bootstrap import RBAC
 from fairlead.sandbox.auth.index import RbacIndex
-from fairlead.sandbox.auth.rules import Attributes, Rule, parse_rules, quoted, uncovered
+from fairlead.sandbox.auth.rules import (
+    Attributes,
+    Rule,
+    TooManyPartsError,
+    parse_rules,
+    quoted,
+    uncovered,
+)
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.objects.core import Operation, User
 
@@ -78,7 +85,11 @@ class EscalationCheck:
         self, resource: GroupResource, key: Key, user: User, wanted: tuple[Rule, ...]
     ) -> None:
         held = self._authorizer.held(user, key.namespace)
-        missing = uncovered(held.rules, wanted)
+        try:
+            missing = uncovered(held.rules, wanted)
+        except TooManyPartsError as error:
+            text = f"{error}, more than are compared with what the user holds: name fewer at once"
+            raise errors.forbidden(resource, key.name, text) from None
         if not missing:
             return
         text = (

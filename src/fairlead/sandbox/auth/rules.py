@@ -107,10 +107,27 @@ def _url_matches(pattern: str, path: str) -> bool:
     return path == pattern
 
 
+MOST_COMPARISONS = 500_000
+"""How often a part of a wanted rule may be compared with a held one, which takes 0.2 s."""
+
+
+class TooManyPartsError(ValueError):
+    """The wanted rules are too many combinations to be compared; the text says how many."""
+
+
 def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
-    """The parts of the wanted rules that the held ones do not cover, merged by their verbs."""
+    """The parts of the wanted rules that the held ones do not cover, merged by their verbs.
+
+    Raises:
+        TooManyPartsError: a hundred verbs for a hundred resources of a hundred groups are a
+            million parts.
+    """
+    split = [rule for rule in wanted if not any(_covers_all(one, rule) for one in held)]
+    count = sum(map(_part_count, split))
+    if count * max(len(held), 1) > MOST_COMPARISONS:
+        raise TooManyPartsError(f"the rules are {count} combinations of what they name")
     missing: dict[Rule, list[str]] = {}
-    for rule in wanted:
+    for rule in split:
         for part in _parts(rule):
             if not any(_covers(one, part) for one in held):
                 missing.setdefault(part._replace(verbs=()), []).extend(part.verbs)
@@ -128,6 +145,28 @@ def _parts(rule: Rule) -> Iterator[Rule]:
                 for name in rule.names or ("",):
                     names = (name,) if name else ()
                     yield Rule((verb,), (group,), (resource,), names)
+
+
+def _part_count(rule: Rule) -> int:
+    objects = len(rule.groups) * len(rule.resources) * max(len(rule.names), 1)
+    return len(rule.verbs) * (len(rule.urls) + objects)
+
+
+def _covers_all(held: Rule, rule: Rule) -> bool:
+    """Whether one rule covers another by itself, in time that grows with their sizes alone."""
+    if "*" not in held.verbs and not set(rule.verbs) <= set(held.verbs):
+        return False
+    if rule.urls and "*" not in held.urls and not set(rule.urls) <= set(held.urls):
+        return False
+    if not rule.groups and not rule.resources:
+        return bool(rule.urls)
+    if "*" not in held.groups and not set(rule.groups) <= set(held.groups):
+        return False
+    if "*" not in held.resources and not set(rule.resources) <= set(held.resources):
+        return False
+    # An empty name is every object.
+    named = bool(rule.names) and "" not in rule.names
+    return not held.names or (named and set(rule.names) <= set(held.names))
 
 
 def _covers(held: Rule, part: Rule) -> bool:

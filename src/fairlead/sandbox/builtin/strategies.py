@@ -14,6 +14,11 @@ from fairlead.sandbox.resources.types import Strategy
 from fairlead.sandbox.schema.errors import FieldError, forbidden, invalid, required
 
 
+_MAX_DATA = 1024 * 1024
+"""Bytes in all values of a ConfigMap or a Secret."""
+_TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
+
+
 class LeaseStrategy(Strategy):
     """Leases: no holder may overwrite another's without having seen it."""
 
@@ -115,6 +120,10 @@ class ConfigMapStrategy(Strategy):
             invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
             for key in sorted(twice)
         ]
+        size = sum(len(value.encode()) for value in (body.get("data") or {}).values())
+        size += sum(len(value) * 3 // 4 for value in (body.get("binaryData") or {}).values())
+        if size > _MAX_DATA:
+            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "[]"))
         return found + _check_immutable(body, old, ("data", "binaryData"))
 
     @staticmethod
@@ -166,9 +175,8 @@ class SecretStrategy(Strategy):
         data = body.get("data") or {}
         type_ = body["type"]
         found = _check_keys("data", data)
-        if sum(len(value) for value in data.values()) * 3 // 4 > 1024 * 1024:
-            text = "Too long: must have at most 1048576 bytes"
-            found.append(FieldError("FieldValueTooLong", text, "data"))
+        if sum(len(value) for value in data.values()) * 3 // 4 > _MAX_DATA:
+            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "data"))
         for key in _REQUIRED_KEYS.get(type_, ()):
             if key not in data:
                 found.append(required(f"data[{key}]"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON
 from fairlead.api.selectors import LabelSelector
@@ -10,6 +12,7 @@ from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.storage.records import Change
 
 
+_encode = msgspec.json.Encoder(order="deterministic").encode
 _COLLECTION = names.CLUSTERROLES.group_resource
 
 
@@ -35,12 +38,13 @@ class Aggregator:
                 continue
             body = record.to_dict()
             selectors = _selectors(body)
-            rules: list[JSON] = []
+            found: dict[bytes, JSON] = {}
             for other in records:
                 if other is record or not any(one.matches(other.labels) for one in selectors):
                     continue
-                found = other.to_dict().get("rules") or []
-                rules += [rule for rule in found if rule not in rules]
+                for rule in other.to_dict().get("rules") or []:
+                    found.setdefault(_encode(rule), rule)
+            rules = list(found.values())
             if selectors and rules != (body.get("rules") or []):
                 body["rules"] = rules
                 writes.finish(self._core, type_, record.key, body)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.builtin import columns
 from fairlead.sandbox.controllers.conditions import get_condition, set_condition
+from fairlead.sandbox.controllers.reactor import MANY, Reactor
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Core
@@ -104,11 +106,15 @@ class CrdController:
 
     Args:
         core: the control plane.
+        reactor: gives it its turns.
         complete: shows the stored objects of a type as its changed schema has them.
     """
 
-    def __init__(self, core: Core, complete: Callable[[ResourceType], None]) -> None:
+    def __init__(
+        self, core: Core, reactor: Reactor, complete: Callable[[ResourceType], None]
+    ) -> None:
         self._core = core
+        self._reactor = reactor
         self._complete = complete
         self._served: dict[str, tuple[JSON, JSON, str | None]] = {}
         for record in core.store.collection(CRD_TYPE.collection).list():
@@ -122,7 +128,7 @@ class CrdController:
             key = Key("", change.collection)
             record = self._core.get(CRD_TYPE, key)
             if record is not None and record.meta.deletion_timestamp:
-                self._clean_up(record)
+                self._reactor.later(key, self._clean_up)
 
     def _on_crd(self, change: Change) -> None:
         if change.type == "DELETED":
@@ -137,7 +143,7 @@ class CrdController:
         body = record.to_dict()
         if "deletionTimestamp" in body["metadata"]:
             self._serve(body)
-            self._clean_up(record)
+            self._clean_up(record.key)
             return
         self._accept(record, body)
 
@@ -230,19 +236,23 @@ class CrdController:
             return record
         return writes.finish(self._core, CRD_TYPE, record.key, body)
 
-    def _clean_up(self, record: Record) -> None:
+    def _clean_up(self, key: Key) -> None:
         """Delete the instances; the CRD goes when the last one is gone."""
+        record = self._core.get(CRD_TYPE, key)
+        if record is None or not record.meta.deletion_timestamp:
+            return
         body = record.to_dict()
         if FINALIZER not in (body["metadata"].get("finalizers") or []):
             return
         type_ = self._core.registry.by_collection(record.key.name)
         collection = self._core.store.collection(record.key.name)
-        for instance in list(collection.list()):
-            if type_ is not None and not instance.meta.deletion_timestamp:
-                try:
+        waiting = [one for one in collection.list() if not one.meta.deletion_timestamp]
+        if type_ is not None:
+            for instance in waiting[:MANY]:
+                with contextlib.suppress(StatusError):
                     deletes.delete(self._core, type_, instance)
-                except StatusError:
-                    continue
+            if len(waiting) > MANY:
+                self._reactor.later(key, self._clean_up)
         if collection.count():
             text = "CustomResource deletion is in progress"
             set_condition(

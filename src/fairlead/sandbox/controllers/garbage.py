@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import Literal, NamedTuple
 
 from fairlead.api.meta import Key
+from fairlead.sandbox.controllers.reactor import MANY, Reactor
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Core
@@ -34,8 +35,9 @@ class Place(NamedTuple):
 class GarbageCollector:
     """Knows who owns whom, and acts when an owner goes."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, reactor: Reactor) -> None:
         self._core = core
+        self._reactor = reactor
         self._places: dict[str, Place] = {}
         self._dependents: dict[str, set[Place]] = defaultdict(set)
         for collection in core.store.collections():
@@ -75,11 +77,11 @@ class GarbageCollector:
 
     def _on_gone(self, record: Record) -> None:
         for dependent in sorted(self._dependents.get(record.meta.uid, ())):
-            self._check(dependent)
+            self._reactor.later(dependent, self._check)
         for owner in _owners(record):
             place = self._places.get(owner.uid)
             if place is not None:
-                self._on_deleting(place)
+                self._reactor.later(place, self._on_deleting)
 
     def _on_deleting(self, place: Place) -> None:
         record, type_ = self._find(place)
@@ -88,12 +90,15 @@ class GarbageCollector:
         finalizers = record.meta.finalizers or []
         dependents = sorted(self._dependents.get(record.meta.uid, ()))
         if ORPHAN in finalizers:
-            for dependent in dependents:
+            for dependent in dependents[:MANY]:
                 self._disown(dependent, {record.meta.uid})
-            self._remove_finalizer(record, type_, ORPHAN)
+            if len(dependents) > MANY:
+                self._reactor.later(place, self._on_deleting)
+            else:
+                self._remove_finalizer(record, type_, ORPHAN)
         elif FOREGROUND in finalizers:
             for dependent in dependents:
-                self._check(dependent)
+                self._reactor.later(dependent, self._check)
             if not any(self._blocks(one, record.meta.uid) for one in dependents):
                 self._remove_finalizer(record, type_, FOREGROUND)
 

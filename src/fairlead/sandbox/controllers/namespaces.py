@@ -8,6 +8,7 @@ from fairlead.api import resource as names
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.controllers import conditions
+from fairlead.sandbox.controllers.reactor import MANY, Reactor
 from fairlead.sandbox.errors import GroupResource, StatusError
 from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.objects.core import Admission, Core, Operation
@@ -57,11 +58,12 @@ def _terminating(resource: GroupResource, key: Key) -> StatusError:
     return error
 
 
-class NamespaceLifecycleController:
+class NamespaceContentController:
     """Gives each namespace its default ServiceAccount, and empties those that are deleted."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, reactor: Reactor) -> None:
         self._core = core
+        self._reactor = reactor
 
     def __call__(self, change: Change) -> None:
         """React to a namespace, or to something gone from one that is being deleted."""
@@ -70,7 +72,8 @@ class NamespaceLifecycleController:
             if change.type != "DELETED":
                 self._reconcile(key)
         elif change.type == "DELETED" and key.namespace:
-            self._reconcile(Key("", key.namespace))
+            # Of a thousand objects that go one after the other, the rest is looked at once.
+            self._reactor.later(Key("", key.namespace), self._reconcile)
 
     def _reconcile(self, key: Key) -> None:
         record = self._core.store.collection(_COLLECTION).get(key)
@@ -89,13 +92,18 @@ class NamespaceLifecycleController:
     def _empty(self, record: Record) -> None:
         name = record.key.name
         left: list[tuple[ResourceType, Record]] = []
+        deleted = 0
         for collection in self._core.store.collections():
             type_ = self._core.registry.by_collection(collection.name)
             if type_ is None or not collection.count(name):
                 continue
             for held in list(collection.list(name)):
+                if deleted == MANY:
+                    self._reactor.later(record.key, self._reconcile)
+                    return
                 if not held.meta.deletion_timestamp:
                     deletes.delete(self._core, type_, held)
+                    deleted += 1
             left += [(type_, rest) for rest in collection.list(name)]
         self._finish(record, left)
 

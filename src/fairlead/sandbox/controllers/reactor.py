@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from time import monotonic
+from typing import Any, TypeVar
 
 from fairlead.sandbox.storage.records import Change
 from fairlead.sandbox.storage.store import ObjectStore, StorageError
@@ -19,8 +20,13 @@ from fairlead.sandbox.storage.store import ObjectStore, StorageError
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+
 TURN = 0.02
 """Seconds of work after which requests have their turn."""
+MANY = 200
+"""Objects that a controller writes at a time, in some 20 ms; it asks for a later turn then."""
 
 
 class Reactor:
@@ -29,6 +35,7 @@ class Reactor:
     def __init__(self) -> None:
         self._controllers: list[Callable[[Change], None]] = []
         self._queue: deque[Change] = deque()
+        self._later: dict[tuple[Any, Callable[[Any], None]], None] = {}
         self._scheduled = False
 
     def add(self, controller: Callable[[Change], None]) -> None:
@@ -52,23 +59,41 @@ class Reactor:
     def observe(self, change: Change) -> None:
         """Take a change."""
         self._queue.append(change)
+        self._schedule()
+
+    def later(self, item: H, work: Callable[[H], None]) -> None:
+        """Do some work on an item once, after the changes that are here already.
+
+        What asks for work again and again, or for much of it, lets requests have their turn.
+        """
+        self._later[item, work] = None
+        self._schedule()
+
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._drain)
 
     def _drain(self) -> None:
+        self._scheduled = False
         end = monotonic() + TURN
-        while self._queue and monotonic() < end:
-            self._hand_out(self._queue.popleft())
-        self._scheduled = bool(self._queue)
-        if self._scheduled:
-            asyncio.get_running_loop().call_soon(self._drain)
+        while (self._queue or self._later) and monotonic() < end:
+            if self._queue:
+                change = self._queue.popleft()
+                for controller in self._controllers:
+                    _do(change.record.key, controller, change)
+            else:
+                item, work = next(iter(self._later))
+                del self._later[item, work]
+                _do(item, work, item)
+        if self._queue or self._later:
+            self._schedule()
 
-    def _hand_out(self, change: Change) -> None:
-        for controller in self._controllers:
-            try:
-                controller(change)
-            except StorageError as error:
-                _log.warning("a controller cannot write for %s: %s", change.record.key, error)
-            except Exception:  # noqa: BLE001 - one bad object must not stop the others
-                _log.exception("a controller failed on %s", change.record.key)
+
+def _do(item: Hashable, work: Callable[[T], None], argument: T) -> None:
+    try:
+        work(argument)
+    except StorageError as error:
+        _log.warning("a controller cannot write for %s: %s", item, error)
+    except Exception:  # noqa: BLE001 - one bad object must not stop the others
+        _log.exception("a controller failed on %s", item)

@@ -3,21 +3,104 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
-from fairlead.sandbox.http.server import HttpServer, make_request
+from fairlead.sandbox import errors
+from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.http.server import HttpServer, make_request, respond
+from fairlead.sandbox.requests.calls import error_answer
 
 
+_log = logging.getLogger(__name__)
+
+
+HEADER_SECONDS = 32.0
+"""How long the headers of a request may take to arrive, as kube-apiserver has it."""
+MAX_LINE = 64 * 1024
+"""Bytes of the first line of a request, with its selectors, and of each header."""
+_IDLE_SECONDS = 180.0
+"""How long a connection is kept for a next request; clients close theirs after 90 s at most."""
 _GRACE_SECONDS = 0.1
 """How long requests may go on after the end of listening."""
+
+
+class Connection(web.RequestHandler):
+    """One connection; it is cut when a request's headers do not end."""
+
+    __slots__ = ("_headers_end",)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect the first request."""
+        super().connection_made(transport)
+        self._headers_end: asyncio.TimerHandle | None = None
+        self._expect_headers()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has arrived; what is no whole request is the beginning of one."""
+        super().data_received(data)
+        if self._is_waiting():
+            self._expect_headers()
+        else:
+            self._forget_headers()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Wait for nothing any more."""
+        self._forget_headers()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what cannot be read as HTTP; the connection is closed."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("an answer is on its way already") from exc
+        if isinstance(exc, LineTooLong):
+            text = f"the request's first line and each header may have {MAX_LINE} bytes"
+            error = StatusError(431, "RequestHeaderFieldsTooLarge", text)
+        elif isinstance(exc, HttpProcessingError):
+            error = errors.bad_request(f"the request cannot be read: {exc.message}")
+        else:
+            _log.error("%s %s failed", request.method, request.path, exc_info=exc)
+            error = errors.internal("the server could not answer; its log says why")
+        response = respond(error_answer(error))
+        response.force_close()
+        return response
+
+    def _is_waiting(self) -> bool:
+        return self._current_request is None and not self._messages
+
+    def _expect_headers(self) -> None:
+        if self._headers_end is None:
+            loop = asyncio.get_running_loop()
+            self._headers_end = loop.call_later(HEADER_SECONDS, self._headers_late)
+
+    def _forget_headers(self) -> None:
+        if self._headers_end is not None:
+            self._headers_end.cancel()
+            self._headers_end = None
+
+    def _headers_late(self) -> None:
+        self._headers_end = None
+        if self._is_waiting() and self.transport is not None:
+            self.transport.abort()
 
 
 class Connections(web.Server):
     """Accepted connections; those whose TLS handshake ends after the shutdown are cut."""
 
     _closed = False
+
+    def __call__(self) -> web.RequestHandler:
+        """What handles a new connection."""
+        return Connection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Note a connection."""
@@ -40,6 +123,9 @@ class Listener:
             server.handle,
             request_factory=make_request,
             handler_cancellation=True,
+            keepalive_timeout=_IDLE_SECONDS,
+            max_line_size=MAX_LINE,
+            max_field_size=MAX_LINE,
             access_log=None,
         )
         self._server: asyncio.Server | None = None

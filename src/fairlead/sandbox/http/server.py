@@ -35,6 +35,8 @@ Route = Callable[[web.BaseRequest], Answer | None]
 
 _READS = 5
 """How often an object or a list is read that shows what is then not stored."""
+BODY_SECONDS = 60.0
+"""How long the body of a request may take to arrive, as kube-apiserver has it."""
 MAX_BODY = 3 * 1024 * 1024
 """Bytes of the largest request body, as kube-apiserver has it."""
 
@@ -182,7 +184,10 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
-        return await request.read()
+        async with asyncio.timeout(BODY_SECONDS):
+            return await request.read()
+    except TimeoutError:
+        raise errors.too_slow(BODY_SECONDS) from None
     except web.HTTPRequestEntityTooLarge:
         raise errors.too_large(f"limit is {MAX_BODY}") from None
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
+
+import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox.patches.errors import PatchError, rejected
 
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED = 3 * 1024 * 1024
+"""Bytes of JSON that the copies of one patch may add, as kube-apiserver has it."""
 
 _MISSING = object()
 
@@ -29,22 +32,46 @@ def json_patch(doc: JSON, ops: Any) -> JSON:
     if len(ops) > MAX_OPERATIONS:
         text = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}"
         raise PatchError(f"Request entity too large: {text}, got {len(ops)}", 413)
-    result: Any = deepcopy(doc)
+    result: Any = _copied(doc)
+    budget = _Budget()
     for op in ops:
-        result = _apply(result, op)
+        result = _apply(result, op, budget)
     if not isinstance(result, dict):
         raise rejected("the patched document is no object")
     return result
 
 
-def _apply(doc: Any, op: Any) -> Any:
+class _Budget:
+    """What copies may still add to the document."""
+
+    def __init__(self) -> None:
+        self._left = MAX_COPIED
+
+    def copy(self, value: Any) -> Any:
+        """A copy of a value.
+
+        Raises:
+            _PathError: all copies together are larger than they may be.
+        """
+        encoded = msgspec.json.encode(value)
+        self._left -= len(encoded)
+        if self._left < 0:
+            raise _PathError(f"the copies have more than {MAX_COPIED} bytes")
+        return msgspec.json.decode(encoded)
+
+
+def _copied(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
+def _apply(doc: Any, op: Any, budget: _Budget) -> Any:
     if not isinstance(op, dict):
         raise PatchError("json: cannot unmarshal into Go value of type jsonpatch.Operation", 400)
     handler = _HANDLERS.get(str(op.get("op")))
     if handler is None:
         raise rejected(f"unexpected operation: {op.get('op')!r}")
     try:
-        return handler(doc, op)
+        return handler(doc, op, budget)
     except _PathError as error:
         raise rejected(f"{op['op']} operation does not apply: {error}") from None
 
@@ -58,10 +85,6 @@ def _pointer(op: JSON, name: str) -> list[str]:
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise _PathError(f"{name} must be a JSON pointer, not {text!r}")
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
-
-
-def _value(op: JSON) -> Any:
-    return deepcopy(op.get("value"))
 
 
 def _index(container: list[Any], part: str, *, end: int) -> int:
@@ -129,41 +152,41 @@ def _take(doc: Any, path: list[str]) -> Any:
     return value
 
 
-def _add(doc: Any, op: JSON) -> Any:
-    return _insert(doc, _pointer(op, "path"), _value(op))
+def _add(doc: Any, op: JSON, budget: _Budget) -> Any:
+    return _insert(doc, _pointer(op, "path"), _copied(op.get("value")))
 
 
-def _remove(doc: Any, op: JSON) -> Any:
+def _remove(doc: Any, op: JSON, budget: _Budget) -> Any:
     _take(doc, _pointer(op, "path"))
     return doc
 
 
-def _replace(doc: Any, op: JSON) -> Any:
+def _replace(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
     _must_find(doc, path)
     if not path:
-        return _value(op)
+        return _copied(op.get("value"))
     parent, last = _parent(doc, path), path[-1]
     if isinstance(parent, dict):
-        parent[last] = _value(op)
+        parent[last] = _copied(op.get("value"))
     else:
-        parent[_index(parent, last, end=len(parent))] = _value(op)
+        parent[_index(parent, last, end=len(parent))] = _copied(op.get("value"))
     return doc
 
 
-def _move(doc: Any, op: JSON) -> Any:
+def _move(doc: Any, op: JSON, budget: _Budget) -> Any:
     source, path = _pointer(op, "from"), _pointer(op, "path")
     if source != path and path[: len(source)] == source:
         raise _PathError("a value cannot be moved into itself")
     return _insert(doc, path, _take(doc, source))
 
 
-def _copy(doc: Any, op: JSON) -> Any:
-    value = deepcopy(_must_find(doc, _pointer(op, "from")))
+def _copy(doc: Any, op: JSON, budget: _Budget) -> Any:
+    value = budget.copy(_must_find(doc, _pointer(op, "from")))
     return _insert(doc, _pointer(op, "path"), value)
 
 
-def _test(doc: Any, op: JSON) -> Any:
+def _test(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
     found = _find(doc, path)
     wanted = op.get("value")
@@ -185,7 +208,7 @@ def _same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-_HANDLERS: dict[str, Callable[[Any, JSON], Any]] = {
+_HANDLERS: dict[str, Callable[[Any, JSON, _Budget], Any]] = {
     "add": _add,
     "remove": _remove,
     "replace": _replace,

@@ -18,6 +18,7 @@ from fairlead.sandbox.patches.lists import (
     PATCH,
     SET_ORDER,
     go_map,
+    identity,
     merge_objects,
     merge_scalars,
 )
@@ -87,9 +88,10 @@ def _field_names(patch: JSON) -> list[str]:
 def _retained(current: JSON, patch: JSON) -> JSON:
     if _RETAIN not in patch:
         return dict(current)
-    keep = patch[_RETAIN]
+    given = patch[_RETAIN]
+    keep = {name for name in given if isinstance(name, str)} if isinstance(given, list) else set()
     named = {name for name in patch if not name.startswith("$")}
-    if not isinstance(keep, list) or not named <= set(keep):
+    if not isinstance(given, list) or not named <= keep:
         raise PatchError("invalid patch format of retainKeys", 400)
     return {name: value for name, value in current.items() if name in keep}
 
@@ -123,10 +125,10 @@ def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: MergeR
             field.key,
             lambda old, new: _merge(old, new, field.fields or NO_FIELDS),
         )
-    removed = patch.get(f"{DELETE_FROM}{name}") or []
-    return merge_scalars(
-        [item for item in current or [] if item not in removed], items or [], order
-    )
+    given = patch.get(f"{DELETE_FROM}{name}")
+    removed = {identity(item) for item in given} if isinstance(given, list) else set()
+    kept = [item for item in current or [] if identity(item) not in removed]
+    return merge_scalars(kept, items or [], order)
 
 
 def _go_type(value: Any) -> str:

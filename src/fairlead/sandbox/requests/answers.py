@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from time import monotonic
 
 import msgspec
 
@@ -12,6 +14,12 @@ from fairlead.sandbox.requests.negotiation import Accept
 from fairlead.sandbox.resources.columns import AGE, NAME, Column
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
+
+
+_SOME = 50
+"""Objects of a list that are looked at or encoded before the clock is."""
+_TURN = 0.01
+"""Seconds after which others have their turn."""
 
 
 class _Partial(msgspec.Struct):
@@ -49,19 +57,34 @@ def one(call: Call, record: Record, code: int = 200) -> Answer:
     return Answer(encode(call.type, record, call.accept, include), code)
 
 
-def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
+async def in_turns(records: Sequence[Record]) -> AsyncIterator[Sequence[Record]]:
+    """The records, some at a time, between which others have their turn."""
+    end = monotonic() + _TURN
+    for start in range(0, len(records), _SOME):
+        if monotonic() > end:
+            await asyncio.sleep(0)
+            end = monotonic() + _TURN
+        yield records[start : start + _SOME]
+
+
+async def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
     """The answer that is a list; ``metadata`` is the list's own."""
     accept = call.accept
     if accept.form == "table":
         include = call.query.get("includeObject", "")
-        rows = [_row(call.type, record, accept, include) for record in records]
+        rows: list[JSON] = []
+        async for some in in_turns(records):
+            rows += [_row(call.type, record, accept, include) for record in some]
         return Answer(_table(call.type, rows, metadata, accept))
+    items: list[bytes] = []
     if accept.form == "metadata":
-        items = [partial(record, accept) for record in records]
         kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{accept.version}"
+        async for some in in_turns(records):
+            items += [partial(record, accept) for record in some]
     else:
-        items = [call.type.served(record) for record in records]
         kind, version = call.type.list_kind, call.type.resource.api_version
+        async for some in in_turns(records):
+            items += [call.type.served(record) for record in some]
     head = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
     return Answer(head[:-1] + b',"items":[' + b",".join(items) + b"]}")
 

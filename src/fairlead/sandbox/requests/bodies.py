@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from math import isinf
 from typing import Any
 
@@ -39,8 +40,32 @@ def _number(text: str) -> float:
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
-decode_json = msgspec.json.Decoder(float_hook=_number).decode
-"""JSON with its numbers as the server keeps them; raises ``msgspec.DecodeError``."""
+_decode = msgspec.json.Decoder(float_hook=_number).decode
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|u[dD][89a-fA-F][0-9a-fA-F]{2}|.)",
+    re.DOTALL,
+)
+"""Any escape in JSON, two that are a pair of surrogates as one."""
+
+
+def decode_json(body: bytes) -> Any:
+    """JSON with its numbers as the server keeps them; what is no UTF-8 is U+FFFD, as Go has it.
+
+    Raises:
+        msgspec.DecodeError: it cannot be read.
+    """
+    try:
+        return _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        mended = _ESCAPE.sub(_without_lone_surrogate, body.decode(errors="replace").encode())
+        if mended == body:
+            raise
+        return _decode(mended)
+
+
+def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
+    return rb"\ufffd" if len(escape[0]) == 6 else escape[0]
 
 
 def go_kind(value: Any) -> str:
@@ -77,7 +102,7 @@ def is_yaml(content_type: str, body: bytes) -> bool:
 def _is_json(body: bytes) -> bool:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True
 

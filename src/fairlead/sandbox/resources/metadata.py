@@ -31,6 +31,7 @@ _LABEL_1035_TEXT = (
     "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
     "regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
+_ANNOTATION_BYTES = 256 * 1024
 _SUFFIX = "bcdfghjklmnpqrstvwxz2456789"
 _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
@@ -129,11 +130,7 @@ def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[F
     """
     found = list(_validate_name(metadata, rule))
     found += _validate_labels(metadata.get("labels") or {})
-    found += [
-        invalid("metadata.annotations", key.lower(), text)
-        for key in metadata.get("annotations") or {}
-        for text in qualified_name_errors(key.lower())
-    ]
+    found += _validate_annotations(metadata.get("annotations") or {})
     found += _validate_owners(metadata.get("ownerReferences") or [])
     found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
     return found
@@ -158,6 +155,17 @@ def _validate_labels(labels: JSON) -> Iterator[FieldError]:
             yield invalid("metadata.labels", key, text)
         for text in label_value_errors(value):
             yield invalid("metadata.labels", value, text)
+
+
+def _validate_annotations(annotations: JSON) -> Iterator[FieldError]:
+    for key in annotations:
+        for text in qualified_name_errors(key.lower()):
+            yield invalid("metadata.annotations", key.lower(), text)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > (
+        _ANNOTATION_BYTES
+    ):
+        text = f"Too long: must have at most {_ANNOTATION_BYTES} bytes"
+        yield FieldError("FieldValueTooLong", text, "metadata.annotations")
 
 
 def _validate_owners(owners: list[JSON]) -> Iterator[FieldError]:
@@ -212,6 +220,7 @@ def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list
             )
             found.append(forbidden("metadata.finalizers", text))
     found += _validate_labels(metadata.get("labels") or {})
+    found += _validate_annotations(metadata.get("annotations") or {})
     found += _validate_owners(metadata.get("ownerReferences") or [])
     found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
     return found

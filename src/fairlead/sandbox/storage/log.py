@@ -155,13 +155,13 @@ class Log:
             connection.execute(_MARK, ("compacted", str(rv)))
             connection.execute(_COMPACT, {"rv": rv})
 
-    def changes(self, collection: str, after: int, until: int) -> Iterator[LogRow]:
-        """The changes of a collection in (after, until], oldest first."""
+    def changes(self, collection: str, after: int, until: int, limit: int = -1) -> list[LogRow]:
+        """The first changes of a collection in (after, until], oldest first; -1 is all of them."""
         cursor = self._reader.execute(
-            "SELECT * FROM log WHERE rv > ? AND rv <= ? AND collection = ? ORDER BY rv",
-            (after, until, collection),
+            "SELECT * FROM log WHERE rv > ? AND rv <= ? AND collection = ? ORDER BY rv LIMIT ?",
+            (after, until, collection, limit),
         )
-        return map(LogRow._make, cursor)
+        return list(map(LogRow._make, cursor))
 
     def before(self, row: LogRow) -> LogRow | None:
         """The change of the same object before this one, unless it was a deletion."""

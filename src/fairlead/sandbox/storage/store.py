@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
@@ -238,12 +238,14 @@ class ObjectStore:
         self._waiters.append((self.rv, future))
         await future
 
-    def history(self, collection: str, after: int, until: int) -> Iterator[Change]:
-        """The published changes of a collection in (after, until] out of the log."""
-        for row in self.log.changes(collection, after, until):
+    def history(self, collection: str, after: int, until: int, limit: int) -> list[Change]:
+        """The first published changes of a collection in (after, until] out of the log."""
+        found = []
+        for row in self.log.changes(collection, after, until, limit):
             previous = self.log.before(row) if row.type != "ADDED" else None
             old = _record(previous) if previous else None
-            yield Change(collection, row.type, _record(row), old)
+            found.append(Change(collection, row.type, _record(row), old))
+        return found
 
     def state(self, collection: str, rv: int) -> list[Record]:
         """The objects that a collection had at ``rv``, in order."""

@@ -16,7 +16,7 @@ from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.auth.reviews import review_types
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.builtin import builtin_types
-from fairlead.sandbox.controllers.namespaces import NamespaceLifecycleController
+from fairlead.sandbox.controllers.namespaces import NamespaceContentController
 from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core, User
@@ -125,7 +125,7 @@ def make_plane(keys: Secrets) -> Iterator[Callable[..., Plane]]:
         core = Core(ObjectStore(logs[-1]), ResourceRegistry([*builtin_types(), *review_types()]))
         reactor = Reactor()
         core.store.observe(reactor.observe)
-        reactor.add(NamespaceLifecycleController(core))
+        reactor.add(NamespaceContentController(core, reactor))
         router = Router(core)
         guard = install(core, router, reactor, keys, rbac=rbac, host="127.0.0.1")
         return Plane(core, router, guard, keys)

@@ -3,8 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from fairlead.sandbox.auth.rules import Attributes, Rule, parse_rules, uncovered
+from fairlead.sandbox.auth import rules
+from fairlead.sandbox.auth.rules import Attributes, Rule, TooManyPartsError, parse_rules, uncovered
 
 
 def rule(verbs: str = "", groups: str = "", resources: str = "", **more: Any) -> Rule:
@@ -113,6 +116,34 @@ def test_matches(held: Rule, asked: Attributes, expected: bool) -> None:
 )
 def test_uncovered(held: list[Rule], wanted: list[Rule], missing: list[str]) -> None:
     assert [str(one) for one in uncovered(held, wanted)] == missing
+
+
+def some(*values: str) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(values), max_size=3).map(tuple)
+
+
+RULES = st.builds(
+    Rule,
+    some("get", "list", "*"),
+    some("", "apps", "*"),
+    some("pods", "pods/log", "*/log", "*"),
+    some("a", "b", ""),
+    some("/a", "/a/*", "*"),
+)
+
+
+@given(held=RULES, wanted=RULES)
+def test_a_rule_that_covers_another_covers_each_of_its_parts(held: Rule, wanted: Rule) -> None:
+    if rules._covers_all(held, wanted):
+        assert all(rules._covers(held, part) for part in rules._parts(wanted))
+
+
+def test_rules_that_are_too_many_to_compare_are_refused() -> None:
+    many = " ".join(f"a{number}" for number in range(1000))
+    wanted = rule(many, many, many)
+    with pytest.raises(TooManyPartsError, match="the rules are 1000000000 combinations"):
+        uncovered([PODS], [wanted])
+    assert not uncovered([rule("*", "*", "*")], [wanted])
 
 
 @pytest.mark.parametrize("body", [{}, {"rules": None}, {"rules": ["x"]}, {"rules": []}])

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.storage.compaction import Compactor, Retention
@@ -27,7 +28,7 @@ def store(request: pytest.FixtureRequest) -> Iterator[ObjectStore]:
 
 
 async def _until_compacted(store: ObjectStore, version: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(SECONDS):
         while store.compacted < version:  # noqa: ASYNC110 - a timer does it
             await asyncio.sleep(0.001)
 
@@ -38,7 +39,7 @@ async def test_old_history_is_forgotten_in_time(store: ObjectStore) -> None:
     store.put("things", Key("", "a"), _body("a"))
     await _until_compacted(store, 4)
     compactor.stop()
-    assert [change.rv for change in store.history("things", 0, 9)] == [4]
+    assert [change.rv for change in store.history("things", 0, 9, 100)] == [4]
     assert [record.rv for record in store.state("things", 4)] == [4]
     await store.close()
 
@@ -59,7 +60,7 @@ async def test_too_much_history_is_forgotten_in_steps(
     await _until_compacted(store, 7)
     compactor.stop()
     assert versions == [4, 7]
-    assert [change.rv for change in store.history("things", 7, 10)] == [8, 9, 10]
+    assert [change.rv for change in store.history("things", 7, 10, 100)] == [8, 9, 10]
     await store.close()
 
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.support.waiting import SECONDS
 from tests.unit.sandbox.api import CONFIGMAPS, Api, Reply, configmap
 
 from fairlead.sandbox import Sandbox
@@ -42,7 +43,7 @@ def large(name: str) -> dict[str, object]:
 
 
 async def until(answer: Callable[[], Awaitable[Reply]], code: int) -> Reply:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SECONDS):
         while (reply := await answer()).code != code:  # noqa: ASYNC110 - the server changes
             await asyncio.sleep(0.05)
     return reply

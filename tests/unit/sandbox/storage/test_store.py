@@ -64,7 +64,7 @@ async def test_history_tells_what_was_before(store: ObjectStore) -> None:
     for value in ("1", "2"):
         store.put("things", Key("n", "a"), _body("a", k=value))
     await store.settle()
-    (change,) = store.history("things", 1, 2)
+    (change,) = store.history("things", 1, 2, 10)
     assert change.old is not None
     assert (change.old.labels, change.record.labels) == ({"k": "1"}, {"k": "2"})
     assert [record.labels for record in store.state("things", 1)] == [{"k": "1"}]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from tests.support.waiting import SECONDS
+
 from fairlead.sandbox.storage.store import TURNS, Wakeups
 
 
@@ -20,7 +22,7 @@ async def test_all_that_is_due_within_some_turns_is_woken_at_once() -> None:
     wakeups.add(first)
     assert not first.is_set()
     assert not second.is_set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         await first.wait()
     assert second.is_set()
 
@@ -28,10 +30,10 @@ async def test_all_that_is_due_within_some_turns_is_woken_at_once() -> None:
 async def test_what_is_due_later_is_woken_later() -> None:
     wakeups, first, second = Wakeups(), asyncio.Event(), asyncio.Event()
     wakeups.add(first)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         await first.wait()
     wakeups.add(second)
     await turns(TURNS // 2)
     assert not second.is_set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(SECONDS):
         await second.wait()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Self
 
 import msgspec
@@ -30,6 +31,9 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
 from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind
+from fairlead.konnector.commands.presence import absence
+from fairlead.konnector.commands.readiness import untouched
+from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
 from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy, choose
@@ -43,8 +47,8 @@ PATIENCE = 30.0
 _TIMEOUTS = Timeouts(connect=5.0, read=15.0)
 _AGENT = "fairlead-bindings"
 _REFUSED = (
-    "the provider accepts the credentials no more: ask for another invitation and give it to "
-    "`fairlead bind`"
+    "the provider does not accept the credentials any more: ask it for another invitation, and "
+    "give that to `fairlead bind`"
 )
 
 
@@ -87,6 +91,18 @@ class Overview:
         return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
 
     async def _look_at(self, binding: Object) -> Bound:
+        found = await self._seen(binding)
+        if found.problem or not untouched(binding):
+            return found
+        # The konnector is where it keeps kubeconfigs, unless somebody has moved one.
+        namespace = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref.namespace
+        provider = None
+        with suppress(ClientError):
+            provider = (await self._provider(binding)).config
+        why = await absence(self._consumer, namespace, provider)
+        return msgspec.structs.replace(found, absence=why)
+
+    async def _seen(self, binding: Object) -> Bound:
         try:
             consumed = await self._consumed(binding)
         except (ClientError, msgspec.MsgspecError) as error:
@@ -126,7 +142,7 @@ class Overview:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
             here = [Kind(kind.objects) for kind in consumed]
-            problem = f"the provider has no APIServiceExport {binding.meta.name}"
+            problem = no_export(binding.decode(APIServiceBinding))
             return Bound(binding, here, known, problem=problem)
         isolation = export.decode(APIServiceExport).spec.isolation
         assigned = await self._assigned(client)

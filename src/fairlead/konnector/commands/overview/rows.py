@@ -8,23 +8,14 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import (
-    CONFLICTS,
-    OBJECTS_FAILING,
-    READY,
-    Condition,
-    get_condition,
-)
+from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
+from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
 from fairlead.konnector.policies.steps import Pair
-
-
-_WRONG_WHEN_TRUE = (OBJECTS_FAILING, CONFLICTS)
-"""They do not lower Ready, for they are about single objects."""
 
 
 class Copies(msgspec.Struct, frozen=True):
@@ -46,6 +37,7 @@ class Bound(msgspec.Struct, frozen=True):
     """A binding and what was fetched for it.
 
     ``problem`` says what could not be fetched; ``reached`` whether the provider told all.
+    ``absence`` says why no konnector works on it, where none does.
     """
 
     binding: Object
@@ -54,6 +46,7 @@ class Bound(msgspec.Struct, frozen=True):
     cluster_binding: ClusterBinding | None = None
     problem: str = ""
     reached: bool = False
+    absence: str = ""
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,13 +109,12 @@ def _waiting(kind: Kind) -> Iterable[Object]:
 
 def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
     ready = get_condition(conditions, READY)
-    if ready is None:
-        return "no konnector has looked at it yet: is one running?"
-    if ready.status == "True":
-        for type_ in _WRONG_WHEN_TRUE:
-            found = get_condition(conditions, type_)
-            if found is not None and found.status == "True":
-                return _told(found)
+    if ready is None or ready.reason == PENDING:
+        return f"no konnector has picked it up: {bound.absence}"
+    wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
+    found = next((one for one in wrong if one is not None and one.status == "True"), None)
+    if ready.status == "True" and found is not None:
+        return _told(found)
     unwell = next((one for one in conditions if _unwell(one)), None)
     if unwell is not None:
         return _told(unwell)
@@ -132,7 +124,7 @@ def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
 
 
 def _unwell(condition: Condition) -> bool:
-    return condition.status != "True" and condition.type not in _WRONG_WHEN_TRUE
+    return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
 
 
 def _providers_problem(found: ClusterBinding | None) -> str:

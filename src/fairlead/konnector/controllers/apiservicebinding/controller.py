@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     CLUSTER_BINDING_NAME,
+    FINALIZER_UNBIND,
     APIServiceBinding,
     APIServiceExport,
     APIServiceExportRequest,
@@ -41,7 +42,6 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     reconcile,
     status,
 )
-from fairlead.konnector.controllers.unbind.reconcile import FINALIZER_UNBIND
 from fairlead.konnector.crds import owned
 from fairlead.konnector.policies.steps import Outcome, outcome
 from fairlead.konnector.rights import remedy

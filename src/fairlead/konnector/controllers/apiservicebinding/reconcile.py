@@ -148,13 +148,24 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     )
 
 
+def no_export(binding: APIServiceBinding) -> str:
+    """What to say of a binding whose export the provider does not have, or not any more."""
+    what = f"the provider has no APIServiceExport {binding.metadata.name}"
+    if binding.status.bound_schemas:
+        return (
+            f"{what} any more: its administrator has deleted it, or revoked what was offered. Ask "
+            "there; `fairlead bind` with an invitation binds it again"
+        )
+    return f"{what}: `fairlead bind` with its invitation requests it"
+
+
 def _without_export(state: State) -> Condition:
     name = state.owner.name
     if state.request is not None and state.request.status.phase == "Failed":
         told = state.request.status.terminal_message or "the provider gave no reason"
         message = f"the provider refused APIServiceExportRequest {name}: {told}"
         return false(CONNECTED, EXPORT_FAILED, message)
-    message = f"the provider has no APIServiceExport {name}: request it with `fairlead bind`"
+    message = no_export(state.binding)
     if state.held:
         message += (
             f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "

@@ -27,10 +27,10 @@ from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from fairlead.client.lookups import find
+from fairlead.konnector.connections import Connections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
 from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
-from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_changed
@@ -52,9 +52,9 @@ class BundleController:
 
     name = "bundle"
 
-    def __init__(self, consumer: Consumer, registry: Registry) -> None:
+    def __init__(self, consumer: Consumer, connections: Connections) -> None:
         self._consumer = consumer
-        self._registry = registry
+        self._connections = connections
         self._absence: dict[str, Absence] = {}
         self._unconnected: dict[str, int] = {}
         self._controller = consumer.controller("konnector-bundle", self._reconcile)
@@ -76,7 +76,7 @@ class BundleController:
             self._controller.watch(bindings, self._everything, predicate=owned)
             consumer.secrets.listen(self._secret_changed)
             stack.callback(consumer.secrets.unlisten, self._secret_changed)
-            stack.callback(self._registry.on_add(self._joined))
+            stack.callback(self._connections.on_add(self._joined))
             await consumer.secrets.synced()
             await self._controller.run()
 
@@ -106,7 +106,7 @@ class BundleController:
         place = source(found).secret
         if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
             return Result(_SOON)
-        provider = self._registry.using(source(found))
+        provider = self._connections.using(source(found))
         state = self._state(found, provider)
         plan = reconcile(state)
         outcome = _Outcome({}, None)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
+import structlog
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -19,14 +20,17 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
     ClusterBinding,
 )
+from fairlead.api.kubebind.conditions import ANOTHER_KONNECTOR
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bindingsecret.controller import fault
 from fairlead.konnector.controllers.clusterbinding.reconcile import (
+    Rivalry,
     SecretWrite,
     State,
+    another_konnector,
     heartbeating,
     reconcile,
 )
@@ -44,6 +48,8 @@ from fairlead.runtime import (
 )
 
 
+_log = structlog.get_logger(logger_name="fairlead.konnector.clusterbinding")
+
 _PATIENCE = 10.0
 """Seconds in which the provider's Secret should be read; heartbeats do not wait for ever."""
 
@@ -58,6 +64,8 @@ class ClusterBindingController:
         self._consumer = provider.consumer
         self._secrets: dict[str, Informer] = {}
         self._probe = Probe(provider.namespace)
+        self._rivalry = Rivalry()
+        self._replaced = ""
         self._controller = self._provider.controller(
             "konnector-clusterbinding", self._reconcile, workers=1
         )
@@ -88,7 +96,8 @@ class ClusterBindingController:
 
     async def _reconcile(self, request: Request) -> Result | None:
         found = self._provider.kubebind.cluster_bindings.get(request.namespace, request.name)
-        if found is None:
+        # What we have replaced says nothing any more; the event of our write is on its way.
+        if found is None or found.meta.resource_version == self._replaced:
             return None
         state = await self._look(found.decode(ClusterBinding))
         plan = reconcile(state)
@@ -100,12 +109,17 @@ class ClusterBindingController:
             for write in plan.secrets:
                 await self._write(write)
             body = with_status(found, plan.status)
-            await commit(self._provider.client, CLUSTERBINDINGS, found, body, subresource="status")
+            written = await commit(
+                self._provider.client, CLUSTERBINDINGS, found, body, subresource="status"
+            )
         except Conflict:
             raise
         except ClientError as error:
             await self._tell(str(error))
             raise
+        if written is not found:
+            self._replaced = found.meta.resource_version
+        self._learn(plan.rivalry)
         await self._tell("")
         again = self._probe.retry_in
         return Result(plan.next_beat if again is None else min(plan.next_beat, again))
@@ -123,6 +137,7 @@ class ClusterBindingController:
             now=datetime.now(UTC),
             unreadable="" if secrets.has_synced else secrets.error,
             kubeconfig=self._provider.wanted.kubeconfig,
+            rivalry=self._rivalry,
         )
 
     async def _fresh(self, state: State) -> State:
@@ -180,10 +195,23 @@ class ClusterBindingController:
         else:
             await client.update(SECRETS, write.body)
 
+    def _learn(self, rivalry: Rivalry) -> None:
+        if rivalry.version and not self._rivalry.version:
+            _log.warning(
+                "another konnector writes the same ClusterBinding: stop one of them",
+                version=rivalry.version,
+                namespace=self._provider.namespace,
+            )
+        self._rivalry = rivalry
+
     async def _tell(self, error: str) -> None:
-        condition = heartbeating(error)
+        found, absent = [heartbeating(error)], []
+        if self._rivalry.version:
+            found.append(another_konnector(self._rivalry.version, self._provider.namespace))
+        else:
+            absent.append(ANOTHER_KONNECTOR)
         for binding in self._provider.bindings:
-            await self._consumer.statuses.set(binding, condition)
+            await self._consumer.statuses.set(binding, *found, absent=absent)
 
 
 def _fault(secret: Object | None, key: str) -> str:

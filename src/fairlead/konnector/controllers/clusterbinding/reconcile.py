@@ -19,6 +19,7 @@ from fairlead.api.kubebind import (
     kubeconfig_digest,
 )
 from fairlead.api.kubebind.conditions import (
+    ANOTHER_KONNECTOR,
     CREDENTIALS_IN_USE,
     HEARTBEATING,
     SECRET_VALID,
@@ -43,6 +44,18 @@ PARSE_ERROR = "ParseError"
 UPDATE_FAILED = "ClusterBindingUpdateFailed"
 
 
+class Rivalry(msgspec.Struct, frozen=True):
+    """What is known of another konnector that writes the same ClusterBinding.
+
+    ``held`` says that our version stood there when we looked last, and ``lost`` when another has
+    replaced it lately. ``version`` is the other's, once the two of us took turns; "" for none.
+    """
+
+    held: bool = False
+    lost: tuple[datetime, ...] = ()
+    version: str = ""
+
+
 class State(msgspec.Struct, frozen=True):
     """What was read; ``fault`` says what is wrong with the provider's kubeconfig, "" if nothing.
 
@@ -60,6 +73,7 @@ class State(msgspec.Struct, frozen=True):
     now: datetime
     unreadable: str = ""
     kubeconfig: bytes = b""
+    rivalry: Rivalry = Rivalry()
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
@@ -70,11 +84,15 @@ class SecretWrite(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """Secrets to write first, then the status; ``next_beat`` is in seconds."""
+    """Secrets to write first, then the status; ``next_beat`` is in seconds.
+
+    ``rivalry`` is what is known of another konnector when the status is written.
+    """
 
     secrets: list[SecretWrite]
     status: ClusterBindingStatus
     next_beat: float
+    rivalry: Rivalry = Rivalry()
 
 
 def reconcile(state: State) -> Plan:
@@ -83,6 +101,9 @@ def reconcile(state: State) -> Plan:
     writes = _secret_writes(state) if secret_valid.status == "True" else []
     old = state.binding.status
     version = konnector_version(state.version)
+    rivalry = _rivalry(state, version or UNKNOWN)
+    if rivalry.version and (waits := _rival_lives(old, state.now)):
+        return Plan(writes, old, waits, rivalry)
     beat = _heartbeat(old.last_heartbeat_time, state.now)
     status = msgspec.structs.replace(
         old,
@@ -100,7 +121,43 @@ def reconcile(state: State) -> Plan:
         ),
     )
     due = parse_time(beat) + BEAT - state.now
-    return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0)
+    held = msgspec.structs.replace(rivalry, held=True)
+    return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0, held)
+
+
+def another_konnector(version: str, namespace: str) -> Condition:
+    """The condition of every binding of a connection that two konnectors fight over."""
+    message = (
+        f"another konnector ({version}) writes the provider's ClusterBinding {namespace}/cluster "
+        "as well, and each took it back from the other: stop one of them. This one leaves it to "
+        "the other as long as that gives heartbeats"
+    )
+    return Condition(ANOTHER_KONNECTOR, "True", reason="VersionsAlternate", message=message)
+
+
+def _rivalry(state: State, ours: str) -> Rivalry:
+    """What is known of another konnector after this look.
+
+    One that was exchanged for us leaves its version once. One that takes the ClusterBinding back
+    runs, and so would for ever: both write it as soon as they see the other's version.
+    """
+    known, seen, now = state.rivalry, state.binding.status.konnector_version, state.now
+    lost = tuple(moment for moment in known.lost if now - moment < INTERVAL)
+    if seen == ours:
+        return Rivalry(True, lost, known.version if lost else "")
+    if known.held and seen:
+        lost = (*lost, now)
+    rival = seen if known.version or len(lost) > 1 else ""
+    return Rivalry(False, lost, rival)
+
+
+def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
+    """Seconds until another konnector's heartbeat is overdue; 0 when it is."""
+    try:
+        left = parse_time(status.last_heartbeat_time) + INTERVAL - now
+    except ValueError:
+        return 0.0
+    return max(min(left, INTERVAL).total_seconds(), 0.0)
 
 
 def heartbeating(error: str) -> Condition:

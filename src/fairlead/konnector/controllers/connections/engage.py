@@ -6,12 +6,12 @@ import structlog
 
 from fairlead.api.kubebind import FIELD_MANAGER
 from fairlead.client import Client
+from fairlead.konnector.connections import Connections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.apiservicebinding.controller import APIServiceBindingController
 from fairlead.konnector.controllers.apiserviceexport.controller import APIServiceExportController
 from fairlead.konnector.controllers.clusterbinding.controller import ClusterBindingController
 from fairlead.konnector.controllers.connections.health import HealthReporter
-from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.controllers.namespacelifecycle.controller import (
     NamespaceLifecycleController,
 )
@@ -27,12 +27,12 @@ class ProviderConnection:
     """A provider that was joined; it leaves without a trace in the others."""
 
     def __init__(
-        self, client: Client, provider: Provider, engagement: Engagement, registry: Registry
+        self, client: Client, provider: Provider, engagement: Engagement, connections: Connections
     ) -> None:
         self._client = client
         self._provider = provider
         self._engagement = engagement
-        self._registry = registry
+        self._connections = connections
 
     @property
     def ended(self) -> bool:
@@ -45,7 +45,7 @@ class ProviderConnection:
 
     async def stop(self) -> None:
         """Cancel its tasks and close its client."""
-        self._registry.remove(self._provider)
+        self._connections.remove(self._provider)
         await self._engagement.stop()
         await self._client.close()
 
@@ -53,10 +53,10 @@ class ProviderConnection:
 class ProviderConnector:
     """Joins providers as clusters of the manager."""
 
-    def __init__(self, manager: Manager, consumer: Consumer, registry: Registry) -> None:
+    def __init__(self, manager: Manager, consumer: Consumer, connections: Connections) -> None:
         self._manager = manager
         self._consumer = consumer
-        self._registry = registry
+        self._connections = connections
 
     async def __call__(self, identity: str, wanted: ConnectionSpec) -> ProviderConnection:
         """Join a provider.
@@ -85,5 +85,5 @@ class ProviderConnector:
                 APIServiceExportController(provider),
             ],
         )
-        self._registry.add(provider)
-        return ProviderConnection(client, provider, engagement, self._registry)
+        self._connections.add(provider)
+        return ProviderConnection(client, provider, engagement, self._connections)

@@ -17,7 +17,7 @@ from fairlead.api.kubebind.conditions import (
     false,
     true,
 )
-from fairlead.client import ClientError
+from fairlead.client import ClientError, ConnectionFailed, Unauthorized
 from fairlead.konnector.consumer import Provider
 
 
@@ -25,8 +25,8 @@ REFUSED = "ClaimRefused"
 TIMEOUT = "InformerSyncTimeout"
 WRITES_REFUSED = "WritesRefused"
 _RENEW = (
-    "its credentials are valid no more: ask the provider for another invitation and give it to "
-    "`fairlead bind`"
+    "it does not accept the credentials any more (Unauthorized): ask it for another invitation, "
+    "and give that to `fairlead bind`"
 )
 _log = structlog.get_logger(logger_name="fairlead.konnector.health")
 
@@ -104,9 +104,16 @@ class HealthReporter:
         return true(INFORMERS_SYNCED) if self._provider.has_synced else None
 
     def _fault(self, binding: str) -> str:
-        error = self._provider.error()
-        own = f"the provider cannot be watched: {error}" if error else ""
-        if self._provider.unauthorized:
-            own += f"; {_RENEW}"
-        told = self._provider.problem(binding)
-        return "; ".join(part for part in (own, told) if part)
+        """What is wrong with the connection, once: each of its watches fails for one reason."""
+        cause, own = self._provider.cause(), ""
+        match cause:
+            case None:
+                return self._provider.problem(binding)
+            case Unauthorized():
+                own = _RENEW
+            case ConnectionFailed():
+                own = str(cause)
+            case _:
+                own = self._provider.error()
+        told = self._provider.problem(binding, said=str(cause))
+        return "; ".join(part for part in (f"the provider cannot be watched: {own}", told) if part)

@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
+from fairlead.api.kubebind import APISERVICEBINDINGS, FINALIZER_UNBIND, APIServiceBinding
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Forbidden, NotFound
+from fairlead.konnector.connections import Connections
 from fairlead.konnector.consumer import Consumer, Provider
-from fairlead.konnector.controllers.connections.registry import Registry
 from fairlead.konnector.controllers.unbind.reconcile import (
-    FINALIZER_UNBIND,
     Plan,
     gone_message,
     left_message,
@@ -42,9 +41,9 @@ class UnbindController:
 
     name = "unbind"
 
-    def __init__(self, consumer: Consumer, registry: Registry) -> None:
+    def __init__(self, consumer: Consumer, connections: Connections) -> None:
         self._consumer = consumer
-        self._registry = registry
+        self._connections = connections
         self._patience = Patience(consumer.options.unbind_timeout)
         self._releases = Releases(consumer)
         self._refused: dict[str, str] = {}
@@ -74,7 +73,7 @@ class UnbindController:
                 self._consumer.syncs.forget(request.name)
                 self._consumer.reports.forget(request.name)
             return None
-        provider = self._registry.of(request.name)
+        provider = self._connections.of(request.name)
         refused = self._refused.get(request.name, "")
         fault = _unreachable(provider) or refused
         moment = asyncio.get_running_loop().time()

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead.api.kubebind import FINALIZER_UNBIND
 from fairlead.api.kubebind.conditions import CONNECTED, Condition, false
 from fairlead.api.meta import Object, ObjectMeta
 
 
-FINALIZER_UNBIND = "kubebind.io/unbind"
-"""On an APIServiceBinding that has CRDs; ours, other konnectors do not know it."""
 UNBINDING = "Unbinding"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -12,13 +13,27 @@ from fairlead.api.kubebind import (
     ANNOTATION_IDENTITY,
     ANNOTATION_LEGACY_IDENTITY,
     ANNOTATION_SERVICE_NAMESPACE,
+    API_VERSION,
     BINDER_NAME,
+    CLUSTER_BINDING_NAME,
+    FINALIZER_NAMESPACE,
+    KUBECONFIG_NAME,
     LABEL_OWNER,
     OWNER_CONSUMER,
+    PermissionClaim,
 )
+from fairlead.api.kubebind.claims import claimable
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import CLUSTERROLES, ROLES, Resource
+from fairlead.api.resource import (
+    CLUSTERROLES,
+    CONFIGMAPS,
+    ROLES,
+    SECRETS,
+    SERVICEACCOUNTS,
+    Resource,
+)
 from fairlead.provider.namespaces import owner_of
+from fairlead.provider.offer import with_revocation
 from fairlead.provider.rights import MANAGED_BY
 
 
@@ -52,6 +67,39 @@ def released(copy: Object, consumer: Object) -> JSON:
     return body
 
 
+def marked(binding: Object) -> JSON:
+    """A ClusterBinding that says that its consumer is being revoked."""
+    body = binding.to_dict()
+    stored = body["spec"].get("serviceProviderSpec") or {}
+    body["spec"]["serviceProviderSpec"] = with_revocation(stored)
+    return body
+
+
+def mark(consumer: str) -> JSON:
+    """The ClusterBinding of a consumer that has none, to say that it is being revoked."""
+    reference = {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterBinding",
+        "metadata": {"name": CLUSTER_BINDING_NAME, "namespace": consumer},
+        "spec": {
+            "kubeconfigSecretRef": reference,
+            "providerPrettyName": "Fairlead",
+            "serviceProviderSpec": with_revocation({}),
+        },
+    }
+
+
+def claimed(exports: Iterable[Object]) -> list[Resource]:
+    """The kinds that a consumer could write because its exports claim them."""
+    names: set[str] = set()
+    for export in exports:
+        with suppress(msgspec.ValidationError):
+            spec = export.decode(_Claims).spec
+            names.update(claim.resource for claim in spec.permission_claims if claimable(claim))
+    return [kind for kind in (CONFIGMAPS, SECRETS, SERVICEACCOUNTS) if kind.plural in names]
+
+
 def without_owner(namespace: Object) -> JSON:
     """A provider namespace that belongs to no APIServiceNamespace, so that none takes it along."""
     return _without_annotations(namespace, ANNOTATION_SERVICE_NAMESPACE)
@@ -61,6 +109,25 @@ def without_identity(namespace: Object) -> JSON:
     """A cluster namespace that is no consumer's any more."""
     names = (ANNOTATION_IDENTITY, ANNOTATION_LEGACY_IDENTITY, ANNOTATION_AUTHOR)
     return _without_annotations(namespace, *names)
+
+
+_KEPT_FINALIZERS = frozenset({FINALIZER_NAMESPACE, "foregroundDeletion", "orphan"})
+"""Ours, and those that the garbage collector takes off by itself."""
+
+
+def foreign_finalizers(obj: Object) -> list[str]:
+    """The finalizers of an object that are neither ours nor Kubernetes' own."""
+    return [name for name in obj.meta.finalizers if name not in _KEPT_FINALIZERS]
+
+
+def without_finalizers(obj: Object) -> JSON | None:
+    """An object that is going and that nobody else holds any more; None where that is so."""
+    foreign = foreign_finalizers(obj)
+    if not (obj.meta.deleting and foreign):
+        return None
+    body = obj.to_dict()
+    body["metadata"]["finalizers"] = [one for one in obj.meta.finalizers if one not in foreign]
+    return body
 
 
 def without_subject(binding: Object, consumer: str) -> JSON | None:
@@ -126,6 +193,14 @@ def _without_annotations(obj: Object, *names: str) -> JSON:
     for name in names:
         annotations.pop(name, None)
     return body
+
+
+class _ClaimsSpec(msgspec.Struct, rename="camel"):
+    permission_claims: list[PermissionClaim] = []
+
+
+class _Claims(msgspec.Struct):
+    spec: _ClaimsSpec = msgspec.field(default_factory=_ClaimsSpec)
 
 
 class _RoleRef(msgspec.Struct):

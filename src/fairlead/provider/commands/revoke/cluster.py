@@ -20,7 +20,11 @@ from fairlead.client import (
     NotFound,
     Unauthorized,
 )
-from fairlead.provider.commands.revoke.belonging import held
+from fairlead.provider.commands.revoke.belonging import (
+    foreign_finalizers,
+    held,
+    without_finalizers,
+)
 from fairlead.runtime import commit, remove_finalizer
 
 
@@ -30,15 +34,24 @@ _AT_ONCE = 16
 _PAUSE = 0.5
 _QUIET = 2.0
 """Seconds that a thing may take before a word is said about it."""
+GRACE_SECONDS = 15.0
+"""For how long finalizers are waited for before they are taken off by force."""
+
+Holding = Sequence[tuple[Resource, Object]]
+"""Objects that keep something from being gone."""
 
 
 class Desk:
-    """A client that tells what it waits for; ``waiting`` is what that is at the moment."""
+    """A client that tells what it waits for; ``waiting`` is what that is at the moment.
+
+    Objects of the ``forced`` kinds lose finalizers that hold them for longer than a while.
+    """
 
     def __init__(self, client: Client, progress: Progress) -> None:
         self.client = client
         self.progress = progress
         self.waiting = ""
+        self.forced: frozenset[str] = frozenset()
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
         """All custom resources that are served, whoever exports them now or did before."""
@@ -124,27 +137,40 @@ class Desk:
     async def gone(
         self,
         look: Callable[[], Awaitable[Sequence[Object]]],
-        holders: Callable[[Sequence[Object]], Awaitable[str]] | None = None,
+        holders: Callable[[Sequence[Object]], Awaitable[Holding]],
     ) -> None:
         """Wait until a look finds nothing, and say what is still there when that takes long.
 
-        ``holders`` says what holds the objects that were found, where they do not say it
-        themselves.
+        ``holders`` says what holds the objects that were found: themselves, or what is in them.
         """
         loop = asyncio.get_running_loop()
         told, began = "", loop.time()
         while left := await look():
             now = held(left)
-            if loop.time() - began > _QUIET:
+            passed = loop.time() - began
+            if passed > _QUIET:
                 # The last answer stands until the next one is there, whenever the time is up.
-                if holders is not None:
-                    now = await holders(left) or now
+                holding = await holders(left)
+                now = held([obj for _, obj in holding]) or now
                 if now != told:
                     told = now
                     self.progress(f"waiting for {told}")
+                if passed > GRACE_SECONDS:
+                    await self._force(holding)
             self.waiting = now
             await asyncio.sleep(_PAUSE)
         self.waiting = ""
+
+    async def _force(self, holding: Holding) -> None:
+        """Take the finalizers of others off objects of the forced kinds, after saying so."""
+        kinds: dict[Resource, list[Object]] = {}
+        for resource, obj in holding:
+            mine = resource.group_resource in self.forced
+            if mine and obj.meta.deleting and foreign_finalizers(obj):
+                kinds.setdefault(resource, []).append(obj)
+        for resource, objects in kinds.items():
+            self.progress(f"taking finalizers off by force: {held(objects)}")
+            await self.change(resource, objects, without_finalizers)
 
 
 async def forgotten(config: ClusterConfig, token: str) -> None:

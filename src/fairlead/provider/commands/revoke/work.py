@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -13,6 +14,7 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     BINDER_NAME,
     BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     FINALIZER_NAMESPACE,
     KUBECONFIG_NAME,
@@ -29,10 +31,16 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, NotFound
 from fairlead.client.lookups import find
-from fairlead.provider.commands.consumers import served
+from fairlead.provider.commands.copies import Places, count_copies, places, served
 from fairlead.provider.commands.revoke import belonging
-from fairlead.provider.commands.revoke.belonging import count, is_copy, provider_namespaces
-from fairlead.provider.commands.revoke.cluster import Desk, Progress, forgotten
+from fairlead.provider.commands.revoke.belonging import count, provider_namespaces
+from fairlead.provider.commands.revoke.cluster import (
+    GRACE_SECONDS,
+    Desk,
+    Holding,
+    Progress,
+    forgotten,
+)
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import token_secrets
 
@@ -46,14 +54,18 @@ class Inventory(msgspec.Struct, frozen=True):
     namespaces: int
     objects: int
 
-    def text(self, *, keep_data: bool) -> str:
+    def text(self, *, keep_data: bool, force: bool = False) -> str:
         """One sentence that says what will happen."""
         copies, namespaces = count(self.objects, "object"), count(self.namespaces, "namespace")
         data = f"{copies} and {namespaces}"
         end = f"{data} stay, and are nobody's" if keep_data else f"{data} are deleted for ever"
+        forced = (
+            f"; finalizers that are still on its objects after {GRACE_SECONDS:g} s are taken off, "
+            "and what their owners would have cleaned up stays behind"
+        )
         return (
             f"{self.identity} ({self.namespace}) loses its access and "
-            f"{count(self.exports, 'export')}; {end}"
+            f"{count(self.exports, 'export')}; {end}{forced if force else ''}"
         )
 
 
@@ -65,15 +77,15 @@ async def inventory(client: Client, consumer: Object) -> Inventory:
     """
     name = consumer.meta.name
     exports = (await client.list(APISERVICEEXPORTS, name)).items
-    objects = 0
-    for resource in await served(client, exports):
-        listed = await client.list(resource, metadata_only=True)
-        objects += sum(1 for obj in listed.items if is_copy(obj, name))
-    owned = provider_namespaces((await client.list(NAMESPACES)).items, name)
-    return Inventory(identity_of(consumer), name, len(exports), len(owned), objects)
+    namespaces = (await client.list(NAMESPACES)).items
+    copies = await count_copies(client, exports, places(namespaces, exports))
+    owned = provider_namespaces(namespaces, name)
+    return Inventory(identity_of(consumer), name, len(exports), len(owned), copies[name])
 
 
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
+_OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
+"""What every consumer may write in its cluster namespace."""
 
 
 class RevokeError(Exception):
@@ -87,6 +99,7 @@ async def revoke(
     keep_data: bool,
     timeout: float,  # noqa: ASYNC109
     progress: Progress,
+    force: bool = False,
 ) -> None:
     """Take a consumer away from a provider's cluster, with its data or without.
 
@@ -99,13 +112,15 @@ async def revoke(
         keep_data: leave provider namespaces and copies, which become nobody's.
         timeout: in seconds.
         progress: is told each step.
+        force: take finalizers off objects of the kinds that the consumer could write, if they
+            are still there after a while: a consumer can put as many there as it likes.
 
     Raises:
         RevokeError: the time is up.
         ApiError: the server refused.
     """
     desk = Desk(client, progress)
-    work = _Revocation(desk, consumer, keep_data=keep_data)
+    work = _Revocation(desk, consumer, keep_data=keep_data, force=force)
     try:
         async with asyncio.timeout(timeout):
             await work.run()
@@ -114,11 +129,15 @@ async def revoke(
         raise RevokeError(
             f"{identity_of(consumer)} has no access any more, but revoking still waits{waits} "
             f"after {timeout:g} s: remove what holds it, and say the same again to go on"
+            + ("" if force else "; --force takes finalizers off the consumer's objects")
         ) from None
 
 
 class _Revocation:
-    def __init__(self, desk: Desk, consumer: Object, *, keep_data: bool) -> None:
+    def __init__(self, desk: Desk, consumer: Object, *, keep_data: bool, force: bool) -> None:
+        self._force = force
+        self._exported: list[Resource] = []
+        self._places = Places({}, {})
         self._desk = desk
         self._client = desk.client
         self._consumer = consumer
@@ -126,6 +145,8 @@ class _Revocation:
         self._keep = keep_data
 
     async def run(self) -> None:
+        await self._look()
+        await self._mark()
         await self._take_access()
         # One that is still pending would have its export made.
         await self._take_all(APISERVICEEXPORTREQUESTS)
@@ -133,12 +154,30 @@ class _Revocation:
             await self._release_namespaces()
         await self._take_service_namespaces()
         await self._copies()
+        # What the consumer could write is known by its exports, which therefore stay until then.
         await self._take_all(APISERVICEEXPORTS)
         await self._take_all(BOUNDSCHEMAS)
-        # Until the exports were gone, the controllers kept their rights up.
+        # Controllers of older versions keep the rights up until the exports are gone.
         await self._take_rights()
         await self._copies()
         await self._finish()
+
+    async def _look(self) -> None:
+        """Learn what the consumer could write, as long as its exports say so."""
+        exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
+        self._exported = await served(self._client, exports)
+        self._places = places((await self._client.list(NAMESPACES)).items, exports)
+        if self._force:
+            own = (*self._exported, *belonging.claimed(exports), *_OWN_KINDS)
+            self._desk.forced = frozenset(kind.group_resource for kind in own)
+
+    async def _mark(self) -> None:
+        """Have no controller give back what is taken away, nor anybody invite it meanwhile."""
+        stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        if stored is not None:
+            await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
+        elif self._exported and not self._consumer.meta.deleting:
+            await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
 
     async def _take_access(self) -> None:
         """Rights first: servers remember for some seconds that a token was good."""
@@ -190,7 +229,7 @@ class _Revocation:
         found = await self._desk.list(resource, self._name)
         if deleted := await self._desk.delete(resource, found):
             self._say(f"deleting {count(deleted, resource.kind)}")
-        await self._desk.gone(lambda: self._desk.list(resource, self._name))
+        await self._desk.gone(lambda: self._desk.list(resource, self._name), _themselves(resource))
 
     async def _take_service_namespaces(self) -> None:
         """They go first, for one that stays would have its namespace made again."""
@@ -202,7 +241,7 @@ class _Revocation:
                 names = ", ".join(sorted(one.meta.name for one in owned))
                 self._say(f"deleting the provider namespaces with all that is in them: {names}")
             await self._desk.gone(self._going_namespaces, self._contents)
-        await self._desk.gone(self._let_go)
+        await self._desk.gone(self._let_go, _themselves(APISERVICENAMESPACES))
 
     async def _going_namespaces(self) -> Sequence[Object]:
         """Those still there; a controller may have made one again a moment before."""
@@ -222,15 +261,15 @@ class _Revocation:
         listed = (await self._client.list(NAMESPACES)).items
         return belonging.provider_namespaces(listed, self._name)
 
-    async def _contents(self, namespaces: Sequence[Object]) -> str:
+    async def _contents(self, namespaces: Sequence[Object]) -> Holding:
         """What keeps namespaces from going: objects in them that have finalizers."""
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
-        holding: list[Object] = []
+        holding: list[tuple[Resource, Object]] = []
         for namespace in namespaces:
             for kind in kinds:
                 found = await self._desk.list(kind, namespace.meta.name)
-                holding += [obj for obj in found if obj.meta.finalizers]
-        return belonging.held(holding)
+                holding += [(kind, obj) for obj in found if obj.meta.finalizers]
+        return holding
 
     async def _release_namespaces(self) -> None:
         """Provider namespaces become nobody's, the namespace itself after what is in it."""
@@ -246,25 +285,38 @@ class _Revocation:
             self._say(f"what stays, {count(copies, 'copy', 'copies')} in: {names}")
 
     async def _release(self, kind: Resource, namespace: str = "") -> int:
-        found = await self._desk.list(kind, namespace)
-        copies = [obj for obj in found if belonging.is_copy(obj, self._name)]
         return await self._desk.change(
-            kind, copies, lambda obj: belonging.released(obj, self._consumer)
+            kind,
+            await self._own(kind, namespace),
+            lambda obj: belonging.released(obj, self._consumer),
         )
 
     async def _copies(self) -> None:
-        """The consumer's cluster-scoped objects."""
+        """The consumer's objects that are in no provider namespace."""
         for kind in await self._desk.kinds(namespaced=False):
             if self._keep:
                 if kept := await self._release(kind):
                     self._say(f"what stays: {count(kept, kind.kind)}")
                 continue
-            if deleted := await self._desk.delete(kind, await self._own(kind)):
-                self._say(f"deleting {count(deleted, kind.kind)}")
-            await self._desk.gone(lambda kind=kind: self._own(kind))  # type: ignore[misc]
+            await self._take_copies(kind, partial(self._own, kind))
+        if not self._keep:
+            for kind in self._exported:
+                if kind.namespaced:
+                    await self._take_copies(kind, partial(self._desk.list, kind, self._name))
+
+    async def _take_copies(
+        self, kind: Resource, look: Callable[[], Awaitable[list[Object]]]
+    ) -> None:
+        if deleted := await self._desk.delete(kind, await look()):
+            self._say(f"deleting {count(deleted, kind.kind)}")
+        await self._desk.gone(look, _themselves(kind))
 
     async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
+        """The consumer's copies of a kind, by more than their own word where more is known."""
         found = await self._desk.list(kind, namespace)
+        known = (self._name, kind.group, kind.plural) in self._places.isolations
+        if known and not kind.namespaced:
+            return [obj for obj in found if self._places.whose(kind, obj.meta) == self._name]
         return [obj for obj in found if belonging.is_copy(obj, self._name)]
 
     async def _finish(self) -> None:
@@ -296,3 +348,12 @@ class _Revocation:
 
     def _say(self, line: str) -> None:
         self._desk.progress(line)
+
+
+def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
+    """That objects hold themselves, by their finalizers."""
+
+    async def holders(left: Sequence[Object]) -> Holding:
+        return [(resource, obj) for obj in left]
+
+    return holders

@@ -52,8 +52,7 @@ def missing(binding: Object | None, digest: str) -> str:
         return f"its konnector does not take the new credentials over: {valid.message}"
     beat = f"its last heartbeat was at {status.last_heartbeat_time}"
     if told is None:
-        version = status.konnector_version or "of an unknown version"
-        return f"its konnector ({version}) does not tell which credentials it uses; {beat}"
+        return f"{silent(binding)}; {beat}"
     return f"its konnector has not told yet that it uses the new credentials; {beat}"
 
 
@@ -63,3 +62,9 @@ def tells(binding: Object | None) -> bool:
         return False
     status = binding.decode(ClusterBinding).status
     return get_condition(status.conditions, CREDENTIALS_IN_USE) is not None
+
+
+def silent(binding: Object) -> str:
+    """That a konnector does not tell which credentials it uses."""
+    version = binding.decode(ClusterBinding).status.konnector_version or "of an unknown version"
+    return f"its konnector ({version}) does not tell which credentials it uses"

@@ -23,8 +23,8 @@ from fairlead.client import (
     Unauthorized,
     parse_kubeconfig,
 )
-from fairlead.client.lookups import WaitTimeout, wait_for
-from fairlead.provider.commands.rotation.reconcile import missing, reconcile, tells
+from fairlead.client.lookups import WaitTimeout, find, wait_for
+from fairlead.provider.commands.rotation.reconcile import missing, reconcile, silent, tells
 from fairlead.provider.credentials import (
     as_before,
     consumer_kubeconfig,
@@ -32,7 +32,9 @@ from fairlead.provider.credentials import (
     store_kubeconfig,
     stored_kubeconfig,
 )
+from fairlead.provider.konnectors import is_original
 from fairlead.provider.namespaces import identity_of
+from fairlead.provider.offer import record_of
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.tokens import TokenSecret, token_secrets
 
@@ -143,6 +145,12 @@ class _Rotation:
 
     async def hand_out(self, *, finish: bool) -> bytes:
         """Write the new token where the konnector fetches it, unless that was done before."""
+        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        if record_of(binding).revoked:
+            raise RotateError(
+                f"{self._identity} is being revoked: finish that with `fairlead provider revoke "
+                f"{self._name}`"
+            )
         stored = await stored_kubeconfig(self._client, self._name)
         if stored.config is None:
             raise RotateError(
@@ -175,12 +183,16 @@ class _Rotation:
         """Wait until the konnector has told that it uses the new kubeconfig.
 
         Raises:
-            RotateError: it has not, in time.
+            RotateError: it has not, in time, or never will.
         """
-        try:
-            binding = await self._client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
-        except NotFound:
-            binding = None
+        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        if binding is not None and is_original(binding):
+            raise RotateError(
+                f"both tokens of {self._identity} stay valid: {silent(binding)}, as Fairlead's "
+                "does. It takes the new token over by itself: look whether its heartbeat goes "
+                f"on, then say `fairlead provider rotate {self._identity} --finish`, which takes "
+                "the old token away"
+            )
         if not tells(binding):
             timeout = min(timeout, _PATIENCE)
         digest, told = kubeconfig_digest(kubeconfig), ""

@@ -2,34 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from fairlead.api.kubebind import CLUSTERBINDINGS
-from fairlead.api.kubebind.conditions import status_events
+import structlog
+
+from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS
+from fairlead.api.kubebind.conditions import (
+    PERMISSIONS_GRANTED,
+    is_true,
+    status_events,
+    stored_conditions,
+)
+from fairlead.api.meta import Key, Object
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
+from fairlead.provider.konnectors import shortcoming
+from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import Watches, terminal_when_invalid
-from fairlead.runtime import Cluster, Controller, Request, Result, StatusWriter
+from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter
 
 
 NAME = "clusterbinding"
 
+_log = structlog.get_logger(__name__)
+
 
 class ClusterBindingController:
-    """Keeps the condition Healthy of each consumer."""
+    """Keeps the condition Healthy of each consumer, and warns of konnectors that lack rights."""
 
-    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+        self._options = options
+        self._cluster = cluster.name
         self._statuses = StatusWriter(
             cluster.client, CLUSTERBINDINGS, cluster.events(NAME), status_events
         )
         self._watches = watches
+        self._told: dict[Key, str] = {}
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
+        self.controller.watch(watches.exports, self._from_export)
 
     async def reconcile(self, key: Request) -> Result:
         """Judge one konnector by its last heartbeat."""
         binding = self._watches.cluster_bindings.get(key.namespace, key.name)
         if binding is None or binding.meta.deleting:
+            self._told.pop(Key(key.namespace, key.name), None)
             return Result()
         plan = reconcile(binding, now=datetime.now(UTC))
         await self._statuses.write(binding, plan.status)
+        if not self._options.original_konnectors:
+            self._warn(binding)
         return Result(plan.requeue_after)
+
+    def _warn(self, binding: Object) -> None:
+        """Say once in the log what an original konnector lacks, and again when that changes."""
+        found = [shortcoming(binding, export, self._granted) for export in self._settled(binding)]
+        told = "; ".join(filter(None, found))
+        if told and told != self._told.get(binding.key):
+            _log.warning("a konnector lacks rights", consumer=binding.meta.namespace, problem=told)
+        self._told[binding.key] = told
+
+    def _settled(self, binding: Object) -> list[Object]:
+        """The consumer's exports whose rights are there: others may still get them."""
+        exports = self._watches.exports.list(binding.meta.namespace)
+        return [one for one in exports if is_true(stored_conditions(one), PERMISSIONS_GRANTED)]
+
+    def _granted(self, name: str) -> bool:
+        return self._watches.cluster_role_bindings.get("", name) is not None
+
+    def _from_export(self, delta: Delta) -> Iterator[Request]:
+        yield Request(self._cluster, delta.object.meta.namespace, CLUSTER_BINDING_NAME)

@@ -54,7 +54,16 @@ from fairlead.provider.watches import (
     requests_for,
     terminal_when_invalid,
 )
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter, commit
+from fairlead.runtime import (
+    Cluster,
+    Controller,
+    Delta,
+    Request,
+    Result,
+    StatusWriter,
+    commit,
+    spec_changed,
+)
 
 
 class Sources:
@@ -196,7 +205,7 @@ class RequestController:
         controller.watch(watches.requests, cluster=cluster)
         if self._options.requests == "invited":
             controller.watch(watches.templates, from_template)
-            controller.watch(watches.cluster_bindings, from_namespace, predicate=_spec_changed)
+            controller.watch(watches.cluster_bindings, from_namespace, predicate=spec_changed)
         controller.watch(watches.exports, cluster=cluster)
         controller.watch(watches.schemas, by_schema(cluster, watches.requests))
         controller.watch(watches.crds, from_crd)
@@ -270,15 +279,6 @@ class RequestController:
         )
         status = waiting_status(request, condition, now=now())
         await self._statuses.write(request, status)
-
-
-def _spec_changed(delta: Delta) -> bool:
-    """Whether more than a status has changed: konnectors write heartbeats all the time."""
-    return (
-        delta.old is None
-        or delta.new is None
-        or delta.old.meta.generation != delta.new.meta.generation
-    )
 
 
 async def _create(client: Client, resource: Resource, body: JSON | msgspec.Struct) -> None:

@@ -154,7 +154,7 @@ class NamespaceController:
                     schemas=schemas,
                     namespaces=frozenset({namespace}),
                     crds=watches.crds_by_name(),
-                    cluster_wide_claims=self._options.cluster_wide_claims,
+                    original_konnectors=self._options.original_konnectors,
                 )
             )
             if not all(map(self._bound, wanted)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairlead.api.kubebind import APISERVICEEXPORTS
+from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTER_BINDING_NAME
 from fairlead.api.kubebind.conditions import (
     PERMISSIONS_GRANTED,
     Condition,
@@ -26,6 +26,7 @@ from fairlead.client.lookups import find
 from fairlead.provider.changes import with_status
 from fairlead.provider.controllers.rbac.reconcile import Plan, State, reconcile
 from fairlead.provider.namespaces import owner_of, usable
+from fairlead.provider.offer import record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import (
     Grounds,
@@ -55,6 +56,7 @@ from fairlead.runtime import (
     StatusWriter,
     came_or_went,
     commit,
+    spec_changed,
 )
 
 
@@ -87,8 +89,9 @@ class RbacController:
         watches, controller = self._watches, self.controller
         controller.watch(watches.exports, cluster=self._cluster)
         controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
-        controller.watch(watches.service_namespaces, self._from_service_namespace)
+        controller.watch(watches.service_namespaces, self._from_neighbour)
         controller.watch(watches.namespaces, self._from_namespace)
+        controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
         controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
@@ -101,17 +104,24 @@ class RbacController:
         export = self._watches.exports.get(*key)
         if export is not None and export.meta.deleting:
             export = None
-        state = self._state(key, export)
+        revoked = self._revoked(key)
+        state = self._state(key, None if revoked else export)
         if export is None and state.existing and not await self._gone(key):
             # A cache that was emptied is filled again; nobody loses rights meanwhile.
             return
         refusal = await self._carry_out(reconcile(state), state)
         if export is not None:
-            body = with_status(export, [_condition(refusal)], now=now(), summary=False)
+            condition = _REVOKED if revoked else _condition(refusal)
+            body = with_status(export, [condition], now=now(), summary=False)
             await self._statuses.write(export, body)
         if refusal is not None:
             # Nothing tells when the provider's own rights grow: look again after a while.
             raise refusal
+
+    def _revoked(self, key: Key) -> bool:
+        """Whether the consumer's revocation has begun: its rights are not to come back."""
+        binding = self._watches.cluster_bindings.get(key.namespace, CLUSTER_BINDING_NAME)
+        return record_of(binding).revoked
 
     async def _gone(self, key: Key) -> bool:
         """Whether the server itself says that an export is gone, or going.
@@ -135,7 +145,7 @@ class RbacController:
                 namespace.meta.name for namespace in namespaces if self._in_use(namespace)
             ),
             crds=watches.crds_by_name(),
-            cluster_wide_claims=self._options.cluster_wide_claims,
+            original_konnectors=self._options.original_konnectors,
         )
         return State(grounds, existing)
 
@@ -216,7 +226,7 @@ class RbacController:
         except NotFound:
             return
 
-    def _from_service_namespace(self, delta: Delta) -> Iterator[Request]:
+    def _from_neighbour(self, delta: Delta) -> Iterator[Request]:
         yield from self._exports_in(delta.object.meta.namespace)
 
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
@@ -243,6 +253,13 @@ class RbacController:
 
     def _exports_in(self, namespace: str) -> Iterator[Request]:
         return requests_for(self._cluster, self._watches.exports.list(namespace))
+
+
+_REVOKED = false(
+    PERMISSIONS_GRANTED,
+    "Revoked",
+    "the provider is taking this consumer's access away",
+)
 
 
 def _condition(refusal: Forbidden | Invalid | None) -> Condition:

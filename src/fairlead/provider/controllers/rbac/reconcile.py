@@ -33,8 +33,8 @@ class Plan(msgspec.Struct, kw_only=True, frozen=True):
 def reconcile(state: State) -> Plan:
     """What to do about the rights that go with an export."""
     wanted = {} if state.grounds is None else rights(state.grounds)
-    stale = [identity for identity in state.existing if identity not in wanted]
+    leftover = [identity for identity in state.existing if identity not in wanted]
     return Plan(
         apply=[(identity.resource, body) for identity, body in wanted.items()],
-        delete=sorted(stale, key=lambda identity: -ORDER.index(identity.resource)),
+        delete=sorted(leftover, key=lambda identity: -ORDER.index(identity.resource)),
     )

@@ -22,6 +22,9 @@ class Changes(NamedTuple):
     removed: Paths
 
 
+DEEPEST = 64
+"""What is nested deeper has no owners of its own: a path per leaf, each as long as the nesting,
+would be hundreds of times as large as the object."""
 _MISSING: Any = object()
 
 
@@ -37,7 +40,9 @@ def fields(shape: Shape, value: Any) -> Paths:
 def _fields(shape: Shape, value: Any, path: Path) -> Iterator[Path]:
     if value is None:
         return
-    if shape.is_map and isinstance(value, dict):
+    if len(path) >= DEEPEST:
+        yield path
+    elif shape.is_map and isinstance(value, dict):
         for name, inner in value.items():
             here = (*path, paths.member(name))
             child = shape.child(name)
@@ -123,12 +128,12 @@ class _Comparison:
             self.added.append(path)
         elif new is _MISSING:
             self.removed.append(path)
-        elif not _has_parts(shape, old) and not _has_parts(shape, new):
+        elif len(path) >= DEEPEST or not (_has_parts(shape, old) or _has_parts(shape, new)):
             self.modified.append(path)
             return
         elif not _is_nested(shape, old) or not _is_nested(shape, new):
             self.modified.append(path)
-        if shape is not WHOLE:
+        if shape is not WHOLE and len(path) < DEEPEST:
             self.parts(shape, old, new, path)
 
 
@@ -158,20 +163,25 @@ def _shape_of(shape: Shape, element: str) -> Shape:
     return shape.child(element[2:]) or WHOLE
 
 
-def merge(shape: Shape, live: Any, config: Any) -> Any:
-    """The live value with everything that the configuration has an opinion on."""
+def merge(shape: Shape, live: Any, config: Any, depth: int = 0) -> Any:
+    """The live value with everything that the configuration has an opinion on.
+
+    ``depth`` says how many levels above these values there are.
+    """
+    if depth >= DEEPEST:
+        return config
     if shape.is_map and isinstance(live, dict) and isinstance(config, dict):
         result = dict(live)
         for name, inner in config.items():
             child = shape.child(name) or WHOLE
-            result[name] = merge(child, live[name], inner) if name in live else inner
+            result[name] = merge(child, live[name], inner, depth + 1) if name in live else inner
         return result
     if isinstance(shape, List) and isinstance(live, list) and isinstance(config, list):
-        return _merge_list(shape, live, config)
+        return _merge_list(shape, live, config, depth)
     return config
 
 
-def _merge_list(shape: List, live: list[Any], config: list[Any]) -> list[Any]:
+def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> list[Any]:
     """Items of both in the order of the configuration, others where they stand among them.
 
     Live items that share a key stay unless the configuration has one in their place.
@@ -190,7 +200,7 @@ def _merge_list(shape: List, live: list[Any], config: list[Any]) -> list[Any]:
         met.add(element)
         for name in rest:
             if name in there:
-                result.append(merge(shape.items, there[name], wanted[name]))
+                result.append(merge(shape.items, there[name], wanted[name], depth + 1))
                 break
             result.append(wanted[name])
     result += [wanted[name] for name in rest]

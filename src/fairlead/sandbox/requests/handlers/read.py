@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -12,12 +11,14 @@ import msgspec
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.requests import answers
+from fairlead.sandbox.requests.answers import in_turns
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.selection import SelectionPredicate, parse_selection
-from fairlead.sandbox.schema.errors import FieldError
+from fairlead.sandbox.schema.errors import FieldError, go_value
 from fairlead.sandbox.storage.records import Record
 
 
+_HALF = 1 << 63
 _EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can "
     "start a new list without the continue parameter, or use the continue token in this response "
@@ -85,12 +86,30 @@ def parse_version(text: str) -> int:
     Raises:
         StatusError: it is no number.
     """
+    try:
+        return parse_integer(text, signed=False)
+    except ValueError as error:
+        text = f"resourceVersion: Invalid value: {go_value(text)}: {error}"
+        raise errors.StatusError(500, "", text) from None
+
+
+def parse_integer(text: str, *, signed: bool = True) -> int:
+    """A number of 64 bits in a query, as Go reads it; "" is 0.
+
+    Raises:
+        ValueError: it is none; the text is Go's.
+    """
+    function, low, high = ("Int", -_HALF, _HALF - 1) if signed else ("Uint", 0, 2 * _HALF - 1)
+    digits = text[1:] if signed and text[:1] in {"+", "-"} else text
     if not text:
         return 0
-    if not text.isdigit():
-        shown = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise errors.StatusError(500, "", f'resourceVersion: Invalid value: "{text}": {shown}')
-    return int(text)
+    if not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: invalid syntax")
+    # Python itself refuses to read numbers of thousands of digits.
+    number = int(text) if len(digits.lstrip("0")) < 20 else _HALF * 2
+    if not low <= number <= high:
+        raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: value out of range")
+    return number
 
 
 async def list_(call: Call) -> Answer:
@@ -109,36 +128,42 @@ async def list_(call: Call) -> Answer:
         version, start, found = _continued(call, parse_token(token), namespace)
     else:
         version, start, found = _fresh(call, namespace)
-    matching = _matching(selection, found, namespace, start)
+    found = [
+        record
+        for record in found
+        if (not namespace or record.key.namespace == namespace)
+        and (start is None or record.key > start)
+    ]
+    page, rest = await _page(selection, found, limit)
     metadata: JSON = {"resourceVersion": str(version)}
-    page = list(islice(matching, limit or None))
-    rest = sum(1 for _ in matching)
     await store.settle(version)
     if rest:
         metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
         if selection.everything:
             metadata["remainingItemCount"] = rest
-    return answers.many(call, page, metadata)
+    return await answers.many(call, page, metadata)
 
 
-def _matching(
-    selection: SelectionPredicate, records: Iterable[Record], namespace: str, after: Key | None
-) -> Iterable[Record]:
-    return (
-        record
-        for record in records
-        if (not namespace or record.key.namespace == namespace)
-        and (after is None or record.key > after)
-        and (selection.everything or selection.matches(record))
-    )
+async def _page(
+    selection: SelectionPredicate, records: list[Record], limit: int
+) -> tuple[list[Record], int]:
+    """The first of the selected records, and how many more there are, at least one if any."""
+    if selection.everything:
+        page = records[: limit or None]
+        return page, len(records) - len(page)
+    page = []
+    async for some in in_turns(records):
+        page += [record for record in some if selection.matches(record)]
+        if limit and len(page) > limit:
+            return page[:limit], 1
+    return page, 0
 
 
 def _limit(call: Call) -> int:
-    text = call.query.get("limit", "") or "0"
     try:
-        return max(int(text), 0)
-    except ValueError:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+        return max(parse_integer(call.query.get("limit", "")), 0)
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
 
 
 def _check_match(call: Call) -> None:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,7 +20,7 @@ from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
 from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.calls import Call
-from fairlead.sandbox.requests.handlers.read import parse_version
+from fairlead.sandbox.requests.handlers.read import parse_integer, parse_version
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.log import ChangeType
 from fairlead.sandbox.storage.records import Change, Record
@@ -46,8 +46,12 @@ _log = logging.getLogger(__name__)
 
 BATCH = 256
 """How many events go out in one write."""
+BATCH_BYTES = 256 * 1024
+"""How many bytes go out in one write, unless one event has more."""
 BACKLOG = 20_000
 """How many events may wait for a slow client before its watch is ended."""
+BACKLOG_BYTES = 64 * 1024 * 1024
+"""How many bytes of events may."""
 
 
 class Watch:
@@ -59,6 +63,7 @@ class Watch:
         self._options = _parse_options(call)
         self._namespace = call.info.namespace if call.type.resource.namespaced else ""
         self._pending: deque[bytes] = deque()
+        self._pending_bytes = 0
         self._wakeup = asyncio.Event()
         self._include = call.query.get("includeObject", "")
         self._view = (
@@ -86,47 +91,54 @@ class Watch:
         """Send events until the time is over, the client goes or :meth:`stop` is called."""
         store = self._call.core.store
         collection = store.collection(self._call.type.collection)
-        self._pending.extend(self._beginning())
-        if self._stopped:
-            await self._send(stream)
-            return
+        # No await lies between looking at what is there and subscribing to what comes.
+        beginning = self._beginning()
         collection.subscribers.add(self._on_change)
         collection.closers.add(self.stop)
         try:
             await store.settle(self._start)
+            async for events in beginning:
+                for batch in _batches(events):
+                    await stream.write(batch)
             await self._follow(stream)
         except StorageError as error:
             # What the beginning shows was taken back, before any of it was sent.
             await stream.write(_error_event(errors.disk_full(str(error))))
+        except errors.StatusError as error:
+            await stream.write(_error_event(error))
         finally:
             collection.subscribers.discard(self._on_change)
             collection.closers.discard(self.stop)
 
-    def _beginning(self) -> Iterator[bytes]:
-        """What comes before live events; no await lies between this and subscribing.
+    def _beginning(self) -> AsyncIterator[Iterable[bytes]]:
+        """What comes before live events, encoded when it is sent: slow clients hold no copies."""
+        store, after = self._call.core.store, self._options.after
+        if after is not None:
+            return self._replayed(after, store.published)
+        self._start = store.rv
+        held = store.collection(self._call.type.collection)
+        found = [one for one in held.list(self._namespace) if self._selection.matches(one)]
+        return self._shown(found)
+
+    async def _shown(self, records: list[Record]) -> AsyncIterator[Iterable[bytes]]:
+        yield (self._encode("ADDED", record) for record in records)
+        if self._options.initial_end:
+            yield [self._bookmark(self._start, initial_end=True)]
+
+    async def _replayed(self, after: int, until: int) -> AsyncIterator[Iterable[bytes]]:
+        """The events in (after, until] out of the log.
 
         A version that has not happened yet comes from a server that was started anew: the client
-        has to list again.
+        has to list again, and so if history is forgotten meanwhile.
         """
-        store, after = self._call.core.store, self._options.after
-        name = self._call.type.collection
-        if after is None:
-            self._start = store.rv
-            for record in store.collection(name).list(self._namespace):
-                if self._selection.matches(record):
-                    yield self._encode("ADDED", record)
-            if self._options.initial_end:
-                yield self._bookmark(initial_end=True)
-            return
-        if not store.compacted <= after <= store.published:
-            text = f"too old resource version: {after} ({store.compacted})"
-            yield _error_event(errors.expired(text))
-            self._stopped = True
-            return
-        for change in store.history(name, after, store.published):
-            data = self._event(change)
-            if data is not None:
-                yield data
+        store, name = self._call.core.store, self._call.type.collection
+        while after != until:
+            if not store.compacted <= after <= until:
+                text = f"too old resource version: {after} ({store.compacted})"
+                raise errors.expired(text)
+            changes = store.history(name, after, until, BATCH)
+            yield (data for change in changes if (data := self._event(change)) is not None)
+            after = changes[-1].rv if len(changes) == BATCH else until
 
     def _on_change(self, change: Change) -> None:
         if change.rv <= self._start or self._stopped:
@@ -139,7 +151,8 @@ class Watch:
             return
         if data is None:
             return
-        if len(self._pending) >= BACKLOG:
+        self._pending_bytes += len(data)
+        if len(self._pending) >= BACKLOG or self._pending_bytes > BACKLOG_BYTES:
             # The client is too slow: it may resume from the last event that it has read.
             self._pending.clear()
             self.stop()
@@ -198,30 +211,44 @@ class Watch:
 
     def _push_bookmark(self) -> None:
         if self._options.bookmarks:
-            self._pending.append(self._bookmark())
+            version = max(self._call.core.store.published, self._start)
+            self._pending.append(self._bookmark(version))
 
     async def _send(self, stream: Stream) -> None:
         while self._pending:
-            if len(self._pending) <= BATCH:
-                batch = b"".join(self._pending)
-                self._pending.clear()
-            else:
-                batch = b"".join(self._pending.popleft() for _ in range(BATCH))
-            await stream.write(batch)
+            events, self._pending, self._pending_bytes = self._pending, deque(), 0
+            for batch in _batches(events):
+                await stream.write(batch)
 
-    def _bookmark(self, *, initial_end: bool = False) -> bytes:
+    def _bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
         metadata: JSON = {
-            "resourceVersion": str(max(self._call.core.store.published, self._start)),
+            "resourceVersion": str(version),
             "creationTimestamp": None,
         }
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         resource = self._call.type.resource
-        kind, version = resource.kind, resource.api_version
+        kind, api_version = resource.kind, resource.api_version
         if self._call.accept.form == "metadata":
-            kind, version = "PartialObjectMetadata", f"meta.k8s.io/{self._call.accept.version}"
-        body = {"kind": kind, "apiVersion": version, "metadata": metadata}
+            kind = "PartialObjectMetadata"
+            api_version = f"meta.k8s.io/{self._call.accept.version}"
+        body = {"kind": kind, "apiVersion": api_version, "metadata": metadata}
         return msgspec.json.encode({"type": "BOOKMARK", "object": body}) + b"\n"
+
+
+def _batches(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The events, some together."""
+    batch: list[bytes] = []
+    size = 0
+    for data in events:
+        batch.append(data)
+        size += len(data)
+        if len(batch) >= BATCH or size >= BATCH_BYTES:
+            yield b"".join(batch)
+            batch.clear()
+            size = 0
+    if batch:
+        yield b"".join(batch)
 
 
 def _with_version(record: Record, version: int) -> Record:
@@ -239,10 +266,11 @@ def _parse_options(call: Call) -> _Options:
     version = parse_version(query.get("resourceVersion", ""))
     initial = query.get("sendInitialEvents", "") in {"true", "1"}
     bookmarks = query.get("allowWatchBookmarks", "") in {"true", "1"}
-    text = query.get("timeoutSeconds", "")
-    if text and not text.isdigit():
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    timeout = float(text or 0) or random.uniform(1800, 3600)  # noqa: S311
+    try:
+        seconds = parse_integer(query.get("timeoutSeconds", ""))
+    except ValueError as error:
+        raise errors.bad_request(str(error)) from None
+    timeout = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311
     return _Options(
         after=None if initial or not version else version,
         timeout=timeout,

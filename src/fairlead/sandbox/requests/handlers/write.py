@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.sandbox import errors
+from fairlead.sandbox.kinds import load, misfit
 from fairlead.sandbox.objects import deletes, writes
 from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.bodies import decode_body
@@ -15,6 +16,12 @@ from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers.read import existing
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.records import Record
+
+
+MOST_UNKNOWN_FIELDS = 100
+"""So many unknown fields are told of, as kube-apiserver does."""
+_WARNING_LETTERS = 4096
+"""Letters in all warnings of an answer, above which they are cut, as kube-apiserver does."""
 
 
 def read_body(call: Call) -> JSON:
@@ -43,7 +50,8 @@ def check_request(call: Call, options: str, body: JSON) -> list[str]:
     validation = call.query.get("fieldValidation", "")
     if validation not in {"Strict", "Warn"}:
         return []
-    found = [f'unknown field "{path}"' for path in call.type.unknown_fields(body)]
+    unknown = call.type.unknown_fields(body)[:MOST_UNKNOWN_FIELDS]
+    found = [f'unknown field "{path}"' for path in unknown]
     if found and validation == "Strict":
         resource = call.type.resource
         raise errors.bad_request(
@@ -54,8 +62,13 @@ def check_request(call: Call, options: str, body: JSON) -> list[str]:
 
 
 def with_warnings(answer: Answer, warnings: list[str]) -> Answer:
-    """The answer with a Warning header for each text."""
-    return replace(answer, warnings=(*answer.warnings, *warnings)) if warnings else answer
+    """The answer with a Warning header for each text, as many as a header may hold."""
+    if not warnings:
+        return answer
+    texts = [*answer.warnings, *warnings]
+    if sum(map(len, texts)) > _WARNING_LETTERS:
+        texts = [text[: _WARNING_LETTERS // 16] for text in texts][:16]
+    return replace(answer, warnings=tuple(texts))
 
 
 async def create(call: Call) -> Answer:
@@ -150,16 +163,18 @@ async def delete_collection(call: Call) -> Answer:
     collection = call.core.store.collection(call.type.collection)
     namespace = call.info.namespace if call.type.resource.namespaced else ""
     records = [record for record in collection.list(namespace) if selection.matches(record)]
-    for record in records:
-        try:
-            deletes.delete(call.core, call.type, record, options, user=call.user)
-        except errors.StatusError as error:
-            if error.code != 404:
-                raise
+    async for some in answers.in_turns(records):
+        for record in some:
+            now = call.core.get(call.type, record.key)
+            if now is not None and now.meta.uid == record.meta.uid:
+                deletes.delete(call.core, call.type, now, options, user=call.user)
     await call.core.store.settle()
-    return answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
+    return await answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:
     body = decode_body(call.content_type, call.body, "DeleteOptions") if call.body else {}
+    wrong = misfit(load().messages["DeleteOptions"], body)
+    if wrong:
+        raise errors.bad_request(f"DeleteOptions cannot be read: {wrong}")
     return deletes.parse_options(body, dict(call.query))

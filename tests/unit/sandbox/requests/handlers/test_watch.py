@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import asyncio
+import gc
+from typing import Any
+
 import aiohttp
 import pytest
 from tests.unit.sandbox.api import CONFIGMAPS, CRDS, TABLE, WIDGETS, Api, configmap, crd, widget
 
 from fairlead.sandbox import Sandbox
+from fairlead.sandbox.http.server import WatchStream
+from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.handlers import watch as module
+from fairlead.sandbox.storage.records import Change
 
 
 async def _version(api: Api, path: str = CONFIGMAPS) -> str:
@@ -57,6 +64,69 @@ async def test_more_events_than_a_batch_arrive_once_each(
         await api.post(CONFIGMAPS, configmap("a5"))
         names = [(await events.next())["object"]["metadata"]["name"] for _ in range(6)]
     assert names == [f"a{index}" for index in range(6)]
+
+
+async def test_history_that_is_forgotten_while_it_is_sent_ends_the_watch(
+    sandbox: Sandbox, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 2)
+    version = await _version(api)
+    for index in range(5):
+        await api.post(CONFIGMAPS, configmap(f"a{index}"))
+    store = sandbox.core.store
+    history = store.history
+
+    def forgetting(name: str, after: int, until: int, limit: int) -> list[Change]:
+        found = history(name, after, until, limit)
+        store.compact(until)
+        return found
+
+    monkeypatch.setattr(store, "history", forgetting)
+    async with api.watch(CONFIGMAPS, resourceVersion=version) as events:
+        found = await events.rest()
+    assert [event["type"] for event in found] == ["ADDED", "ADDED", "ERROR"]
+    assert found[-1]["object"]["reason"] == "Expired"
+
+
+async def test_a_client_that_does_not_read_holds_no_copies(
+    sandbox: Sandbox, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 1)
+    for index in range(20):
+        await api.post(CONFIGMAPS, {**configmap(f"a{index}"), "data": {"text": "x" * 100_000}})
+    made: list[int] = []
+    encode = answers.encode
+
+    def counting(*args: Any) -> bytes:
+        made.append(1)
+        return bytes(encode(*args))
+
+    monkeypatch.setattr(answers, "encode", counting)
+    blocked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def write(stream: WatchStream, data: bytes) -> None:
+        blocked.set()
+        await go_on.wait()
+
+    monkeypatch.setattr(WatchStream, "write", write)
+    async with api.watch(CONFIGMAPS, timeoutSeconds="1"):
+        await blocked.wait()
+        assert len(made) == 1
+        go_on.set()
+
+
+async def test_nothing_is_left_of_a_watch_that_is_over(sandbox: Sandbox, api: Api) -> None:
+    held = sandbox.core.store.collection("configmaps")
+    for _ in range(3):
+        async with api.watch(CONFIGMAPS, resourceVersion="0") as events:
+            await api.post(CONFIGMAPS, {"metadata": {"generateName": "a-"}})
+            await events.next()
+            assert held.subscribers
+    async with asyncio.timeout(30):
+        while held.subscribers or held.closers or sandbox.faults._watches:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    gc.collect()
+    assert not [one for one in gc.get_objects() if isinstance(one, module.Watch)]
 
 
 async def test_tables_can_be_watched(sandbox: Sandbox, api: Api) -> None:

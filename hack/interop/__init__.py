@@ -1,0 +1,18 @@
+"""Runs the original kube-bind's programs against ours, and says what holds.
+
+    KONNECTOR=... BACKEND=... KUBECTL_BIND=... .venv/bin/python -m hack.interop
+
+Each variable names a program of the original that somebody has built; nothing of it is here. Every
+program meets its counterpart of ours on two control planes of its own: sandboxes, or with
+``--plane real`` those of KUBEBUILDER_ASSETS (see hack/envtest).
+
+* ``konnector``: KONNECTOR with our provider, which is bound by hand, as ``apiservice -f`` does.
+* ``backend``: BACKEND with our konnector; the invitation is asked for by an object, a
+  BindableResourcesRequest, which the original answers with ``--frontend-disabled``.
+* ``cli``: KUBECTL_BIND between our konnector and our provider, with ``deploy -f`` an invitation
+  and with ``apiservice -f`` a request.
+
+KONNECTOR_ARGS, BACKEND_ARGS and KUBECTL_BIND_ARGS are added to the arguments of each program. The
+programs run with an administrator's rights, on loopback. Exit codes: 0 all holds, 1 something does
+not, 2 a variable is missing.
+"""

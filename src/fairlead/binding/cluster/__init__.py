@@ -1,0 +1,1 @@
+"""The cluster around the pipeline: reads answered, reads watched, and what was decided written."""

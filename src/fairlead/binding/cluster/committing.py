@@ -1,0 +1,188 @@
+"""Writes what a context collected, in an order that never leaves a projection unaccounted for.
+
+The Secret comes first, then workloads refer to it, then the status tells. Before the first
+projection the status names the Secret, so that an interrupted one is known to be taken away.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.api.conditions import Condition, Event, turned
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
+from fairlead.api.timestamps import now
+from fairlead.binding.cluster.fetching import grant
+from fairlead.binding.contexts.base import BaseContext, SecretWrite
+from fairlead.binding.items import encode_data
+from fairlead.binding.workload import Workload
+from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
+from fairlead.runtime import EventRecorder, StatusWriter, commit
+
+
+class Committer:
+    """Writes to one cluster for the bindings of one API."""
+
+    def __init__(self, client: Client, resource: Resource, recorder: EventRecorder) -> None:
+        self._client = client
+        self._resource = resource
+        self._statuses = StatusWriter(client, resource, recorder, ready_events)
+        self._waiting = StatusWriter(client, resource, recorder, waiting_events)
+
+    async def write(self, context: BaseContext) -> Object:
+        """Write Secret, workloads, annotations and status; returns the binding as it is then.
+
+        Refusals end up in the status.
+
+        Raises:
+            Conflict: something was changed meanwhile; look again.
+            ClientError: the server is not there.
+        """
+        workloads = context.changed_workloads()
+        if not await self._secret(context):
+            # A workload that refers to a Secret which is not there would not start any more.
+            workloads = []
+        binding = context.binding
+        if workloads and context.secret and not context.former_secret:
+            # If we are interrupted after this, the next pass knows what may have been projected.
+            binding = await self._announce(binding, context.status(now()))
+        await self._workloads(context, workloads)
+        if context.dropped_annotation and not context.flow.error:
+            binding = await self._without_annotation(binding)
+        return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
+
+    async def workloads(self, context: BaseContext) -> None:
+        """Write the changed workloads alone; refusals end up in the context."""
+        await self._workloads(context, context.changed_workloads())
+
+    async def _workloads(self, context: BaseContext, workloads: Sequence[Workload]) -> None:
+        """Write workloads until one is refused, for the others would be refused alike."""
+        for workload in workloads:
+            if not await self._workload(context, workload):
+                return
+
+    async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
+        """Write a whole status, if it differs, with an Event when Ready has turned.
+
+        While the binding is ``waiting`` for what has not come yet the Event is no Warning, because
+        that happens to every binding that is made together with its service.
+        """
+        writer = self._waiting if waiting else self._statuses
+        return await writer.write(binding, {**binding.to_dict(), "status": status})
+
+    async def annotate(self, binding: Object, annotation: str, value: str) -> Object:
+        """Set an annotation."""
+        body = binding.to_dict()
+        body["metadata"].setdefault("annotations", {})[annotation] = value
+        return await commit(self._client, self._resource, binding, body)
+
+    async def _announce(self, binding: Object, status: JSON) -> Object:
+        """Name the Secret in the status; the conditions follow when the workloads are written."""
+        before = binding.to_dict().get("status") or {}
+        wanted = {**before}
+        for field in ("binding", "secret"):
+            if field in status:
+                wanted[field] = status[field]
+        return await self.status(binding, wanted)
+
+    async def _without_annotation(self, binding: Object) -> Object:
+        body = binding.to_dict()
+        body["metadata"].get("annotations", {}).pop(MAPPING_ANNOTATION, None)
+        return await commit(self._client, self._resource, binding, body)
+
+    async def _secret(self, context: BaseContext) -> bool:
+        write = context.secret_write
+        if write is None:
+            return True
+        try:
+            await self._put(write)
+        except Conflict:
+            raise
+        except Forbidden as error:
+            context.secret_failed(f"{error}; {grant(SECRETS, 'create and patch')}")
+        except ApiError as error:
+            context.secret_failed(str(error))
+        except SecretTaken as error:
+            context.secret_failed(str(error))
+        else:
+            return True
+        return False
+
+    async def _put(self, write: SecretWrite) -> None:
+        body = secret_body(write)
+        try:
+            live = await self._client.get(SECRETS, write.name, write.namespace)
+        except NotFound:
+            try:
+                await self._client.create(SECRETS, body, write.namespace)
+            except AlreadyExists as error:
+                raise Conflict(error.status) from None
+            return
+        if not live.meta.owned_by(write.owner.uid):
+            raise SecretTaken(
+                f"Secret {live.key} exists and does not belong to this binding: delete it, "
+                "or give the binding another name"
+            )
+        wanted: JSON = {**live.to_dict(), "data": body["data"]}
+        await commit(self._client, SECRETS, live, wanted)
+
+    async def _workload(self, context: BaseContext, workload: Workload) -> bool:
+        resource = workload.resource
+        try:
+            await commit(self._client, resource, workload.original, workload.body)
+        except Conflict:
+            raise
+        except NotFound as error:
+            raise Conflict(error.status) from None
+        except Forbidden as error:
+            remedy = grant(resource, "get, list, watch, update and patch")
+            context.workload_failed(f"{error}; {remedy}")
+        except ApiError as error:
+            context.workload_failed(f"{workload} was not updated: {error}")
+        else:
+            return True
+        return False
+
+
+def ready_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a binding whose status has changed."""
+    before, after = (stored_conditions(binding) for binding in (old, new))
+    return turned(before, after, READY, good="the service is bound to the workload")
+
+
+def waiting_events(old: Object, new: Object) -> list[Event]:
+    """The same about a binding that waits for what has not come yet."""
+    return [Event("Normal", "Waiting", event.message) for event in ready_events(old, new)]
+
+
+def stored_conditions(binding: Object) -> list[Condition]:
+    """The conditions of a binding's status; none where others wrote what cannot be read."""
+    status = binding.to_dict().get("status") or {}
+    try:
+        return msgspec.convert(status.get("conditions") or [], list[Condition])
+    except msgspec.ValidationError:
+        return []
+
+
+class SecretTaken(Exception):  # noqa: N818 (a finding)
+    """A Secret that is not the binding's has the name that its intermediate Secret needs."""
+
+
+def secret_body(write: SecretWrite) -> JSON:
+    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
+    owner: dict[str, Any] = msgspec.to_builtins(write.owner)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": write.name,
+            "namespace": write.namespace,
+            "ownerReferences": [copy.deepcopy(owner)],
+        },
+        "data": encode_data(write.content),
+    }

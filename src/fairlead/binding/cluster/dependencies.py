@@ -1,0 +1,153 @@
+"""What bindings depend on, and the watches that tell when it changes.
+
+Every object a binding was last computed from is watched, as metadata alone and within its
+namespace, by informers that the whole process shares. They are joined when a binding first asks
+for something and left when the last one that asked has no more use for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
+
+from fairlead.api.resource import Resource
+from fairlead.binding.reads import Get, ListAll, Read
+from fairlead.runtime import Cluster, Delta, Informer, Request
+
+
+SYNC_SECONDS = 5.0
+"""That a read waits for its watch; after that it is answered, and repeated later."""
+
+_LOOK_SECONDS = 0.02
+"""Between looks at whether the watch has its first list."""
+
+Enqueue: TypeAlias = Callable[[Request], None]
+
+
+class _Place(NamedTuple):
+    resource: Resource
+    namespace: str
+
+
+class _Watch:
+    """One lease on an informer, and the reads that rely on it by the bindings that made them."""
+
+    def __init__(self, informer: Informer) -> None:
+        self.informer = informer
+        self.readers: dict[Request, set[Read]] = {}
+        self.relied_on = False
+        """True once an answer was given after the first list: older objects are no news."""
+
+    def affected(self, delta: Delta) -> Iterator[Request]:
+        """The bindings that have to look again."""
+        if delta.initial and self.relied_on:
+            return
+        status_only = _status_only(delta)
+        for request, reads in self.readers.items():
+            if any(_concerns(read, delta, status_only=status_only) for read in reads):
+                yield request
+
+
+class Dependencies:
+    """The watches of one controller's bindings; ``enqueue`` has a binding looked at again."""
+
+    def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:
+        self._cluster = cluster
+        self._enqueue = enqueue
+        self._watches: dict[_Place, _Watch] = {}
+        self._noted: dict[Request, set[Read]] = {}
+
+    async def join(self, request: Request, read: Get | ListAll) -> bool:
+        """Watch what a read is about; False when changes of it may go unseen for now."""
+        watch = self._watch(_place(read))
+        watch.readers.setdefault(request, set()).add(read)
+        synced = await _synced(watch.informer)
+        watch.relied_on = watch.relied_on or synced
+        return synced
+
+    def note(self, request: Request, read: Read) -> None:
+        """Remember a read whose changes the controller is told of elsewhere."""
+        self._noted.setdefault(request, set()).add(read)
+
+    def noted(self, matches: Callable[[Read], bool]) -> list[Request]:
+        """The bindings that have a noted read of this kind."""
+        return [request for request, reads in self._noted.items() if any(map(matches, reads))]
+
+    async def settle(self, request: Request, reads: Iterable[Read]) -> None:
+        """Keep the watches of these reads alone; none means that the binding is gone."""
+        wanted = set(reads)
+        noted = self._noted.pop(request, set()) & wanted
+        if noted:
+            self._noted[request] = noted
+        unused: list[Informer] = []
+        for place, watch in list(self._watches.items()):
+            kept = watch.readers.get(request, set()) & wanted
+            if kept:
+                watch.readers[request] = kept
+            else:
+                watch.readers.pop(request, None)
+            if not watch.readers:
+                del self._watches[place]
+                unused.append(watch.informer)
+        # Only now: while one is closed, other workers join and settle.
+        for informer in unused:
+            await informer.close()
+
+    async def close(self) -> None:
+        """Leave every watch."""
+        watches, self._watches = self._watches, {}
+        for watch in watches.values():
+            await watch.informer.close()
+
+    def _watch(self, place: _Place) -> _Watch:
+        known = self._watches.get(place)
+        if known is not None:
+            return known
+        informer = self._cluster.informer(
+            place.resource, namespace=place.namespace, metadata_only=True
+        )
+        watch = self._watches[place] = _Watch(informer)
+
+        def tell(delta: Delta) -> None:
+            for request in watch.affected(delta):
+                self._enqueue(request)
+
+        informer.subscribe(tell)
+        return watch
+
+
+def _place(read: Get | ListAll) -> _Place:
+    return _Place(read.resource, read.namespace if read.resource.namespaced else "")
+
+
+def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
+    if status_only and isinstance(read, Get | ListAll) and read.spec_only:
+        return False
+    return isinstance(read, ListAll) or (
+        isinstance(read, Get) and read.name == delta.object.meta.name
+    )
+
+
+def _status_only(delta: Delta) -> bool:
+    """Whether nothing but status or managed fields changed, as far as metadata tell."""
+    if delta.old is None or delta.new is None:
+        return False
+    old, new = delta.old.meta, delta.new.meta
+    same_generation = new.generation != 0 and old.generation == new.generation
+    return (
+        same_generation
+        and old.labels == new.labels
+        and old.annotations == new.annotations
+        and old.deletion_timestamp == new.deletion_timestamp
+    )
+
+
+async def _synced(informer: Informer) -> bool:
+    """Wait for the first list, but not for one that is refused."""
+    deadline = asyncio.get_running_loop().time() + SYNC_SECONDS
+    while not informer.has_synced:
+        if informer.error or asyncio.get_running_loop().time() > deadline:
+            return False
+        await asyncio.sleep(_LOOK_SECONDS)
+    return True

@@ -1,0 +1,102 @@
+"""Answers the reads of the pipeline from a server, in words that fit a condition."""
+
+from __future__ import annotations
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
+from fairlead.api.servicebinding.common import CONTROLLER_LABEL
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Read, Review
+from fairlead.client import Client, ClientError, ConnectionFailed, Forbidden, NotFound, NotServed
+
+
+_WORKLOAD_VERBS = "get, list, watch and patch"
+_SERVICE_VERBS = "get, list and watch"
+
+
+async def fetch(client: Client, read: Read) -> Answer:
+    """The answer to a read; what the server refuses is an answer too.
+
+    Raises:
+        ConnectionFailed: the server cannot be reached, so that no status can be written either.
+    """
+    try:
+        match read:
+            case Get():
+                return await _get(client, read)
+            case ListAll():
+                found = await client.list(read.resource, read.namespace)
+                return tuple(found.items)
+            case Lookup():
+                return await _lookup(client, read)
+            case Review():
+                return await _review(client, read)
+    except Forbidden as error:
+        return Failure("Forbidden", _remedy(str(error), read))
+    except ConnectionFailed:
+        raise
+    except ClientError as error:
+        return Failure("Error", str(error))
+
+
+async def _get(client: Client, read: Get) -> Answer:
+    missing = Failure("NotFound", f'{read.resource.group_resource} "{read.name}" not found')
+    if not read.name or (read.resource.namespaced and not read.namespace):
+        return missing
+    namespace = read.namespace if read.resource.namespaced else ""
+    try:
+        return await client.get(read.resource, read.name, namespace)
+    except NotFound:
+        return missing
+
+
+async def _lookup(client: Client, read: Lookup) -> Answer:
+    api_version = f"{read.group}/{read.version}" if read.group else read.version
+    try:
+        if read.plural:
+            return await client.discovery.resource_by_plural(read.group, read.plural, read.version)
+        if read.kind:
+            return await client.discovery.resource_for(api_version, read.kind)
+    except NotServed:
+        what = f'kind "{read.kind}"' if not read.plural else f'resource "{read.plural}"'
+        remedy = "install its CRD, or correct the reference"
+        return Failure("NoMatch", f'no matches for {what} in version "{api_version}": {remedy}')
+    return Failure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
+
+
+async def _review(client: Client, read: Review) -> bool:
+    """Whether the review allows it; one that fails counts as a refusal."""
+    attributes: JSON = {
+        "namespace": read.namespace,
+        "verb": read.verb,
+        "group": read.resource.group,
+        "version": read.resource.version,
+        "resource": read.resource.plural,
+        "name": read.name,
+    }
+    spec = {"user": read.user, "groups": list(read.groups), "resourceAttributes": attributes}
+    body: JSON = {
+        "apiVersion": SUBJECTACCESSREVIEWS.api_version,
+        "kind": SUBJECTACCESSREVIEWS.kind,
+        "spec": spec,
+    }
+    try:
+        answer = await client.create(SUBJECTACCESSREVIEWS, body)
+    except ClientError:
+        return False
+    status = answer.to_dict().get("status") or {}
+    return status.get("allowed") is True
+
+
+def _remedy(message: str, read: Read) -> str:
+    if not isinstance(read, Get | ListAll):
+        return message
+    verbs = _WORKLOAD_VERBS if read.spec_only else _SERVICE_VERBS
+    return f"{message}; {grant(read.resource, verbs)}"
+
+
+def grant(resource: Resource, verbs: str) -> str:
+    """What to do about a missing right."""
+    return (
+        f"grant {verbs} on {resource.group_resource} with a ClusterRole labelled "
+        f"{CONTROLLER_LABEL}=true"
+    )

@@ -1,0 +1,87 @@
+"""Fixed JSONPaths: field steps alone, along which missing parents are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.binding.expressions.nodes import Field, JSONPathError, Path
+from fairlead.binding.expressions.parse import parse
+
+
+FixedPath = tuple[str, ...]
+
+
+class ProjectionError(Exception):
+    """A workload has something else where the binding has to go; the text names the place."""
+
+
+def fixed_path(expression: str) -> FixedPath:
+    """The field names of a fixed JSONPath such as ``.spec.template`` or ``['spec'].a``.
+
+    Raises:
+        JSONPathError: it cannot be read, or has other steps than fields.
+    """
+    nodes = parse(f"{{{expression}}}")
+    steps = nodes[0].steps if len(nodes) == 1 and isinstance(nodes[0], Path) else ()
+    names: list[str] = []
+    for step in steps:
+        fields = step.steps if isinstance(step, Path) else (step,)
+        names += [field.name for field in fields if isinstance(field, Field) and field.name]
+    if len(names) != sum(len(s.steps) if isinstance(s, Path) else 1 for s in steps) or not names:
+        raise JSONPathError(f"{expression} must consist of field steps alone, such as .spec.env")
+    return tuple(names)
+
+
+def read(body: JSON, path: FixedPath) -> Any:
+    """The value at a path, None when there is none."""
+    value: Any = body
+    for name in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
+    return value
+
+
+def read_list(body: JSON, path: FixedPath) -> list[Any]:
+    """The list at a path; an empty one, of its own, when there is no list."""
+    value = read(body, path)
+    return value if isinstance(value, list) else []
+
+
+def ensure_list(body: JSON, path: FixedPath) -> list[Any]:
+    """The list at a path, made with its parents when missing or null.
+
+    Raises:
+        ProjectionError: something else is in the way.
+    """
+    parent = _parent(body, path)
+    value = parent.get(path[-1])
+    if value is None:
+        value = parent[path[-1]] = []
+    if not isinstance(value, list):
+        raise ProjectionError(f".{'.'.join(path)} is not a list")
+    if not all(isinstance(item, dict) for item in value):
+        raise ProjectionError(f".{'.'.join(path)} has an item that is not an object")
+    return value
+
+
+def write(body: JSON, path: FixedPath, value: Any) -> None:
+    """Set the value at a path, with its parents.
+
+    Raises:
+        ProjectionError: a parent is something else than an object.
+    """
+    _parent(body, path)[path[-1]] = value
+
+
+def _parent(body: JSON, path: FixedPath) -> JSON:
+    parent = body
+    for depth, name in enumerate(path[:-1], 1):
+        child = parent.get(name)
+        if child is None:
+            child = parent[name] = {}
+        if not isinstance(child, dict):
+            raise ProjectionError(f".{'.'.join(path[:depth])} is not an object")
+        parent = child
+    return parent

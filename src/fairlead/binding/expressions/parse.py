@@ -1,0 +1,232 @@
+"""From the text of a template to its nodes."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fairlead.binding.expressions.nodes import (
+    Constant,
+    Field,
+    Filter,
+    Identifier,
+    JSONPathError,
+    Node,
+    Path,
+    Recursive,
+    Slice,
+    Text,
+    Union,
+    Wildcard,
+)
+
+
+_TERMINATORS = set(".,[]$@{} \t\r\n")
+_FILTER = re.compile(r"^([^!<>=]+)([!<>=]+)(.+?)$", re.DOTALL)
+_KEY = re.compile(r"^'([^']*)'$")
+_SLICE = re.compile(r"^(-?\d*)(?::(-?\d*))?(?::(-?\d*))?$")
+_MOST = 2**63
+
+
+def parse(template: str) -> tuple[Node, ...]:
+    """The nodes of a template, text and paths in their order.
+
+    Raises:
+        JSONPathError: an action is not closed, or holds what no action can hold.
+    """
+    nodes: list[Node] = []
+    position = 0
+    while position < len(template):
+        start = template.find("{", position)
+        if start < 0:
+            start = len(template)
+        if start > position:
+            nodes.append(Text(template[position:start]))
+        if start < len(template):
+            action = _Action(template, start + 1)
+            nodes.append(action.read())
+            start = action.position
+        position = start
+    return tuple(nodes)
+
+
+class _Action:
+    """Reads one action, from after its ``{`` to after its ``}``."""
+
+    def __init__(self, text: str, position: int) -> None:
+        self.text = text
+        self.position = position
+        self.steps: list[Node] = []
+
+    def peek(self) -> str:
+        return self.text[self.position : self.position + 1]
+
+    def read(self) -> Path:
+        while True:
+            character = self.peek()
+            if character in {"", "\n", "\r"}:
+                raise JSONPathError("unclosed action")
+            if character == "}":
+                self.position += 1
+                return Path(tuple(self.steps))
+            self.read_step(character)
+
+    def read_step(self, character: str) -> None:
+        if character in {" ", "\t", "@", "$"}:
+            self.position += 1
+        elif character == ".":
+            self.read_dot()
+        elif character == "[":
+            self.position += 1
+            self.read_brackets()
+        elif character in {"'", '"'}:
+            self.steps.append(Text(self.read_quoted(character)))
+        elif character in "+-" or character.isdigit():
+            self.steps.append(self.read_number())
+        elif character.isalnum() or character == "_":
+            self.steps.append(self.read_identifier())
+        else:
+            code = f"U+{ord(character):04X} '{character}'"
+            raise JSONPathError(f"unrecognized character in action: {code}")
+
+    def read_dot(self) -> None:
+        self.position += 1
+        following = self.peek()
+        if following == ".":
+            self.position += 1
+            if self.peek() == ".":
+                raise JSONPathError("invalid multiple recursive descent")
+            self.steps.append(Recursive())
+            if self.peek().isalnum():
+                self.steps.append(Field(self.read_name()))
+        elif following == "*":
+            self.position += 1
+            self.steps.append(Wildcard())
+        else:
+            self.steps.append(Field(self.read_name()))
+
+    def read_name(self) -> str:
+        name = ""
+        while (character := self.peek()) and character not in _TERMINATORS:
+            if character == "\\":
+                self.position += 1
+                character = self.peek()
+            name += character
+            self.position += 1
+        return name
+
+    def read_identifier(self) -> Node:
+        start = self.position
+        while (character := self.peek()) and character not in _TERMINATORS:
+            self.position += 1
+        name = self.text[start : self.position]
+        if name in {"true", "false"}:
+            return Constant(value=name == "true")
+        return Identifier(name)
+
+    def read_number(self) -> Constant:
+        start = self.position
+        if self.peek() in "+-":
+            self.position += 1
+        while self.peek() == "." or self.peek().isdigit():
+            self.position += 1
+        text = self.text[start : self.position]
+        try:
+            return Constant(int(text) if "." not in text else float(text))
+        except ValueError:
+            raise JSONPathError(f"cannot parse number {text}") from None
+
+    def read_quoted(self, quote: str) -> str:
+        start = self.position
+        self.position = _end_of_quoted(self.text, start, quote)
+        if self.position < 0:
+            raise JSONPathError("unterminated quoted string")
+        body = self.text[start + 1 : self.position - 1]
+        try:
+            return str(ast.literal_eval(f'"{_requoted(body, quote)}"'))
+        except (SyntaxError, ValueError):
+            raise JSONPathError("invalid syntax") from None
+
+    def read_brackets(self) -> None:
+        if self.text.startswith("?(", self.position):
+            self.position += 2
+            self.steps.append(self.read_filter())
+            return
+        end = self.text.find("]", self.position)
+        inside = self.text[self.position : end]
+        if end < 0 or "\n" in inside:
+            raise JSONPathError("unterminated array")
+        self.position = end + 1
+        self.steps.append(_brackets(inside))
+
+    def read_filter(self) -> Filter:
+        start = position = self.position
+        while (character := self.text[position : position + 1]) != ")":
+            if character in {"", "\n"}:
+                raise JSONPathError("unterminated filter")
+            if character in {"'", '"'}:
+                position = _end_of_quoted(self.text, position, character)
+                if position < 0:
+                    raise JSONPathError("unterminated filter")
+            else:
+                position += 1
+        if self.text[position + 1 : position + 2] != "]":
+            raise JSONPathError("unclosed array expect ]")
+        self.position = position + 2
+        return _filter(self.text[start:position])
+
+
+def _end_of_quoted(text: str, start: int, quote: str) -> int:
+    """The place after the closing quote, -1 when there is none."""
+    position = start + 1
+    while position < len(text):
+        if text[position] == "\\":
+            position += 1
+        elif text[position] == quote:
+            return position + 1
+        position += 1
+    return -1
+
+
+def _requoted(body: str, quote: str) -> str:
+    return body.replace('"', '\\"') if quote == "'" else body
+
+
+def _filter(text: str) -> Filter:
+    found = _FILTER.match(text)
+    if not found:
+        return Filter(_inner(text))
+    left, operator, right = found.groups()
+    return Filter(_inner(left), operator, _inner(right))
+
+
+def _inner(text: str) -> Path:
+    return _Action(f"{text}}}", 0).read()
+
+
+def _brackets(text: str) -> Node:
+    if "," in text:
+        return Union(tuple(Path((_brackets(part.strip()),)) for part in text.split(",")))
+    if text == "*":
+        return Slice(None, None, None)
+    if key := _KEY.match(text):
+        return _inner(f".{key[1]}")
+    found = _SLICE.match(text)
+    if not found:
+        raise JSONPathError(f"invalid array index {text}")
+    parts = [_number(part) for part in found.groups()]
+    if ":" not in text:
+        return Slice(parts[0] or 0, None, None, index=True)
+    return Slice(parts[0], parts[1], parts[2])
+
+
+def _number(text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        raise JSONPathError(f"array index {text} is not a number") from None
+    if not -_MOST <= value < _MOST:
+        raise JSONPathError(f"array index {text} is not a number")
+    return value

@@ -1,0 +1,315 @@
+"""Collecting: what services offer, as the entries of the binding.
+
+The stages in their order: read the services; add the Secrets of Provisioned Services, services
+that are Secrets themselves, what binding definitions find, and what services own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.common import (
+    COLLECTION_READY,
+    DATA_NOT_MAP,
+    DEFINITION_ANNOTATION,
+    ERROR_READING_BINDING,
+    ERROR_READING_CRD,
+    ERROR_READING_SECRET,
+    ERROR_READING_SERVICES,
+    INVALID_ANNOTATION,
+    PROVISIONED_SERVICE,
+    VALUE_NOT_FOUND,
+)
+from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.definitions import (
+    CollectError,
+    Definition,
+    InvalidDefinition,
+    ValueMissing,
+    apply,
+    parse_definition,
+    registered,
+)
+from fairlead.binding.items import Item, decode_data, secret_source
+from fairlead.binding.reads import ReadError
+from fairlead.binding.service import Service
+
+
+def collect_preflight(context: Context) -> None:
+    """Stop, and wait, unless every service can be read."""
+    try:
+        context.services()
+    except ReadError as error:
+        collection_failed(context, ERROR_READING_SERVICES, error)
+
+
+def collection_failed(
+    context: Context, reason: str, error: Exception, *, message: str = "", missing: bool = False
+) -> None:
+    """Stop and come again, with CollectionReady False.
+
+    Args:
+        context: of the pass.
+        reason: of the condition.
+        error: what failed.
+        message: of the condition; default: the error's.
+        missing: whether something has only not come yet; a ReadError knows it by itself.
+    """
+    text = message or str(error)
+    read = error if isinstance(error, ReadError) else None
+    if missing or (read and read.missing):
+        context.flow.wait_for_change(text)
+    else:
+        context.flow.retry_processing(text, transient=bool(read and read.transient))
+    context.set_condition(COLLECTION_READY, "False", reason, text)
+
+
+class BindingFieldError(ValueError):
+    """``.status.binding.name`` is something else than a name."""
+
+
+def provisioned_service(context: Context) -> None:
+    """Add the Secret of each service that names one; stop at the first that cannot be read."""
+    for service in context.services():
+        if context.flow.stop:
+            return
+        try:
+            name = _secret_name(service.body)
+        except BindingFieldError as error:
+            collection_failed(context, ERROR_READING_BINDING, error)
+            return
+        if name is None:
+            _check_promise(context, service)
+        elif name:
+            _add_secret(context, service, name)
+
+
+def _add_secret(context: Context, service: Service, name: str) -> None:
+    try:
+        source = secret_source(context.read_secret(service.namespace, name), service.source)
+    except ReadError as error:
+        text = str(error)
+        if error.failure.code == "NotFound":
+            text += (
+                f": Secret {service.namespace}/{name}, which {service} names in "
+                ".status.binding.name, has not arrived yet"
+            )
+        collection_failed(context, ERROR_READING_SECRET, error, message=text)
+    except ValueError as error:
+        collection_failed(context, ERROR_READING_SECRET, error)
+    else:
+        if source:
+            context.add_source(source)
+
+
+def _check_promise(context: Context, service: Service) -> None:
+    """A CRD whose annotation promises a binding makes the pass wait for it."""
+    try:
+        crd = context.crd(service)
+    except ReadError as error:
+        collection_failed(context, ERROR_READING_CRD, error)
+        return
+    annotations = ((crd or {}).get("metadata") or {}).get("annotations") or {}
+    if annotations.get(PROVISIONED_SERVICE) == "true":
+        promise = BindingFieldError(
+            f"CRD of service {service.meta.key} indicates provisioned service, but no secret "
+            "name provided under .status.binding.name"
+        )
+        collection_failed(context, ERROR_READING_BINDING, promise, missing=True)
+
+
+def _secret_name(body: JSON) -> str | None:
+    """The name, None when there is none.
+
+    Raises:
+        BindingFieldError: something on the way is not an object, or the name is no string.
+    """
+    value: Any = body
+    for field in ("status", "binding", "name"):
+        if not isinstance(value, dict):
+            raise BindingFieldError(_accessor_error(value, "map[string]interface{}"))
+        if field not in value:
+            return None
+        value = value[field]
+    if not isinstance(value, str):
+        raise BindingFieldError(_accessor_error(value, "string"))
+    return value
+
+
+def _accessor_error(value: Any, wanted: str) -> str:
+    kind = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
+    found = kind.get(type(value), "map[string]interface {}" if value is not None else "<nil>")
+    shown = value if isinstance(value, str) else found
+    return (
+        f".status.binding.name accessor error: {shown} is of the type {found}, expected {wanted}"
+    )
+
+
+def direct_secret(context: Context) -> None:
+    """Add each Secret, except those that say with annotations what of them is bound."""
+    for service in context.services():
+        annotations = service.meta.annotations
+        annotated = any(key.startswith(DEFINITION_ANNOTATION) for key in annotations)
+        if not service.is_secret or annotated:
+            continue
+        try:
+            secret = context.read_secret(service.namespace, service.name)
+            source = secret_source(secret, service.source)
+        except (ReadError, ValueError) as error:
+            collection_failed(context, ERROR_READING_SECRET, error)
+            return
+        if source:
+            context.add_source(source)
+
+
+def binding_definitions(context: Context) -> None:
+    """Add each service's definitions; its own annotations override its CRD's, key by key."""
+    for service in context.services():
+        try:
+            crd = context.crd(service)
+        except ReadError as error:
+            collection_failed(context, ERROR_READING_CRD, error)
+            return
+        annotations = {**_defaults(service, crd), **service.meta.annotations}
+        for key in sorted(annotations):
+            _add_definition(context, service, key, annotations[key])
+
+
+def _add_definition(context: Context, service: Service, key: str, value: str) -> None:
+    try:
+        definition = parse_definition(key, value)
+    except InvalidDefinition as error:
+        context.flow.fail(str(error))
+        context.flow.stop_processing()
+        text = f'Failed to create binding definition from "{key}: {value}": {error}'
+        context.set_condition(COLLECTION_READY, "False", INVALID_ANNOTATION, text)
+        return
+    if definition:
+        service.definitions.append(definition)
+
+
+def _defaults(service: Service, crd: JSON | None) -> dict[str, str]:
+    """The CRD's annotations; the registry's for a CRD that says nothing of bindings itself."""
+    if crd is None:
+        return {}
+    own: dict[str, str] = (crd.get("metadata") or {}).get("annotations") or {}
+    if is_bindable(crd):
+        return own
+    return {**own, **registered(service.resource.api_version, service.kind)}
+
+
+def is_bindable(crd: JSON) -> bool:
+    """Whether a CRD has definitions, or ``status.binding.name`` in the schema of any version."""
+    annotations: dict[str, str] = (crd.get("metadata") or {}).get("annotations") or {}
+    if any(
+        key == DEFINITION_ANNOTATION or key.startswith(f"{DEFINITION_ANNOTATION}/")
+        for key in annotations
+    ):
+        return True
+    return any(
+        _has_binding_name(version) for version in (crd.get("spec") or {}).get("versions") or []
+    )
+
+
+def _has_binding_name(version: JSON) -> bool:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+    for name in ("status", "binding", "name"):
+        schema = (schema.get("properties") or {}).get(name) or {}
+    return bool(schema.get("type") == "string")
+
+
+class MissingValue(ValueError):  # noqa: N818 (named after the reason)
+    """A null where a value is collected."""
+
+
+def binding_items(context: Context) -> None:
+    """Apply every definition of every service, generic ones first, then by name."""
+    for service in context.services():
+        for definition in service.definitions:
+            _collect(context, service, definition)
+            if context.flow.stop:
+                return
+
+
+def _collect(context: Context, service: Service, definition: Definition) -> None:
+    try:
+        found = apply(definition, service.body, context)
+    except (CollectError, ReadError, ValueError) as error:
+        # What does not fit is quoted; of a Secret that must not happen.
+        hidden = f"a definition in the annotations of {service} does not fit it"
+        collection_failed(
+            context,
+            ERROR_READING_BINDING,
+            error,
+            message=hidden if service.is_secret else "",
+            missing=isinstance(error, ValueMissing),
+        )
+        return
+    if found is None:
+        return
+    if not isinstance(found, dict):
+        wrong = CollectError(f"definition {definition.name or '(generic)'} gives no map")
+        collection_failed(context, DATA_NOT_MAP, wrong)
+        return
+    try:
+        for name, value in found.items():
+            _add_items(context, service, "", name, value)
+    except MissingValue as error:
+        context.flow.fail("Value not found in map")
+        context.flow.stop_processing()
+        context.set_condition(COLLECTION_READY, "False", VALUE_NOT_FOUND, str(error))
+
+
+def _add_items(context: Context, service: Service, prefix: str, name: str, value: Any) -> None:
+    """Maps and lists become one item per entry, with the names on the way joined by ``_``."""
+    path = f"{prefix}{name}"
+    if value is None:
+        raise MissingValue(f"Value for key {path} not found")
+    if isinstance(value, dict):
+        below = f"{path}_" if path else ""
+        for key in sorted(value):
+            _add_items(context, service, below, key, value[key])
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            context.add_item(Item(f"{path}_{index}", item, service.source))
+    else:
+        context.add_item(Item(path, value, service.source))
+
+
+def owned_resources(context: Context) -> None:
+    """Add an item per entry of what each service owns, where the binding asks for it."""
+    for service in context.services():
+        try:
+            for resource in context.owned_resources(service):
+                for name, value in _entries(resource):
+                    context.add_item(Item(name, value, service.source))
+        except (ReadError, ValueError) as error:
+            collection_failed(context, ERROR_READING_SERVICES, error)
+            return
+
+
+def _entries(resource: JSON) -> Iterator[tuple[str, Any]]:
+    """The items of one resource; ValueError when it lacks what its kind is asked for."""
+    kind = resource["kind"]
+    if kind == "Secret":
+        _require(resource, "data")
+        yield from decode_data(resource).items()
+    elif kind == "ConfigMap":
+        yield from sorted(_require(resource, "data").items())
+    elif kind == "Service":
+        yield "clusterIP", _require(resource, "spec", "clusterIP")
+    else:
+        yield "host", _require(resource, "spec", "host")
+
+
+def _require(resource: JSON, *path: str) -> Any:
+    value: Any = resource
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if value is None:
+        meta = resource["metadata"]
+        place = f"{resource['kind']} {meta.get('namespace', '')}/{meta['name']}"
+        raise ValueError(f"Not found: {place} has no .{'.'.join(path)}")
+    return value

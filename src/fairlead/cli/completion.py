@@ -1,0 +1,183 @@
+"""``fairlead completion``, and the names that shells complete from a cluster.
+
+A person who presses the tab key waits, and reads nothing but candidates: a cluster that is slow,
+cannot be reached or refuses has no names, and nothing is said about it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete, get_completion_class
+
+
+if TYPE_CHECKING:
+    from fairlead.api.resource import Resource
+    from fairlead.client import Client
+
+
+PATIENCE_SECONDS = 1.5
+"""So long may a cluster take to tell its names, unless the environment says otherwise."""
+PATIENCE_VARIABLE = "FAIRLEAD_COMPLETION_SECONDS"
+_HARD_LIMIT_SECONDS = 2.5
+"""So much later the process ends whatever it does: a resolver, for one, is not interrupted."""
+PROGRAMS = ("fairlead", "kubectl-fairlead")
+Names = Callable[["Client"], Awaitable[Iterable[str]]]
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "fish", "zsh"]))
+def command(shell: str) -> None:
+    """Print what makes a shell complete commands, options and names of a cluster.
+
+    Names of bindings, consumers and templates are asked of the cluster that --kubeconfig and
+    --context on the same line say, or the default one. `kubectl fairlead` is completed by kubectl
+    1.26 and newer, which finds the executable kubectl_complete-fairlead on PATH. A cluster that
+    takes longer than 1.5 s has no names; $FAIRLEAD_COMPLETION_SECONDS gives it more.
+
+    \b
+    Example:
+        source <(fairlead completion bash)      # in ~/.bashrc
+        source <(fairlead completion zsh)       # in ~/.zshrc, after compinit
+        fairlead completion fish > ~/.config/fish/completions/fairlead.fish
+    """  # noqa: D301
+    from fairlead.cli import main
+
+    complete = get_completion_class(shell)
+    assert complete is not None  # noqa: S101
+    for program in PROGRAMS:
+        variable = f"_{program}_COMPLETE".replace("-", "_").upper()
+        click.echo(complete(main, {}, program, variable).source())
+
+
+def kubectl_complete() -> None:
+    """What kubectl runs as ``kubectl_complete-fairlead`` with the words of the line so far.
+
+    The last word is the one to complete, and may be empty. Prints a candidate a line, after a tab
+    its description, and at the end a colon and what else the shell may do: a sum of cobra's
+    ShellCompDirective, of which 4 is to complete no files, 16 to complete folders alone and 0 to
+    complete files (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/).
+    """
+    from fairlead.cli import main
+
+    *words, incomplete = sys.argv[1:] or [""]
+    with silence():
+        found = ShellComplete(main, {}, "kubectl fairlead", "").get_completions(words, incomplete)
+    directive = 4
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+        else:
+            directive = 16 if item.type == "dir" else 0
+    click.echo(f":{directive}")
+
+
+def names(list_names: Names) -> Completer:
+    """Completes a parameter with names from the cluster that the line says."""
+
+    def complete(
+        context: click.Context, _parameter: click.Parameter, incomplete: str
+    ) -> list[CompletionItem[str]]:
+        with silence():
+            kubeconfig = context.params.get("kubeconfig")
+            found = _ask(list_names, kubeconfig, context.params.get("context"))
+            return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
+        return []
+
+    return complete
+
+
+async def bindings(client: Client) -> Iterable[str]:
+    """Of the APIServiceBindings."""
+    from fairlead.api.kubebind import APISERVICEBINDINGS
+
+    return await _named(client, APISERVICEBINDINGS)
+
+
+async def templates(client: Client) -> Iterable[str]:
+    """Of the APIServiceExportTemplates."""
+    from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
+
+    return await _named(client, APISERVICEEXPORTTEMPLATES)
+
+
+async def consumers(client: Client) -> Iterable[str]:
+    """The identities of a provider's consumers."""
+    from fairlead.api.resource import NAMESPACES
+    from fairlead.provider.namespaces import identity_of
+
+    found = (await client.list(NAMESPACES, metadata_only=True)).items
+    return {identity for one in found if (identity := identity_of(one))}
+
+
+async def _named(client: Client, resource: Resource) -> Iterable[str]:
+    listed = await client.list(resource, metadata_only=True)
+    return [found.meta.name for found in listed.items]
+
+
+def contexts(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Completes --context with those of the kubeconfig."""
+    with silence():
+        from fairlead.client.loading import context_names
+
+        found = context_names(context.params.get("kubeconfig"))
+        return [CompletionItem(one) for one in found if one.startswith(incomplete)]
+    return []
+
+
+def files(
+    _context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Leaves it to the shell, which knows its files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def _ask(list_names: Names, kubeconfig: str | None, context: str | None) -> Iterable[str]:
+    from fairlead.client import Client, RetryPolicy, Timeouts, load_config
+
+    patience = float(os.environ.get(PATIENCE_VARIABLE) or PATIENCE_SECONDS)
+
+    async def main() -> Iterable[str]:
+        config = load_config(kubeconfig, context)
+        limits = Timeouts(connect=patience, read=patience)
+        async with (
+            asyncio.timeout(patience),
+            Client(
+                config,
+                user_agent="fairlead-completion",
+                timeouts=limits,
+                retries=RetryPolicy(attempts=1),
+            ) as client,
+        ):
+            return await list_names(client)
+
+    _limit(patience + _HARD_LIMIT_SECONDS)
+    return asyncio.run(main())
+
+
+def _limit(seconds: float) -> None:
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[None]:
+    """Swallow every error inside, and what is written to standard error."""
+    with (
+        Path(os.devnull).open("w") as nowhere,
+        contextlib.redirect_stderr(nowhere),
+        contextlib.suppress(Exception, SystemExit),
+    ):
+        yield

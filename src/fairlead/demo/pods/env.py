@@ -1,0 +1,81 @@
+"""A container's environment, as a kubelet resolves it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fairlead.api.meta import JSON
+from fairlead.demo.pods.source import PodRunError, PodSource
+
+
+_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+
+async def environment(container: JSON, source: PodSource) -> dict[str, str]:
+    """The variables of ``envFrom`` and ``env``, the later winning, with ``$(NAME)`` expanded.
+
+    Raises:
+        PodRunError: something it refers to is missing, or only a node would know it.
+    """
+    result: dict[str, str] = {}
+    for item in container.get("envFrom") or []:
+        entries = await _whole(item, source)
+        prefix = item.get("prefix") or ""
+        for key, content in entries.items():
+            if _NAME.fullmatch(prefix + key):
+                result[prefix + key] = _text(prefix + key, content)
+    for item in container.get("env") or []:
+        value = await _variable(item, source, result)
+        if value is not None:
+            result[item["name"]] = value
+    return result
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """``$(NAME)`` replaced where the name is known, ``$$`` by one dollar sign."""
+
+    def replace(found: re.Match[str]) -> str:
+        if found[0] == "$$":
+            return "$"
+        return variables.get(found[1], found[0])
+
+    return _REFERENCE.sub(replace, text)
+
+
+async def _whole(item: JSON, source: PodSource) -> Mapping[str, bytes]:
+    if reference := item.get("secretRef"):
+        found = await source.secret(reference["name"], optional=bool(reference.get("optional")))
+    elif reference := item.get("configMapRef"):
+        found = await source.config_map(
+            reference["name"], optional=bool(reference.get("optional"))
+        )
+    else:
+        found = None
+    return found or {}
+
+
+async def _variable(item: JSON, source: PodSource, known: Mapping[str, str]) -> str | None:
+    """The value of one variable, None for one whose optional source is missing."""
+    origin: JSON | None = item.get("valueFrom")
+    name = item["name"]
+    if not origin:
+        return expand(item.get("value") or "", known)
+    if "fieldRef" in origin:
+        return source.field(origin["fieldRef"]["fieldPath"])
+    for kind, field in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):
+        if field in origin:
+            value = await source.entry(kind, origin[field])
+            return None if value is None else _text(name, value)
+    raise PodRunError(f"variable {name} has a source that is known on a node alone")
+
+
+def _text(name: str, value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise PodRunError(f"variable {name} would not be text: mount it as a file") from None
+    if "\0" in text:
+        raise PodRunError(f"variable {name} would contain a null: mount it as a file")
+    return text

@@ -1,0 +1,251 @@
+"""Runs a workload's container as a local process, with what a kubelet would have given it.
+
+The pod template's environment and volumes are resolved from the cluster. Volumes become files in
+a private temporary folder, and paths in the environment that lead into a mounted volume are made
+to lead there. Image, init containers, probes and limits mean nothing here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.common import ROOT_VARIABLE
+from fairlead.client import Client, NotFound
+from fairlead.demo.pods.env import environment, expand
+from fairlead.demo.pods.source import PodRunError, PodSource
+from fairlead.demo.pods.volumes import Mounts, mount
+
+
+__all__ = ["PodRunError", "RunResult", "run_workload"]
+
+GRACE_SECONDS = 5.0
+"""That a process which is told to end may take before it is killed."""
+
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "TMPDIR")
+_DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class RunResult(NamedTuple):
+    """The exit code, 128 plus the signal's number for a killed process, and what it wrote."""
+
+    exit_code: int
+    output: str = ""
+
+
+class _Process(NamedTuple):
+    arguments: list[str]
+    variables: dict[str, str]
+    directory: str | None
+
+
+async def run_workload(
+    client: Client,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    *,
+    container: str = "",
+    command: Sequence[str] | None = None,
+    capture: bool = False,
+) -> RunResult:
+    """Run one container of a workload here, and wait for its end.
+
+    Args:
+        client: of the cluster that the workload, its Secrets and ConfigMaps are in.
+        resource: of the workload: anything with a pod template, or a Pod.
+        namespace: of the workload.
+        name: of the workload.
+        container: the container to run; default: the pod's default one, or the first.
+        command: runs instead of the container's own command and arguments.
+        capture: return stdout and stderr, as one text, instead of passing them through. Without
+            it the process gets this process's terminal, and its signals while it runs.
+
+    Raises:
+        PodRunError: something the pod refers to is missing, or cannot be had outside a node.
+        ClientError: the cluster cannot be asked.
+    """
+    place = f"{resource.kind} {namespace}/{name}"
+    with _Signals(active=not capture) as signals, private_folder() as folder:
+        try:
+            workload = await client.get(resource, name, namespace)
+            template = pod_template(workload.to_dict())
+            chosen = choose_container(template, container, place)
+            source = PodSource(client, workload, template)
+            mounts = await mount(template["spec"], chosen, source, folder)
+            variables = await environment(chosen, source)
+            process = _prepare(chosen, mounts, variables, command)
+            return await _run(process, signals, capture=capture)
+        except NotFound:
+            raise PodRunError(f"{place} does not exist") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if signals.ended_by and task is not None and task.uncancel() == 0:
+                return RunResult(128 + signals.ended_by)
+            raise
+
+
+def pod_template(body: JSON) -> JSON:
+    """The pod template of a workload; a Pod is its own.
+
+    Raises:
+        PodRunError: it has none.
+    """
+    spec: JSON = body.get("spec") or {}
+    if "jobTemplate" in spec:
+        spec = (spec["jobTemplate"] or {}).get("spec") or {}
+    template: JSON = body if "containers" in spec else spec.get("template") or {}
+    if not (template.get("spec") or {}).get("containers"):
+        place = f"{body.get('kind')} {(body.get('metadata') or {}).get('name')}"
+        raise PodRunError(f"{place} has no pod template with containers")
+    return template
+
+
+def choose_container(template: JSON, name: str, workload: str) -> JSON:
+    """The named container, or the default one.
+
+    Raises:
+        PodRunError: there is none of that name.
+    """
+    containers: list[JSON] = template["spec"]["containers"]
+    annotations = (template.get("metadata") or {}).get("annotations") or {}
+    wanted = name or annotations.get(_DEFAULT_CONTAINER) or containers[0]["name"]
+    for container in containers:
+        if container["name"] == wanted:
+            return container
+    names = ", ".join(container["name"] for container in containers)
+    raise PodRunError(f"{workload} has no container {wanted}; it has {names}")
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A temporary folder that only this user may enter, gone afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="fairlead-pod-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prepare(
+    container: JSON, mounts: Mounts, variables: Mapping[str, str], command: Sequence[str] | None
+) -> _Process:
+    if command:
+        arguments = list(command)
+    else:
+        own = [*(container.get("command") or []), *(container.get("args") or [])]
+        if not container.get("command"):
+            raise PodRunError(
+                f"container {container['name']} has no command of its own, and its image is not "
+                "used here: give a command"
+            )
+        arguments = [mounts.local(expand(argument, variables)) for argument in own]
+    local = {
+        name: mounts.local(value, ancestors=name == ROOT_VARIABLE)
+        for name, value in variables.items()
+    }
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    directory = mounts.local(container.get("workingDir") or "")
+    return _Process(arguments, inherited | local, directory if _is_folder(directory) else None)
+
+
+def _is_folder(path: str) -> bool:
+    return bool(path) and Path(path).is_dir()
+
+
+async def _run(process: _Process, signals: _Signals, *, capture: bool) -> RunResult:
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *process.arguments,
+            env=process.variables,
+            cwd=process.directory,
+            stdin=asyncio.subprocess.DEVNULL if capture else None,
+            stdout=asyncio.subprocess.PIPE if capture else None,
+            stderr=asyncio.subprocess.STDOUT if capture else None,
+            start_new_session=capture,
+        )
+    except OSError as error:
+        what = error.strerror or error
+        raise PodRunError(f"cannot start {process.arguments[0]}: {what}") from None
+    async with _ending(child, group=capture):
+        if capture:
+            output, _ = await child.communicate()
+        else:
+            signals.child = child
+            await child.wait()
+            output = b""
+    code = child.returncode or 0
+    return RunResult(code if code >= 0 else 128 - code, output.decode(errors="replace"))
+
+
+@asynccontextmanager
+async def _ending(child: asyncio.subprocess.Process, *, group: bool) -> AsyncIterator[None]:
+    """End the process when the block ends, however it ends, and those it started in its group."""
+    try:
+        yield
+    finally:
+        if child.returncode is None:
+            _send(child, signal.SIGTERM, group=group)
+            try:
+                await asyncio.wait_for(child.wait(), GRACE_SECONDS)
+            except TimeoutError:
+                _send(child, signal.SIGKILL, group=group)
+                await child.wait()
+
+
+def _send(child: asyncio.subprocess.Process, number: signal.Signals, *, group: bool) -> None:
+    try:
+        if group:
+            os.killpg(child.pid, number)
+        else:
+            child.send_signal(number)
+    except ProcessLookupError:
+        pass
+
+
+class _Signals:
+    """Passes signals on to the process, whose end is ours, after the folder was removed.
+
+    Before there is a process they end the run itself. A terminal sends Ctrl-C to both of us, so
+    that one is not passed on.
+    """
+
+    def __init__(self, *, active: bool) -> None:
+        self.child: asyncio.subprocess.Process | None = None
+        self.ended_by = 0
+        self._active = active
+        self._installed: list[signal.Signals] = []
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        for number in _FORWARDED if self._active else ():
+            try:
+                asyncio.get_running_loop().add_signal_handler(number, self._take, number)
+            except (ValueError, RuntimeError, NotImplementedError):
+                # Only the main thread gets signals; elsewhere they are its owner's.
+                break
+            self._installed.append(number)
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        for number in self._installed:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def _take(self, number: signal.Signals) -> None:
+        if self.child is None:
+            self.ended_by = number
+            if self._task is not None:
+                self._task.cancel()
+        elif number != signal.SIGINT or not sys.stdin.isatty():
+            _send(self.child, number, group=False)

@@ -1,0 +1,157 @@
+"""A pod's volumes as files below one private folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from fairlead.api.meta import JSON
+from fairlead.demo.pods.source import PodRunError, PodSource
+
+
+_FILE_MODE = 0o600
+
+
+class Mounts:
+    """Where the container's mount paths are in the local folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.paths: dict[PurePosixPath, Path] = {}
+
+    def local(self, text: str, *, ancestors: bool = False) -> str:
+        """A path at or below a mount path as it is here; any other text as it is.
+
+        With ``ancestors``, folders that mount paths are in are translated too.
+        """
+        path = PurePosixPath(text)
+        if not path.is_absolute():
+            return text
+        for mount in sorted(self.paths, key=lambda item: -len(item.parts)):
+            if path.is_relative_to(mount):
+                return str(self.paths[mount] / path.relative_to(mount))
+        if ancestors and any(mount.is_relative_to(path) for mount in self.paths):
+            return str(self.place(path))
+        return text
+
+    def place(self, path: PurePosixPath) -> Path:
+        """Where a container path is below the folder."""
+        return self.folder.joinpath(*path.parts[1:])
+
+
+async def mount(spec: JSON, container: JSON, source: PodSource, folder: Path) -> Mounts:
+    """Write the volumes that a container mounts, below ``folder``.
+
+    Raises:
+        PodRunError: a volume is not defined, cannot be had here, or lacks what it refers to.
+    """
+    volumes = {volume["name"]: volume for volume in spec.get("volumes") or []}
+    mounts = Mounts(folder)
+    for item in container.get("volumeMounts") or []:
+        name = item["name"]
+        if name not in volumes:
+            raise PodRunError(f"container {container['name']} mounts volume {name}: there is none")
+        path = PurePosixPath("/", item["mountPath"])
+        if ".." in path.parts or path == PurePosixPath("/"):
+            raise PodRunError(f"volume {name} cannot be mounted at {item['mountPath']}")
+        files = await _files(volumes[name], source)
+        mounts.paths[path] = _write(mounts.place(path), files, item.get("subPath") or "")
+    return mounts
+
+
+Files = dict[str, tuple[bytes, int]]
+"""Contents and modes by relative path."""
+
+
+async def _files(volume: JSON, source: PodSource) -> Files:
+    if "emptyDir" in volume:
+        return {}
+    projected = volume.get("projected")
+    if projected is not None:
+        mode = projected.get("defaultMode")
+        files: Files = {}
+        for part in projected.get("sources") or []:
+            files |= await _source(part, source, volume["name"], mode)
+        return files
+    renamed: JSON = {**volume}
+    if "secret" in volume:
+        renamed["secret"] = {**volume["secret"], "name": volume["secret"].get("secretName")}
+    return await _source(renamed, source, volume["name"], None)
+
+
+async def _source(part: JSON, source: PodSource, volume: str, mode: int | None) -> Files:
+    entries: Mapping[str, bytes] | None
+    if (secret := part.get("secret")) is not None:
+        entries = await source.secret(secret["name"], optional=bool(secret.get("optional")))
+        return _chosen(entries, secret, f"Secret {source.namespace}/{secret['name']}", mode)
+    if (config := part.get("configMap")) is not None:
+        entries = await source.config_map(config["name"], optional=bool(config.get("optional")))
+        return _chosen(entries, config, f"ConfigMap {source.namespace}/{config['name']}", mode)
+    if (downward := part.get("downwardAPI")) is not None:
+        return _downward(downward, source, volume, mode)
+    kinds = ", ".join(sorted(set(part) - {"name"}))
+    raise PodRunError(f"volume {volume} is of a kind that only a node has: {kinds}")
+
+
+def _downward(downward: JSON, source: PodSource, volume: str, mode: int | None) -> Files:
+    files: Files = {}
+    for item in downward.get("items") or []:
+        if "fieldRef" not in item:
+            raise PodRunError(f"volume {volume}: resourceFieldRef is known on a node alone")
+        value = source.field(item["fieldRef"]["fieldPath"]).encode()
+        files[item["path"]] = (value, _mode(item, downward, mode))
+    return files
+
+
+def _chosen(
+    entries: Mapping[str, bytes] | None, definition: JSON, what: str, mode: int | None
+) -> Files:
+    """All entries, or those that ``items`` names under the paths it gives."""
+    if entries is None:
+        return {}
+    items: Sequence[JSON] | None = definition.get("items")
+    if not items:
+        return {key: (value, _mode({}, definition, mode)) for key, value in entries.items()}
+    files: Files = {}
+    for item in items:
+        if item["key"] in entries:
+            files[item["path"]] = (entries[item["key"]], _mode(item, definition, mode))
+        elif not definition.get("optional"):
+            raise PodRunError(f"{what} has no entry {item['key']}")
+    return files
+
+
+def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
+    """What is asked for, as far as it concerns the owner: nobody else reaches the folder."""
+    for asked in (item.get("mode"), definition.get("defaultMode"), inherited):
+        if asked is not None:
+            return (int(asked) & 0o700) | 0o400
+    return _FILE_MODE
+
+
+def _write(place: Path, files: Files, sub_path: str) -> Path:
+    """Write the files, or of a ``subPath`` the one file or folder it names."""
+    if sub_path:
+        if sub_path in files:
+            _file(place, *files[sub_path])
+            return place
+        start = f"{sub_path}/"
+        files = {
+            path.removeprefix(start): item
+            for path, item in files.items()
+            if path.startswith(start)
+        }
+    place.mkdir(parents=True, exist_ok=True)
+    for path, (content, mode) in files.items():
+        relative = PurePosixPath(path)
+        if relative.is_absolute() or ".." in relative.parts:
+            raise PodRunError(f"a volume's file cannot be at {path}")
+        _file(place.joinpath(*relative.parts), content, mode)
+    return place
+
+
+def _file(path: Path, content: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=_FILE_MODE)
+    path.write_bytes(content)
+    path.chmod(mode)

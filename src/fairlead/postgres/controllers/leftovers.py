@@ -1,0 +1,75 @@
+"""Leftover roles: those of ours whose PostgresAccess went without being finalized (step 33).
+
+Only roles that carry this installation's own claim are looked at, and each object is asked for
+once more before its role is removed, so that a late cache drops nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.client import Client, ClientError
+from fairlead.client.lookups import find
+from fairlead.postgres.controllers.sources import decode_access
+from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
+
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+
+class Leftovers:
+    """Removes leftover roles as Restrict does: one that owns anything stays, without its login."""
+
+    def __init__(self, client: Client, watches: Watches, options: PostgresOptions) -> None:
+        self._client = client
+        self._accesses = watches.accesses
+        self._options = options
+
+    async def sweep(self, endpoint: Endpoint, claimed: Mapping[str, Claim]) -> None:
+        """Look at every claim on a server; what fails is logged alone, for no object caused it."""
+        for role, claim in claimed.items():
+            if _holds(self._accesses.get(claim.namespace, claim.name), role, claim):
+                continue
+            try:
+                current = await self._current(claim)
+            except ClientError as error:
+                _log.warning("a role's PostgresAccess is unknown", role=role, error=str(error))
+                continue
+            if not _holds(current, role, claim):
+                await self._remove(endpoint, role, claim)
+
+    async def _current(self, claim: Claim) -> Object | None:
+        return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
+
+    async def _remove(self, endpoint: Endpoint, role: str, claim: Claim) -> None:
+        if self._options.unmanaged_users == "Report":
+            _log.warning("a role's PostgresAccess is gone", role=role, server=str(endpoint))
+            return
+        try:
+            await cleanup(endpoint, role, claim, "Restrict")
+        except AccessError as error:
+            _log.warning("a leftover role cannot be removed", role=role, error=str(error))
+        else:
+            _log.info("a leftover role was removed", role=role, server=str(endpoint))
+
+
+def _holds(access: Object | None, role: str, claim: Claim) -> bool:
+    """Whether the claim is that of a PostgresAccess which is still there."""
+    if access is None:
+        return False
+    if access.meta.uid == claim.uid:
+        return True
+    try:
+        decoded: PostgresAccess = decode_access(access)
+    except AccessError:
+        return True
+    return decoded.spec.username == role

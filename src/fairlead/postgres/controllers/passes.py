@@ -1,0 +1,84 @@
+"""A pass over one PostgresAccess: what was read, what was learnt, and its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
+from fairlead.postgres.controllers.reconcile import Facts, Failure
+from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.plan import Synced
+from fairlead.postgres.errors import AccessError, refusal
+
+
+@dataclass(kw_only=True)
+class Pass:
+    """One reconciliation of one object."""
+
+    found: Object
+    access: PostgresAccess | None
+    facts: Facts
+    endpoint: Endpoint | None = None
+    password: str = field(default="", repr=False)
+    synced: Synced | None = None
+
+    def learn(self, **facts: object) -> None:
+        """Add to what is known."""
+        self.facts = msgspec.structs.replace(self.facts, **facts)
+
+    @property
+    def reached(self) -> Endpoint:
+        """The server; steps that need it come only after it was found."""
+        if self.endpoint is None:
+            raise AccessError("ConnectionFailed", "the server has not been found yet")
+        return self.endpoint
+
+    @property
+    def decoded(self) -> PostgresAccess:
+        """The object; steps that need it come only after it was decoded."""
+        if self.access is None:
+            raise AccessError("InvalidSpec", "the object could not be decoded")
+        return self.access
+
+
+def outcome_of(current: Pass) -> Outcome:
+    """The outcome of a pass, from what it has learnt."""
+    facts = current.facts
+    if facts.excluded and facts.failure is None:
+        username = current.decoded.spec.username
+        return failed(
+            Failure(
+                "DatabaseSyncFailed",
+                refusal(
+                    "UserExcluded",
+                    f"spec.username {username} is one of the operator's excluded users;"
+                    " choose another",
+                ),
+            )
+        )
+    if facts.failure is not None:
+        return failed(facts.failure)
+    return generated() if facts.secret == "generated" else success()  # noqa: S105
+
+
+def login_of(current: Pass) -> Login | None:
+    """What is known of the login, if this pass has brought it about."""
+    synced = current.synced
+    if synced is None or current.endpoint is None:
+        return None
+    spec = current.decoded.spec
+    return Login(
+        username=spec.username,
+        secret=spec.generated_secret,
+        server=ServerInfo(
+            host=current.endpoint.public_host or current.endpoint.host,
+            version=synced.server.version_text,
+            system_identifier=synced.server.system_identifier,
+        ),
+        applied=synced.applied,
+        warnings=synced.warnings,
+    )

@@ -1,0 +1,92 @@
+"""The flowchart of a PostgresAccess as a function from what is known to what comes next.
+
+The controller performs a step, adds what came of it and asks again; the flowchart is that of
+the access-operator project, and every edge of it is a row of this function's table test.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+import msgspec
+
+from fairlead.postgres.errors import AccessError
+
+
+class AccessStep(Enum):
+    """A box of the flowchart."""
+
+    IGNORE = "nothing to do"
+    ADD_FINALIZER = "add the finalizer"
+    RESOLVE = "find the server and its policy"
+    WRITE_SECRET = "write the generated Secret"  # noqa: S105
+    SYNC_DATABASE = "bring role and grants into the database"
+    DROP_ROLE = "remove the role"
+    REMOVE_FINALIZER = "remove the finalizer"
+    REPORT = "write the status"
+
+
+Stage = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
+
+STAGES: dict[AccessStep, Stage] = {
+    AccessStep.ADD_FINALIZER: "FinalizeFailed",
+    AccessStep.DROP_ROLE: "FinalizeFailed",
+    AccessStep.REMOVE_FINALIZER: "FinalizeFailed",
+    AccessStep.RESOLVE: "DatabaseSyncFailed",
+    AccessStep.WRITE_SECRET: "SecretSyncFailed",
+    AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
+}
+"""The reason under which each step fails."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A step that failed, or a decision against the access."""
+
+    stage: Stage
+    error: AccessError
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known so far; ``secret`` says whether the password was there already."""
+
+    found: bool = True
+    deleting: bool = False
+    finalizer: bool = False
+    excluded: bool = False
+    abandoned: bool = False
+    resolved: bool = False
+    secret: Literal["unknown", "reused", "generated"] = "unknown"  # noqa: S105
+    synced: bool = False
+    dropped: bool = False
+    failure: Failure | None = None
+
+
+def next_step(facts: Facts) -> AccessStep:
+    """What to do next."""
+    if not facts.found:
+        return AccessStep.IGNORE
+    if facts.deleting and not facts.finalizer:
+        return AccessStep.IGNORE
+    if facts.failure is not None:
+        return AccessStep.REPORT
+    return _finalize(facts) if facts.deleting else _live(facts)
+
+
+def _finalize(facts: Facts) -> AccessStep:
+    """The way of a deletion: no role is dropped that is excluded, or abandoned by its user."""
+    if facts.excluded or facts.abandoned or facts.dropped:
+        return AccessStep.REMOVE_FINALIZER
+    return AccessStep.DROP_ROLE
+
+
+def _live(facts: Facts) -> AccessStep:
+    if not facts.finalizer:
+        return AccessStep.ADD_FINALIZER
+    if facts.excluded:
+        return AccessStep.REPORT
+    if not facts.resolved:
+        return AccessStep.RESOLVE
+    if facts.secret == "unknown":  # noqa: S105
+        return AccessStep.WRITE_SECRET
+    return AccessStep.REPORT if facts.synced else AccessStep.SYNC_DATABASE

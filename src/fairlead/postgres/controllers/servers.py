@@ -1,0 +1,139 @@
+"""The PostgresServer controller: whether the administrator can log in, and where."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import psycopg
+
+from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import (
+    POSTGRESSERVERS,
+    REACHABLE,
+    READY,
+    PostgresServer,
+    PostgresServerStatus,
+)
+from fairlead.api.timestamps import now
+from fairlead.client import NotFound
+from fairlead.postgres.controllers.access import JITTER
+from fairlead.postgres.controllers.sources import Sources, decode_server
+from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.database.catalog import read_server
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.failures import explain_statement
+from fairlead.postgres.database.snapshot import ServerFacts
+from fairlead.postgres.database.sync import maintenance
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
+from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
+
+
+_UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
+
+
+class ServerController:
+    """Logs in to every PostgresServer now and then."""
+
+    def __init__(
+        self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
+    ) -> None:
+        self._client = cluster.client
+        self._statuses = StatusWriter(
+            cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
+        )
+        self._options = options
+        self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
+        self._sources = sources
+        self.controller = Controller("postgresserver", self.reconcile)
+        self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
+        self.controller.watch(watches.credentials, watches.servers_of_credentials)
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """One look at one server."""
+        try:
+            found = await self._client.get(POSTGRESSERVERS, request.name)
+        except NotFound:
+            return None
+        old = PostgresServerStatus()
+        try:
+            server = decode_server(found)
+            old = server.status
+            facts = await self._look(server)
+        except AccessError as error:
+            await self._store(found, old, error=error)
+            return Result(backoff=self._retries)
+        await self._store(found, old, facts=facts)
+        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        return Result(requeue_after=self._options.server_interval * spread)
+
+    async def _look(self, server: PostgresServer) -> ServerFacts:
+        endpoint: Endpoint = await self._sources.server_endpoint(server)
+        try:
+            async with maintenance(endpoint) as session:
+                return await read_server(session)
+        except psycopg.Error as error:
+            raise explain_statement(error, "read the catalogs", endpoint.username) from None
+
+    async def _store(
+        self,
+        found: Object,
+        old: PostgresServerStatus,
+        *,
+        facts: ServerFacts | None = None,
+        error: AccessError | None = None,
+    ) -> None:
+        new = server_status(old, found.meta.generation, now(), facts=facts, error=error)
+        body = found.to_dict()
+        body["status"] = msgspec.to_builtins(new)
+        await self._statuses.write(found, body)
+
+
+def server_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a PostgresServer whose status has changed."""
+    return turned(_conditions(old), _conditions(new), READY)
+
+
+def _conditions(server: Object) -> list[Condition]:
+    try:
+        return server.decode(_WithStatus).status.conditions
+    except msgspec.ValidationError:
+        return []
+
+
+class _WithStatus(msgspec.Struct):
+    status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
+
+
+def server_status(
+    old: PostgresServerStatus,
+    generation: int,
+    now_: str,
+    *,
+    facts: ServerFacts | None = None,
+    error: AccessError | None = None,
+) -> PostgresServerStatus:
+    """The status after a look; equal to the old one when nothing has turned."""
+    conditions = old.conditions
+    if error is None:
+        ready = Condition(READY, "True", "Ready", "the administrator can log in", "", generation)
+        reachable = Condition(REACHABLE, "True", "Reachable", "", "", generation)
+    else:
+        ready = Condition(READY, "False", error.reason, error.message, "", generation)
+        away = error.reason in _UNREACHABLE
+        answered = error.reason in {"AuthenticationFailed", "InsufficientPrivilege"}
+        status: ConditionStatus = "False" if away else "True" if answered else "Unknown"
+        reachable = Condition(
+            REACHABLE, status, error.reason, error.message if away else "", "", generation
+        )
+    for condition in (ready, reachable):
+        conditions = set_condition(conditions, condition, now=now_)
+    return msgspec.structs.replace(
+        old,
+        conditions=conditions,
+        observed_generation=generation,
+        version=facts.version_text if facts else old.version,
+        system_identifier=facts.system_identifier if facts else old.system_identifier,
+    )

@@ -1,0 +1,126 @@
+"""Failures of connections and statements as errors that name what to do.
+
+libpq gives no SQLSTATE for a connection that failed, only a text. So of all errors that text alone
+is parsed, and thrown away.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from fairlead.postgres.errors import AccessError
+
+
+_CONNECT = (
+    ("password authentication failed", "AuthenticationFailed"),
+    ("no password supplied", "AuthenticationFailed"),
+    ("authentication method requirement", "AuthenticationMethod"),
+    ("no pg_hba.conf entry", "HostRefused"),
+    ("pg_hba.conf rejects", "HostRefused"),
+    ("permission denied for database", "InsufficientPrivilege"),
+    ("is not permitted to log in", "LoginForbidden"),
+    ("ssl", "TLSFailed"),
+    ("certificate", "TLSFailed"),
+    ("starting up", "Starting"),
+    ("shutting down", "Starting"),
+    ("recovery", "Starting"),
+    ("read-only", "ReadOnly"),
+    ("too many clients", "TooManyConnections"),
+    ("too many connections", "TooManyConnections"),
+    ("remaining connection slots", "TooManyConnections"),
+    ("not currently accepting connections", "DatabaseNotFound"),
+    ("resolve host", "Unresolved"),
+    ("could not translate host name", "Unresolved"),
+    ("timeout", "TimedOut"),
+    ("connection refused", "Refused"),
+)
+_SENTENCES = {
+    "AuthenticationFailed": (
+        "AuthenticationFailed",
+        "the server {server} refused the password of {user}; correct the credentials",
+    ),
+    "AuthenticationMethod": (
+        "AuthenticationFailed",
+        "the server {server} wants a login other than scram-sha-256 or md5; change its hba file",
+    ),
+    "HostRefused": (
+        "AuthenticationFailed",
+        "{server} does not let {user} into {database} from here; change its hba file or sslMode",
+    ),
+    "LoginForbidden": (
+        "AuthenticationFailed",
+        "role {user} may not log in to {server}; give it LOGIN",
+    ),
+    "InsufficientPrivilege": (
+        "InsufficientPrivilege",
+        "{user} may not connect to database {database} on {server}; grant it CONNECT",
+    ),
+    "TLSFailed": (
+        "TLSFailed",
+        "no trusted TLS connection to {server}; check CA certificate, host name and sslMode",
+    ),
+    "DatabaseNotFound": (
+        "DatabaseNotFound",
+        "database {database} does not exist on {server} or takes no connections; create it",
+    ),
+    "Starting": ("ConnectionFailed", "the server {server} is not ready; waiting for it"),
+    "ReadOnly": (
+        "ConnectionFailed",
+        "the server {server} is read-only; point host at the primary",
+    ),
+    "TooManyConnections": (
+        "ConnectionFailed",
+        "the server {server} has no connection left; raise max_connections",
+    ),
+    "Unresolved": ("ConnectionFailed", "the host of {server} has no address; check host"),
+    "TimedOut": ("ConnectionFailed", "{server} did not answer in time; check host and port"),
+    "Refused": ("ConnectionFailed", "nothing listens at {server}; check host and port"),
+    "": ("ConnectionFailed", "no connection to {server}; check host, port and the server's log"),
+}
+
+_STATES = {
+    "42501": (
+        "InsufficientPrivilege",
+        "{admin} may not {what}; grant it the right, or use another administrator",
+    ),
+    "3F000": ("SchemaNotFound", "the schema is gone while working on {what}"),
+    "54000": (
+        "TooManyGrantees",
+        "an object holds too many grantees to {what}; share privileges through a group role",
+    ),
+    "55P03": ("Locked", "another session holds a lock needed to {what}; waiting for it"),
+    "57014": ("TimedOut", "it took too long to {what}; trying again"),
+    "2BP01": ("OwnsObjects", "something came to depend on it meanwhile: could not {what}"),
+    "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
+}
+TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001"})
+"""SQLSTATEs of concurrent writers: the same statement may well work the next time.
+
+https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
+
+
+def explain_connect(error: Exception, server: str, database: str, user: str) -> AccessError:
+    """Why there is no connection, in words of ours."""
+    text = str(error).lower()
+    kind = next((kind for sign, kind in _CONNECT if sign in text), "")
+    if not kind and "database" in text and "does not exist" in text:
+        kind = "DatabaseNotFound"
+    reason, sentence = _SENTENCES[kind]
+    return AccessError(reason, sentence.format(server=server, database=database, user=user))
+
+
+def explain_statement(error: psycopg.Error, what: str, admin: str) -> AccessError:
+    """Why a statement failed: ``what`` says in our words what it was for."""
+    state = error.sqlstate or ""
+    if state in _STATES:
+        reason, sentence = _STATES[state]
+        return AccessError(reason, sentence.format(what=what, admin=admin))
+    if not state or state.startswith(("08", "57P")):
+        return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
+    if state in TRANSIENT_STATES:
+        return AccessError("Conflict", f"other sessions interfered: could not {what}")
+    return AccessError(
+        "StatementFailed",
+        f"PostgreSQL refused to {what} (SQLSTATE {state})",
+    )

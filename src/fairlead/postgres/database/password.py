@@ -1,0 +1,118 @@
+"""Passwords: made, checked, and sent to the server only as SCRAM verifiers (RFC 5802, RFC 7677).
+
+The server never sees a password of ours in a statement, so none is in its log or in
+pg_stat_activity, and a password that looks like a verifier is hashed like any other.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import secrets
+import stringprep
+import unicodedata
+
+from fairlead.postgres.errors import invalid
+
+
+MAX_PASSWORD_BYTES = 1024
+"""That libpq takes of a password."""
+_GENERATED_BYTES = 24
+"""Random bytes of a generated password: 192 bits."""
+_ITERATIONS = 4096
+"""Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
+_SALT_BYTES = 16
+"""Random bytes of salt, as PostgreSQL takes them."""
+_VERIFIER = re.compile(
+    r"SCRAM-SHA-256\$(?P<iterations>\d{1,9}):(?P<salt>[A-Za-z0-9+/=]+)"
+    r"\$(?P<stored>[A-Za-z0-9+/=]+):(?P<server>[A-Za-z0-9+/=]+)"
+)
+_MAX_ITERATIONS = 10_000_000
+"""Rounds of a stored verifier that are worked out; more would hold up the event loop."""
+
+
+def generate() -> str:
+    """A new password: 192 random bits in 32 URL-safe characters."""
+    return secrets.token_urlsafe(_GENERATED_BYTES)
+
+
+def check(password: str, secret: str) -> None:
+    """Refuse passwords that no client could log in with.
+
+    Raises:
+        AccessError: PasswordInvalid, naming the Secret.
+    """
+    size = len(password.encode())
+    if size > MAX_PASSWORD_BYTES:
+        raise invalid(
+            "PasswordInvalid",
+            f"key password of Secret {secret} has {size} bytes, more than {MAX_PASSWORD_BYTES};"
+            " shorten it, or remove it to have one generated",
+        )
+    if "\0" in password:
+        raise invalid(
+            "PasswordInvalid",
+            f"key password of Secret {secret} contains a NUL byte;"
+            " change it, or remove it to have one generated",
+        )
+
+
+def verifier(password: str, *, salt: bytes | None = None, iterations: int = _ITERATIONS) -> str:
+    """What PostgreSQL stores for the password, salted anew unless told otherwise."""
+    used = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
+    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), used, iterations)
+    client = hmac.digest(salted, b"Client Key", "sha256")
+    stored = base64.b64encode(hashlib.sha256(client).digest()).decode()
+    server = base64.b64encode(hmac.digest(salted, b"Server Key", "sha256")).decode()
+    encoded = base64.b64encode(used).decode()
+    return f"SCRAM-SHA-256${iterations}:{encoded}${stored}:{server}"
+
+
+def verifies(password: str, stored: str | None) -> bool:
+    """Whether the stored verifier is one of this password."""
+    match = _VERIFIER.fullmatch(stored or "")
+    if match is None or not 0 < int(match["iterations"]) <= _MAX_ITERATIONS:
+        return False
+    try:
+        salt = base64.b64decode(match["salt"], validate=True)
+    except ValueError:
+        return False
+    again = verifier(password, salt=salt, iterations=int(match["iterations"]))
+    return hmac.compare_digest(again, stored or "")
+
+
+def _prepared(password: str) -> bytes:
+    """SASLprep (RFC 4013), or the bytes as they are where it does not apply, as servers do."""
+    if password.isascii():
+        return password.encode()
+    mapped = "".join(
+        " " if stringprep.in_table_c12(character) else character
+        for character in password
+        if not stringprep.in_table_b1(character)
+    )
+    normal = unicodedata.normalize("NFKC", mapped)
+    return password.encode() if not normal or _prohibited(normal) else normal.encode()
+
+
+def _prohibited(text: str) -> bool:
+    tables = (
+        stringprep.in_table_a1,
+        stringprep.in_table_c12,
+        stringprep.in_table_c21_c22,
+        stringprep.in_table_c3,
+        stringprep.in_table_c4,
+        stringprep.in_table_c5,
+        stringprep.in_table_c6,
+        stringprep.in_table_c7,
+        stringprep.in_table_c8,
+        stringprep.in_table_c9,
+    )
+    if any(table(character) for character in text for table in tables):
+        return True
+    if not any(map(stringprep.in_table_d1, text)):
+        return False
+    mixed = any(map(stringprep.in_table_d2, text))
+    ends = stringprep.in_table_d1(text[0]) and stringprep.in_table_d1(text[-1])
+    return mixed or not ends

@@ -1,0 +1,101 @@
+"""Whose the copies of exported kinds are, as far as the provider can trust what says so.
+
+A consumer writes its copies, and their annotations, as it likes; its namespaces it cannot choose.
+So a namespaced copy is the consumer's in whose namespace it is. Every consumer of a cluster-scoped
+kind may write all objects of it: there the annotation is believed only where the name, or the
+isolation of an export, agrees with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_NAMESPACE,
+    APIServiceExport,
+    ExportSpec,
+    Isolation,
+)
+from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.resource import Resource
+from fairlead.client import Client, NotFound, NotServed
+from fairlead.provider.namespaces import identity_of, owner_of
+
+
+class Places(NamedTuple):
+    """Where consumers may have copies.
+
+    ``homes`` is the cluster namespace of the consumer that a namespace is for; ``isolations`` are
+    those of a consumer's exports of a kind, by cluster namespace, group and plural.
+    """
+
+    homes: dict[str, str]
+    isolations: dict[tuple[str, str, str], set[Isolation]]
+
+    def whose(self, resource: Resource, meta: ObjectMeta) -> str:
+        """The cluster namespace of the consumer that an object is a copy of; "" for nobody's."""
+        if resource.namespaced:
+            return self.homes.get(meta.namespace, "")
+        said = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE, "")
+        if said not in self.homes:
+            return ""
+        exported = self.isolations.get((said, resource.group, resource.plural), set())
+        return said if meta.name.startswith(f"{said}-") or "None" in exported else ""
+
+
+def places(namespaces: Iterable[Object], exports: Iterable[Object]) -> Places:
+    """Where consumers may have copies, given all namespaces and exports of the cluster."""
+    homes: dict[str, str] = {}
+    for namespace in namespaces:
+        if identity_of(namespace):
+            homes[namespace.meta.name] = namespace.meta.name
+        elif (owner := owner_of(namespace)) is not None:
+            homes[namespace.meta.name] = owner.namespace
+    isolations: dict[tuple[str, str, str], set[Isolation]] = {}
+    for export in exports:
+        if (spec := _spec(export)) is not None:
+            for resource in spec.resources:
+                key = (export.meta.namespace, *resource.group_resource)
+                isolations.setdefault(key, set()).add(spec.isolation)
+    return Places(homes, isolations)
+
+
+def _spec(export: Object) -> ExportSpec | None:
+    try:
+        return export.decode(APIServiceExport).spec
+    except msgspec.ValidationError:
+        return None
+
+
+async def count_copies(client: Client, exports: Iterable[Object], where: Places) -> Counter[str]:
+    """How many objects of exported kinds each consumer has, by its cluster namespace.
+
+    Raises:
+        ApiError: the server refused.
+    """
+    counts: Counter[str] = Counter()
+    for resource in await served(client, exports):
+        try:
+            listed = await client.list(resource, metadata_only=True)
+        except NotFound:
+            continue
+        counts.update(filter(None, (where.whose(resource, item.meta) for item in listed.items)))
+    return counts
+
+
+async def served(client: Client, exports: Iterable[Object]) -> list[Resource]:
+    """The resources that exports name, as far as the server has them."""
+    specs = filter(None, map(_spec, exports))
+    wanted = {resource.group_resource for spec in specs for resource in spec.resources}
+    found: list[Resource] = []
+    for group, plural in sorted(wanted):
+        try:
+            found.append(await client.discovery.resource_by_plural(group, plural))
+        except NotServed:
+            # Its CRD is gone, and all objects with it.
+            continue
+    return found

@@ -1,0 +1,221 @@
+"""Who the consumers of a provider's cluster are, what they have, and whether they are alive.
+
+Everything is read with an administrator's rights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_PRETTY_NAME,
+    APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
+    CLUSTERBINDINGS,
+    APIServiceExport,
+    APIServiceExportTemplate,
+    ClusterBinding,
+    TemplateSpec,
+)
+from fairlead.api.kubebind.conditions import HEALTHY, Condition, unknown
+from fairlead.api.meta import Object
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
+from fairlead.api.timestamps import parse_time
+from fairlead.client import Client
+from fairlead.client.lookups import list_all
+from fairlead.provider.commands.copies import count_copies, places
+from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.konnectors import is_original, shortcoming
+from fairlead.provider.namespaces import identity_of
+from fairlead.provider.offer import Offer, beyond, record_of
+
+
+class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """One consumer; ``objects`` counts its copies of exported kinds.
+
+    ``templates`` are those that it was invited to, None where that was not recorded, and
+    ``warnings`` what somebody should look at.
+    """
+
+    identity: str
+    pretty_name: str
+    namespace: str
+    templates: list[str] | None = None
+    exports: list[str]
+    objects: int
+    konnector_version: str
+    original_konnector: bool = False
+    last_heartbeat_time: str
+    healthy: Condition
+    deleting: bool = False
+    warnings: list[str] = []
+
+    @property
+    def title(self) -> str:
+        """The identity, and what people call it where that is something else."""
+        if self.pretty_name in {"", self.identity}:
+            return self.identity
+        return f"{self.pretty_name} ({self.identity})"
+
+
+class State(NamedTuple):
+    """All of a provider's cluster that rows are made from.
+
+    ``counts`` are copies by cluster namespace, ``granted`` the names of ClusterRoleBindings.
+    """
+
+    namespaces: Sequence[Object]
+    bindings: Sequence[Object] = ()
+    exports: Sequence[Object] = ()
+    templates: Sequence[Object] = ()
+    counts: Mapping[str, int] = {}
+    granted: frozenset[str] = frozenset()
+
+
+def rows(state: State, *, now: datetime) -> list[Row]:
+    """One row for each cluster namespace, in the order of the identities.
+
+    Namespaces without an identity are no consumer's. Heartbeats are judged by ``now``.
+    """
+    bound = {binding.meta.namespace: binding for binding in state.bindings}
+    exported: dict[str, list[Object]] = {}
+    for export in state.exports:
+        exported.setdefault(export.meta.namespace, []).append(export)
+    found = [
+        _row(state, namespace, bound.get(name), exported.get(name, []), now)
+        for namespace in state.namespaces
+        if identity_of(namespace) and (name := namespace.meta.name)
+    ]
+    return sorted(found, key=lambda row: (row.identity, row.namespace))
+
+
+def age(since: str, now: datetime) -> str:
+    """How long ago a time was, as kubectl says it: ``12s``, ``5m``, ``3h``, ``4d``; "" if never.
+
+    A time that cannot be read is told as it is.
+    """
+    if not since:
+        return ""
+    try:
+        passed = now - parse_time(since)
+    except (ValueError, OverflowError):
+        return since
+    seconds = max(passed, timedelta()).total_seconds()
+    for unit, length, limit in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
+        if seconds < limit:
+            return f"{int(seconds // length)}{unit}"
+    return f"{int(seconds // 86400)}d"
+
+
+def _row(
+    state: State,
+    namespace: Object,
+    binding: Object | None,
+    exports: Sequence[Object],
+    now: datetime,
+) -> Row:
+    read = ClusterBindingView() if binding is None else _view(binding, now)
+    record = record_of(binding)
+    return Row(
+        identity=identity_of(namespace),
+        pretty_name=read.pretty_name,
+        namespace=namespace.meta.name,
+        templates=None if record.templates is None else list(record.templates),
+        exports=sorted(export.meta.name for export in exports),
+        objects=state.counts.get(namespace.meta.name, 0),
+        konnector_version=read.version,
+        original_konnector=read.original,
+        last_heartbeat_time=read.heartbeat,
+        healthy=read.healthy,
+        deleting=namespace.meta.deleting or record.revoked,
+        warnings=[] if binding is None else _warnings(state, binding, exports),
+    )
+
+
+def _warnings(state: State, binding: Object, exports: Sequence[Object]) -> list[str]:
+    record = record_of(binding)
+    if record.revoked:
+        return []
+    templates = {item.meta.name: _spec(item) for item in state.templates}
+    offer = Offer(record, {name: templates.get(name) for name in record.templates or ()})
+    found = [] if record.templates is not None or not exports else [_UNRECORDED]
+    for export in sorted(exports, key=lambda export: export.meta.name):
+        try:
+            spec = export.decode(APIServiceExport).spec
+            lacks = shortcoming(binding, export, state.granted.__contains__)
+        except msgspec.ValidationError as error:
+            found.append(f"APIServiceExport {export.meta.name} is not valid: {error}")
+            continue
+        if record.templates is not None and (
+            why := beyond(offer, spec.resources, spec.permission_claims)
+        ):
+            found.append(f"APIServiceExport {export.meta.name} goes beyond its invitations: {why}")
+        found += [lacks] if lacks else []
+    return found
+
+
+_UNRECORDED = (
+    "what it was invited to is not recorded: its exports stay, and it can request nothing more "
+    "until it is invited again"
+)
+
+
+def _spec(template: Object) -> TemplateSpec | None:
+    try:
+        return template.decode(APIServiceExportTemplate).spec
+    except msgspec.ValidationError:
+        return None
+
+
+class ClusterBindingView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a ClusterBinding says; the defaults are those of an absent one."""
+
+    pretty_name: str = ""
+    version: str = ""
+    heartbeat: str = ""
+    original: bool = False
+    healthy: Condition = unknown(
+        HEALTHY, "NotInvited", "it has no ClusterBinding: invite it again, or revoke it"
+    )
+
+
+def _view(binding: Object, now: datetime) -> ClusterBindingView:
+    pretty = binding.meta.annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME, "")
+    try:
+        status = binding.decode(ClusterBinding).status
+    except msgspec.ValidationError as error:
+        invalid = unknown(HEALTHY, "Invalid", f"its ClusterBinding is not valid: {error}")
+        return ClusterBindingView(pretty_name=pretty, healthy=invalid)
+    # Judged anew, by the controller's own rule: nobody may be running to store it.
+    condition, _ = health(status, now=now)
+    return ClusterBindingView(
+        pretty_name=pretty,
+        version=status.konnector_version,
+        heartbeat=status.last_heartbeat_time,
+        original=is_original(binding),
+        healthy=condition,
+    )
+
+
+async def consumers(client: Client) -> list[Row]:
+    """All consumers of a provider's cluster.
+
+    Raises:
+        ApiError: the server refused.
+    """
+    namespaces = (await client.list(NAMESPACES)).items
+    exports = await list_all(client, APISERVICEEXPORTS)
+    bindings = (await client.list(CLUSTERROLEBINDINGS, metadata_only=True)).items
+    state = State(
+        namespaces,
+        await list_all(client, CLUSTERBINDINGS),
+        exports,
+        await list_all(client, APISERVICEEXPORTTEMPLATES),
+        await count_copies(client, exports, places(namespaces, exports)),
+        frozenset(binding.meta.name for binding in bindings),
+    )
+    return rows(state, now=datetime.now(UTC))

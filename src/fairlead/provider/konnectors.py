@@ -1,0 +1,100 @@
+"""Whose konnector a consumer runs, and what kube-bind's own one would lack here.
+
+Versions do not tell: both kinds have semantic ones. What tells is who has last come to write
+version or heartbeat, as the server keeps it in ``metadata.managedFields``: Fairlead's konnector
+writes on the provider as ``kube-bind.io``, kube-bind's own by its program's name, ``konnector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.kubebind import FIELD_MANAGER, APIServiceExport
+from fairlead.api.kubebind.claims import claimable
+from fairlead.api.kubebind.conditions import CREDENTIALS_IN_USE, get_condition, stored_conditions
+from fairlead.api.meta import JSON, Object
+from fairlead.provider.rights import cluster_names
+
+
+_PROVIDER = frozenset({"fairlead", "fairlead-provider"})
+"""Our own names on the provider, which write no heartbeats: Kubernetes 1.20 lists them for what
+is beside the part of a status that they write."""
+
+
+def is_original(binding: Object) -> bool:
+    """Whether the konnector that a ClusterBinding tells of is not Fairlead's; False for none.
+
+    Where the server does not say who wrote it, the condition CredentialsInUse stands for ours.
+    """
+    read = binding.decode(_ClusterBinding)
+    if not read.status.last_heartbeat_time:
+        return False
+    writers = [
+        (entry.time, entry.manager != FIELD_MANAGER)
+        for entry in read.metadata.managed_fields
+        if entry.manager not in _PROVIDER
+        and {"f:lastHeartbeatTime", "f:konnectorVersion"}
+        & set(entry.fields_v1.get("f:status", {}))
+    ]
+    if writers:
+        _, original = max(writers)
+        return original
+    return get_condition(stored_conditions(binding), CREDENTIALS_IN_USE) is None
+
+
+def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool]) -> str:
+    """Why nothing crosses between a consumer and one of its exports, "" if nothing is known.
+
+    kube-bind's konnector watches in all namespaces where Fairlead's watches in those of its
+    consumer: claimed kinds under informerScope Cluster, and exported kinds under isolation
+    Namespaced.
+
+    Args:
+        binding: the consumer's ClusterBinding.
+        export: one of its APIServiceExports.
+        granted: whether there is a ClusterRoleBinding of a name.
+    """
+    if not is_original(binding):
+        return ""
+    spec = export.decode(APIServiceExport).spec
+    exported, claimed = cluster_names(export.key)
+    kinds: list[str] = []
+    if _watched_everywhere(spec.informer_scope, spec.isolation) and not granted(exported):
+        kinds += [resource.name for resource in spec.resources]
+    if spec.informer_scope == "Cluster" and not granted(claimed):
+        kinds += [claim.name for claim in spec.permission_claims if claimable(claim)]
+    if not kinds:
+        return ""
+    version = binding.decode(_ClusterBinding).status.konnector_version or "of no known version"
+    return (
+        f"its konnector ({version}) is not Fairlead's: for APIServiceExport {export.meta.name} it "
+        f"watches {', '.join(kinds)} in all namespaces, which it may not, so that none of them "
+        "cross. Start `fairlead provider run` with --original-konnectors, or use Fairlead's "
+        "konnector"
+    )
+
+
+def _watched_everywhere(informer_scope: str, isolation: str) -> bool:
+    return informer_scope == "Namespaced" and isolation == "Namespaced"
+
+
+class _Entry(msgspec.Struct, rename="camel"):
+    manager: str = ""
+    time: str = ""
+    fields_v1: JSON = msgspec.field(default_factory=dict, name="fieldsV1")
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Entry] = []
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    last_heartbeat_time: str = ""
+    konnector_version: str = ""
+
+
+class _ClusterBinding(msgspec.Struct):
+    metadata: _Metadata
+    status: _Status = msgspec.field(default_factory=_Status)

@@ -1,0 +1,182 @@
+"""Which bindings a change concerns, and which watches they need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
+from fairlead.binding.cluster import dependencies as module
+from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.reads import Get, ListAll, Lookup
+from fairlead.runtime import Cluster, Delta, Request
+
+
+ONE, TWO = Request("c", "ns", "one"), Request("c", "ns", "two")
+SECRET = Get(SECRETS, "ns", "s1")
+WEB = Get(DEPLOYMENTS, "ns", "web", spec_only=True)
+
+
+class FakeInformer:
+    def __init__(self) -> None:
+        self.has_synced = True
+        self.error = ""
+        self.closed = False
+        self.handler: Callable[[Delta], None] = lambda delta: None
+
+    def subscribe(self, handler: Callable[[Delta], None]) -> None:
+        self.handler = handler
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeCluster:
+    def __init__(self) -> None:
+        self.informers: dict[tuple[Resource, str], FakeInformer] = {}
+        self.next = FakeInformer
+
+    def informer(self, resource: Resource, *, namespace: str, metadata_only: bool) -> FakeInformer:
+        assert metadata_only
+        made = self.informers[resource, namespace] = self.next()
+        return made
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.told: list[Request] = []
+        self.watches = Dependencies(cast("Cluster", self.cluster), self.told.append)
+
+    def tell(self, resource: Resource, delta: Delta, namespace: str = "ns") -> list[Request]:
+        self.told.clear()
+        self.cluster.informers[resource, namespace].handler(delta)
+        return list(self.told)
+
+
+def body(name: str, **meta: Any) -> JSON:
+    return {"apiVersion": "v1", "kind": "X", "metadata": {"name": name, **meta}}
+
+
+def added(name: str, *, initial: bool = False) -> Delta:
+    return Delta("ADDED", None, object_from_dict(body(name)), initial)
+
+
+def modified(before: JSON, after: JSON) -> Delta:
+    return Delta("MODIFIED", object_from_dict(before), object_from_dict(after))
+
+
+async def test_a_binding_is_told_of_what_it_read_and_of_nothing_else() -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, SECRET)
+    await bench.watches.join(TWO, ListAll(SECRETS, "ns"))
+    assert bench.tell(SECRETS, added("s1")) == [ONE, TWO]
+    assert bench.tell(SECRETS, added("s2")) == [TWO]
+    gone = Delta("DELETED", object_from_dict(body("s1")), None)
+    assert bench.tell(SECRETS, gone) == [ONE, TWO]
+    assert len(bench.cluster.informers) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param({"generation": 1}, {"generation": 1}, False, id="status"),
+        pytest.param({"generation": 1}, {"generation": 2}, True, id="spec"),
+        pytest.param(
+            {"generation": 1}, {"generation": 1, "labels": {"a": "b"}}, True, id="labels"
+        ),
+        pytest.param(
+            {"generation": 1}, {"generation": 1, "annotations": {"a": "b"}}, True, id="annotations"
+        ),
+        pytest.param(
+            {"generation": 1}, {"generation": 1, "deletionTimestamp": "x"}, True, id="deletion"
+        ),
+        pytest.param({}, {}, True, id="a kind without generations"),
+    ],
+)
+async def test_the_status_of_a_workload_is_of_no_interest(
+    before: JSON, after: JSON, told: bool
+) -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, WEB)
+    delta = modified(body("web", **before), body("web", **after))
+    assert bench.tell(DEPLOYMENTS, delta) == ([ONE] if told else [])
+
+
+async def test_the_status_of_a_service_is_what_is_waited_for() -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, Get(DEPLOYMENTS, "ns", "web"))
+    delta = modified(body("web", generation=1), body("web", generation=1))
+    assert bench.tell(DEPLOYMENTS, delta) == [ONE]
+
+
+async def test_what_was_there_before_the_answer_is_no_news() -> None:
+    bench = Bench()
+    assert await bench.watches.join(ONE, SECRET)
+    assert bench.tell(SECRETS, added("s1", initial=True)) == []
+
+
+async def test_a_watch_that_is_refused_tells_when_it_is_granted() -> None:
+    bench = Bench()
+
+    class Refused(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced, self.error = False, "forbidden"
+
+    bench.cluster.next = Refused
+    assert not await bench.watches.join(ONE, SECRET)
+    assert bench.tell(SECRETS, added("s1", initial=True)) == [ONE]
+
+
+async def test_a_watch_that_does_not_come_is_not_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SYNC_SECONDS", 0.0)
+    bench = Bench()
+
+    class Slow(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced = False
+
+    bench.cluster.next = Slow
+    assert not await bench.watches.join(ONE, SECRET)
+
+
+async def test_watches_are_left_when_nobody_needs_them() -> None:
+    bench = Bench()
+    for request in (ONE, TWO):
+        await bench.watches.join(request, SECRET)
+    await bench.watches.join(ONE, WEB)
+    await bench.watches.settle(ONE, [WEB])
+    await bench.watches.settle(TWO, [SECRET])
+    assert bench.tell(SECRETS, added("s1")) == [TWO]
+    await bench.watches.settle(TWO, [])
+    closed = {place[0]: informer.closed for place, informer in bench.cluster.informers.items()}
+    assert closed == {SECRETS: True, DEPLOYMENTS: False}
+    await bench.watches.close()
+    assert bench.cluster.informers[DEPLOYMENTS, "ns"].closed
+
+
+async def test_reads_that_are_announced_elsewhere_are_remembered() -> None:
+    bench = Bench()
+    lookup, other = Lookup("x.io", "v1", kind="Database"), Lookup("", "v1", kind="Secret")
+    for read in (lookup, other):
+        bench.watches.note(ONE, read)
+    assert not bench.cluster.informers
+    await bench.watches.settle(ONE, [lookup])
+    assert bench.watches.noted(lambda read: read == lookup) == [ONE]
+    assert bench.watches.noted(lambda read: read == other) == []
+    await bench.watches.settle(ONE, [])
+    assert bench.watches.noted(lambda _: True) == []
+
+
+async def test_cluster_scoped_objects_are_watched_without_a_namespace() -> None:
+    bench = Bench()
+    read = Get(CUSTOMRESOURCEDEFINITIONS, "ns", "databases.x.io")
+    await bench.watches.join(ONE, read)
+    assert list(bench.cluster.informers) == [(CUSTOMRESOURCEDEFINITIONS, "")]
