@@ -100,9 +100,9 @@ class World:
             controllers.append(Controller(name, reconcile, workers=workers))
             return controllers[-1]
 
-        events = SimpleNamespace(
-            event=lambda _obj, _type, reason, _message: self.told.append(reason)
-        )
+        def event(_obj: Object, _type: str, reason: str, _message: str) -> None:
+            self.told.append(reason)
+
         self.engine = Engine(
             ends,
             Copying(),
