@@ -27,6 +27,8 @@ from fairlead.client.lookups import find
 
 
 NAME = "blue"
+NAMESPACE = "shop"
+"""Under isolation none the provider's has the same name, and no consumer can have ``default``."""
 SECRET = "blue-origin"  # noqa: S105
 CONFIGMAP = "for-the-factory"
 _LABEL = "example.org/for-the-factory"
@@ -51,7 +53,7 @@ class Pair(msgspec.Struct, kw_only=True):
     @property
     def namespace(self) -> str:
         """Of the consumer's object."""
-        return "default" if self.here.namespaced else ""
+        return NAMESPACE if self.here.namespaced else ""
 
     async def until(self, what: str, look: Callable[[], Awaitable[Any]]) -> Any:
         """What a look finds, once that is something.
@@ -197,7 +199,7 @@ async def secret_arrives(pair: Pair) -> None:
 async def configmap_leaves(pair: Pair) -> None:
     """A ConfigMap of the consumer with the claim's label goes to the provider, and with it."""
     metadata = {"name": CONFIGMAP, "labels": {_LABEL: "true"}}
-    await pair.consumer.create(CONFIGMAPS, {"metadata": metadata, "data": {"a": "1"}}, "default")
+    await pair.consumer.create(CONFIGMAPS, {"metadata": metadata, "data": {"a": "1"}}, NAMESPACE)
 
     async def look() -> list[str]:
         found = (await pair.provider.list(CONFIGMAPS)).items
@@ -208,7 +210,7 @@ async def configmap_leaves(pair: Pair) -> None:
         ]
 
     await pair.until("the ConfigMap's copy", look)
-    await pair.consumer.delete(CONFIGMAPS, CONFIGMAP, "default")
+    await pair.consumer.delete(CONFIGMAPS, CONFIGMAP, NAMESPACE)
 
     async def away() -> bool:
         return not await look()

@@ -71,6 +71,7 @@ class World:
         """Start the planes, and offer the kind on the provider's."""
         self.provider = await self._plane("provider")
         self.consumer = await self._plane("consumer")
+        await self.consumer.create(NAMESPACES, {"metadata": {"name": checks.NAMESPACE}})
         await install_crds(self.provider, [*provider_crds(), self._crd()])
         template = _example("template")
         for resource in template["spec"]["resources"]:

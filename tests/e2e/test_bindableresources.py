@@ -7,9 +7,10 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.planes import ControlPlane
-from tests.support.provider import example, invited, prepare, running
+from tests.support.provider import example, invited, prepare, request_export, running
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import (
@@ -80,6 +81,17 @@ async def answer(admin: Client, namespace: str, ref: JSON) -> bytes:
     return base64.b64decode(secret["data"][ref["key"]])
 
 
+async def phase_of(client: Client, namespace: str, name: str, phase: str) -> None:
+    """Wait until a request has come to a phase."""
+    await when(
+        client,
+        APISERVICEEXPORTREQUESTS,
+        name,
+        namespace,
+        until=lambda body: (body.get("status") or {}).get("phase") == phase,
+    )
+
+
 @pytest.mark.parametrize(
     ("named", "ref"),
     [
@@ -108,6 +120,15 @@ async def test_a_request_is_answered_with_all_that_a_consumer_needs(
             (wanted,) = response.requests
             assert wanted.metadata.name == "widgets"
             assert (await client.list(APISERVICEEXPORTREQUESTS, theirs)).items == []
+            # What it was invited to is recorded, so that it may request it, and no more.
+            for name, plural, phase in (
+                ("widgets", "widgets", "Succeeded"),
+                ("more", "gadgets", "Failed"),
+            ):
+                body = msgspec.to_builtins(wanted)
+                body["spec"]["resources"][0]["resource"] = plural
+                await request_export(client, theirs, body | {"metadata": {"name": name}})
+                await phase_of(client, theirs, name, phase)
         reasons = [
             event.to_dict()["reason"] for event in (await admin.list(EVENTS, namespace)).items
         ]
