@@ -43,6 +43,8 @@ def explain(error: BaseException) -> str:
                 f"{module} is not installed: in Fairlead's repository, uv tool install --force "
                 "'.[demo]' (or pipx) brings the sandbox and the demo"
             )
+    if _is_of_an_answer(error):
+        return f"a server's answer is not what it should be: {text}"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or text}"
@@ -52,14 +54,24 @@ def explain(error: BaseException) -> str:
 def _remedy(error: BaseException) -> str:
     """The remedy for an error of the server whose message has none."""
     # Not before: a sandbox does without the client, and the import takes its time.
-    from fairlead.client import Forbidden, Unauthorized
+    from fairlead.client import Forbidden, ServerError, Unauthorized
 
     match error:
         case Unauthorized():
             return ": the server refused the kubeconfig's credentials; renew its token"
         case Forbidden():
             return "; have it granted, or use other credentials"
+        case ServerError():
+            return f" (HTTP {error.code}: the server failed; its log says why)"
     return ""
+
+
+def _is_of_an_answer(error: BaseException) -> bool:
+    """Whether something that was read over the wire has another form than Kubernetes gives it."""
+    # Not before: a sandbox started by hand needs no decoder of objects to say what is wrong.
+    import msgspec
+
+    return isinstance(error, msgspec.MsgspecError)
 
 
 def _is_ours(error: BaseException) -> bool:

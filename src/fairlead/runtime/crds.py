@@ -64,6 +64,8 @@ async def _write(client: Client, crd: JSON) -> None:
                 continue
             _log.info("CRD created", crd=name)
             return
+        if not isinstance(live.to_dict().get("spec"), dict):
+            raise CRDError(f"CRD {name}: {client.config.server} answers with one without a spec")
         wanted = merged(live, crd)
         if wanted is None:
             return

@@ -26,7 +26,7 @@ from fairlead import process
 from fairlead.api.durations import rough_duration
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client, ClientError, ClusterConfig
-from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
 from fairlead.konnector.commands.overview.rows import Row, make_row
 
 
@@ -81,8 +81,15 @@ def command(once: bool, as_json: bool, kubeconfig: str | None, context: str | No
 
 
 async def _look_once(config: ClusterConfig) -> tuple[list[Row], datetime]:
-    async with Client(config, user_agent=_AGENT) as client, Overview(client) as overview:
+    async with (
+        Client(config, user_agent=_AGENT, timeouts=TIMEOUTS) as client,
+        Overview(client) as overview,
+    ):
         return await _look(overview)
+
+
+def _client(config: ClusterConfig) -> Client:
+    return Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
 
 
 async def _look(overview: Overview) -> tuple[list[Row], datetime]:
@@ -93,7 +100,10 @@ async def _look(overview: Overview) -> tuple[list[Row], datetime]:
 
 async def _watch(config: ClusterConfig, console: Console, stop: asyncio.Event) -> None:
     """Refresh the table until ``stop``; the first look has to succeed, later ones are retried."""
-    async with Client(config, user_agent=_AGENT) as client, Overview(client) as overview:
+    async with (
+        Client(config, user_agent=_AGENT, timeouts=TIMEOUTS) as client,
+        Overview(client) as overview,
+    ):
         with contextlib.suppress(asyncio.CancelledError):
             last: RenderableType = BindingsTable(*await process.cancel_on(stop, _look(overview)))
             with Live(last, console=console, auto_refresh=False) as live:

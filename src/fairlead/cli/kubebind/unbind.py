@@ -18,7 +18,8 @@ from fairlead.cli.options import (
     timeout_option,
     yes_option,
 )
-from fairlead.client import ApiError, Client, ClusterConfig
+from fairlead.client import Client, ClusterConfig, Forbidden
+from fairlead.konnector.commands.readiness import within
 from fairlead.konnector.commands.unbind import Impact, impact, unbind
 
 
@@ -53,7 +54,7 @@ def command(
     check_name("--namespace", namespace)
     config = cluster_config(kubeconfig, context)
     if not (orphan or yes):
-        _confirm(binding, config)
+        _confirm(binding, config, seconds)
 
     async def main(stop: asyncio.Event) -> None:
         async with Client(config, user_agent="fairlead-unbind") as client:
@@ -71,13 +72,15 @@ def command(
     click.echo(f"apiservicebinding.kube-bind.io/{binding} is unbound")
 
 
-def _confirm(binding: str, config: ClusterConfig) -> None:
+def _confirm(binding: str, config: ClusterConfig, seconds: float) -> None:
     """Ask, once it is known what for: a name that is wrong is told before anything is asked."""
 
     async def count(client: Client) -> Impact | None:
         try:
-            return await impact(client, binding)
-        except ApiError:
+            return await within(
+                seconds, impact(client, binding), lambda: f"counting what {binding} has bound"
+            )
+        except Forbidden:
             return None
 
     async def main(stop: asyncio.Event) -> Impact | None:

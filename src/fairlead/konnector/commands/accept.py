@@ -22,7 +22,7 @@ from fairlead.client import Client, ConfigError
 from fairlead.client.lookups import find, find_custom, list_all, unknown
 from fairlead.konnector.commands.consumer_objects import ensure_roles, provider_of
 from fairlead.konnector.commands.preflight import check_rights
-from fairlead.konnector.commands.readiness import Deadline, Waiting
+from fairlead.konnector.commands.readiness import Deadline, Waiting, within
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
@@ -50,6 +50,13 @@ async def accept(
         BindError: there is no such binding or export, or it asks for what nobody may offer.
         ClientError: a server refused or cannot be reached.
     """
+    work = _accept(client, name, Deadline(timeout), progress, namespace)
+    await within(timeout, work, lambda: f"accepting {name} at {client.config.server}")
+
+
+async def _accept(
+    client: Client, name: str, deadline: Deadline, progress: Progress, namespace: str
+) -> None:
     binding = await find_custom(client, APISERVICEBINDINGS, name)
     if binding is None:
         known = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
@@ -61,7 +68,7 @@ async def accept(
     for claim in request.spec.permission_claims:
         progress(f"claims {claim.name}")
     await ensure_roles(client, request, progress)
-    await Waiting(client, Deadline(timeout), progress, namespace).binding(request)
+    await Waiting(client, deadline, progress, namespace).binding(request)
 
 
 async def _request(client: Client, binding: Object) -> ExportRequestResponse:

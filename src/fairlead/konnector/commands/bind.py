@@ -6,7 +6,6 @@ something written here. What fails, or is stopped, is taken back.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -43,7 +42,7 @@ from fairlead.konnector.commands.names import (
     with_name,
 )
 from fairlead.konnector.commands.preflight import check_apart, check_crds, check_response
-from fairlead.konnector.commands.readiness import PENDING, Deadline, Waiting
+from fairlead.konnector.commands.readiness import PENDING, Deadline, Waiting, within
 from fairlead.konnector.commands.request import BindError, Progress, request_export
 from fairlead.konnector.commands.undo import Written, undone_on_failure
 from fairlead.konnector.options import DEFAULT_NAMESPACE
@@ -52,8 +51,6 @@ from fairlead.konnector.statuses import with_status
 
 TIMEOUT = 120.0
 """Seconds for everything together, unless told otherwise."""
-_LAST_WORD = 1.0
-"""Seconds beyond the timeout for whoever has waited to say what was missing."""
 
 
 async def bind(
@@ -140,11 +137,7 @@ async def _run(
     async with Client(config, user_agent="fairlead-bind") as provider:
         work = _Bind(client, provider, written, Deadline(timeout), progress)
         async with undone_on_failure(client, provider, written, progress):
-            try:
-                async with asyncio.timeout(timeout + _LAST_WORD):
-                    return await work.run(response)
-            except TimeoutError:
-                raise BindError(f"{work.doing}: no answer within {timeout:g} s") from None
+            return await within(timeout, work.run(response), lambda: work.doing)
 
 
 class _Bind:
@@ -158,7 +151,10 @@ class _Bind:
         deadline: Deadline,
         progress: Progress,
     ) -> None:
-        self.doing = "looking at both clusters"
+        self.doing = (
+            f"looking at the provider, {provider.config.server}, and this cluster, "
+            f"{client.config.server}"
+        )
         self._client = client
         self._provider = provider
         self._namespace = provider.config.namespace
@@ -173,7 +169,7 @@ class _Bind:
         for asked in response.requests:
             await check_crds(self._client, asked, known, self._ref)
         requests = [await self._exported(asked) for asked in response.requests]
-        self.doing = "writing into this cluster"
+        self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
         await ensure_namespace(self._client, self._ref.namespace, self._progress)
         await ensure_secret(self._client, self._ref, response.kubeconfig, self._progress)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -36,6 +37,8 @@ from fairlead.konnector.crds import established
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
+T = TypeVar("T")
+
 PENDING = "Pending"
 """The reason of Ready before a konnector has looked (kube-bind's CLI writes the same)."""
 PATIENCE_SECONDS = 3.0
@@ -58,6 +61,23 @@ class Deadline:
     def left(self) -> float:
         """The seconds that remain, never quite none, so that a last look is taken."""
         return max(self._end - asyncio.get_running_loop().time(), 0.1)
+
+
+_LAST_WORD_SECONDS = 1.0
+"""Beyond the timeout, for whoever waits inside to say what was missing."""
+
+
+async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) -> T:
+    """The result of ``work``, which may hang on a server that takes connections and is silent.
+
+    Raises:
+        BindError: it took too long; ``what`` says what was being done.
+    """
+    try:
+        async with asyncio.timeout(seconds + _LAST_WORD_SECONDS):
+            return await work
+    except TimeoutError:
+        raise BindError(f"{what()}: no answer within {seconds:g} s") from None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -134,11 +154,11 @@ class Waiting(msgspec.Struct, frozen=True):
         try:
             left = self.deadline.left()
             await wait_for(self.client, resource, name, until=noted, timeout=left)
-        except WaitTimeout:
+        except WaitTimeout as error:
             why = f": {await self._absence()}" if missing == _UNTOUCHED else ""
-            raise BindError(
-                f"{resource.kind} {name}: {missing} (waited {self.deadline.seconds:g} s){why}"
-            ) from None
+            waited = f"(waited {self.deadline.seconds:g} s)"
+            told = f"{resource.kind} {name}: {missing} {waited}" if missing else str(error)
+            raise BindError(told + why) from None
 
 
 def untouched(binding: Object) -> bool:

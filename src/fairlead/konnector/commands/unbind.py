@@ -35,7 +35,7 @@ from fairlead.konnector.commands.consumer_objects import (
     users_of,
 )
 from fairlead.konnector.commands.presence import absence
-from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline
+from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline, within
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.crds import served_resource
@@ -111,6 +111,19 @@ async def unbind(
             the message says why.
         ClientError: the server refused or cannot be reached.
     """
+    work = _unbind(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
+    await within(timeout, work, lambda: f"unbinding {name} at {client.config.server}")
+
+
+async def _unbind(
+    client: Client,
+    name: str,
+    deadline: Deadline,
+    progress: Progress,
+    namespace: str,
+    *,
+    orphan: bool,
+) -> None:
     found = await _binding(client, name)
     if found is None:
         if not await remove_roles(client, name, progress):
@@ -124,7 +137,7 @@ async def unbind(
     if not found.meta.deleting:
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
-    await _await_gone(client, found, timeout, progress, namespace)
+    await _await_gone(client, found, deadline, progress, namespace)
     if secret_key(found).namespace == namespace:
         await remove_secret(client, secret_key(found), progress)
     await remove_roles(client, name, progress)
@@ -175,7 +188,7 @@ async def _orphan(client: Client, found: Object, progress: Progress) -> None:
 async def _await_gone(
     client: Client,
     binding: Object,
-    timeout: float,  # noqa: ASYNC109
+    deadline: Deadline,
     progress: Progress,
     namespace: str,
 ) -> None:
@@ -194,21 +207,19 @@ async def _await_gone(
     def untouched(found: Object | None) -> str:
         return text if (text := waiting(found)) == _UNTOUCHED else ""
 
-    deadline = Deadline(timeout)
     try:
         with suppress(WaitTimeout):
-            patience = min(PATIENCE_SECONDS, timeout / 2)
+            patience = min(PATIENCE_SECONDS, deadline.left() / 2)
             await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
         if told == _UNTOUCHED:
             progress(await _absence(client, binding, namespace))
         left = deadline.left()
         await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
-    except WaitTimeout:
+    except WaitTimeout as error:
         why = f": {await _absence(client, binding, namespace)}" if told == _UNTOUCHED else ""
-        raise UnbindError(
-            f"APIServiceBinding {name}: {told} (waited {timeout:g} s){why}; "
-            f"`fairlead unbind {name}` again goes on waiting"
-        ) from None
+        waited = f"(waited {deadline.seconds:g} s)"
+        what = f"APIServiceBinding {name}: {told} {waited}" if told else str(error)
+        raise UnbindError(f"{what}{why}; `fairlead unbind {name}` again goes on waiting") from None
     # A watch may lose sight of an object; only the server's own word is believed.
     again = await find(client, APISERVICEBINDINGS, name)
     if again is not None:

@@ -52,6 +52,8 @@ class Written:
     def __init__(self, secret: ClusterSecretKeyRef, bundle: str = "") -> None:
         self.secret = secret
         self.bundle = bundle
+        self.begun = False
+        """Whether anything may have been written in the consumer's cluster."""
         self.names: list[str] = []
         """Of the bindings that were to be."""
         self.uids: set[str] = set()
@@ -84,8 +86,9 @@ async def undone_on_failure(
 async def _take_back(
     client: Client, provider: Client, written: Written, progress: Progress
 ) -> None:
-    if written.names or written.bundle:
-        progress("taking back what was written")
+    if not (written.names or written.begun):
+        return
+    progress("taking back what was written")
     try:
         async with asyncio.timeout(UNDO_SECONDS):
             await _Undo(client, written, progress).run()

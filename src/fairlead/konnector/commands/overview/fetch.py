@@ -44,7 +44,8 @@ AT_ONCE = 4
 """So many requests are under way at a time, to all clusters together."""
 PATIENCE = 30.0
 """Seconds for everything that is asked of a provider about one binding."""
-_TIMEOUTS = Timeouts(connect=5.0, read=15.0)
+TIMEOUTS = Timeouts(connect=5.0, read=15.0)
+"""A person waits: a server that is silent for so long, in seconds, is told of."""
 _AGENT = "fairlead-bindings"
 _REFUSED = (
     "the provider does not accept the credentials any more: ask it for another invitation, and "
@@ -171,7 +172,7 @@ class Overview:
                 config = provider_config(kubeconfig)
             except ConfigError as error:
                 raise ConfigError(f"{where}, key {ref.key}: {error}") from None
-            client = Client(config, user_agent=_AGENT, timeouts=_TIMEOUTS)
+            client = Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
             self._providers[kubeconfig] = client
         return self._providers[kubeconfig]
 
