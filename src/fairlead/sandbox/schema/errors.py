@@ -77,6 +77,11 @@ def too_many(field: str, value: Any, detail: str) -> FieldError:
     return FieldError("FieldValueTooMany", f"Invalid value: {go_value(value)}: {detail}", field)
 
 
+def internal(field: str, detail: str) -> FieldError:
+    """The server cannot do what it should."""
+    return FieldError("InternalError", f"Internal error: {detail}", field)
+
+
 def _with(head: str, detail: str) -> str:
     return f"{head}: {detail}" if detail else head
 

@@ -9,7 +9,6 @@ charged to the effort of their object.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from time import thread_time
 from typing import Any
 
@@ -95,14 +94,26 @@ class Pattern:
         return found
 
 
-@lru_cache(maxsize=512)
-def compile_pattern(text: str) -> Pattern:
+_KEPT = 512
+"""Patterns that are kept for the next time."""
+_kept: dict[str, Pattern] = {}
+
+
+def compile_pattern(text: str, effort: Effort) -> Pattern:
     """The pattern of a text, perhaps one compiled before.
 
     Raises:
         ValueError: it is no pattern of Go, in Go's words.
+        ExhaustedError: it takes too long to compile.
     """
-    return Pattern(text)
+    found = _kept.get(text)
+    if found is None:
+        with effort.timed():
+            found = Pattern(text)
+        if len(_kept) >= _KEPT:
+            del _kept[next(iter(_kept))]
+        _kept[text] = found
+    return found
 
 
 def _compile(text: str) -> Any:

@@ -25,7 +25,7 @@ INSIDE = "RE2 finds the place between the bytes of a character, which is no boun
 
 def verdict(pattern: str, text: str, expected: dict[str, Any]) -> dict[str, Any]:
     try:
-        compiled = compile_pattern(pattern)
+        compiled = compile_pattern(pattern, Effort())
     except ValueError as error:
         return {"error": str(error)}
     if "found" in expected:
@@ -54,7 +54,7 @@ def test_go_and_we_agree() -> None:
 )
 def test_what_hangs_others_is_linear(pattern: str, text: str, *, matches: bool) -> None:
     effort = Effort(500_000)
-    assert compile_pattern(pattern).search(text, effort) is matches
+    assert compile_pattern(pattern, Effort()).search(text, effort) is matches
 
 
 def coins(count: int) -> str:
@@ -63,11 +63,15 @@ def coins(count: int) -> str:
 
 def test_a_match_that_would_take_seconds_is_not_tried() -> None:
     with pytest.raises(ExhaustedError):
-        compile_pattern("a[ab]{900}c").search(coins(200_000), Effort())
+        compile_pattern("a[ab]{900}c", Effort()).search(coins(200_000), Effort())
 
 
 def test_many_long_matches_end_the_effort() -> None:
-    pattern, text, effort = compile_pattern("a[ab]{900}c"), coins(90_000), Effort(2_000_000)
+    pattern, text, effort = (
+        compile_pattern("a[ab]{900}c", Effort()),
+        coins(90_000),
+        Effort(2_000_000),
+    )
     searches = (pattern.search(text, effort) for _ in range(100))
     with pytest.raises(ExhaustedError):
         assert any(searches)
@@ -75,11 +79,11 @@ def test_many_long_matches_end_the_effort() -> None:
 
 def test_a_pattern_that_takes_much_memory_is_refused() -> None:
     with pytest.raises(ValueError, match="error parsing regexp: expression too large"):
-        compile_pattern(r"^\p{L}{1,1000}$")
+        compile_pattern(r"^\p{L}{1,1000}$", Effort())
 
 
 def test_text_that_is_no_unicode_is_no_error() -> None:
-    assert compile_pattern("^.$").search("\ud800", Effort())
+    assert compile_pattern("^.$", Effort()).search("\ud800", Effort())
 
 
 PIECES = st.sampled_from(
@@ -92,7 +96,7 @@ PIECES = st.sampled_from(
 )
 def test_no_pattern_costs_more_than_its_bound(pattern: str, text: str, times: int) -> None:
     try:
-        compiled = compile_pattern(pattern)
+        compiled = compile_pattern(pattern, Effort())
     except ValueError:
         return
     effort = Effort(3_000_000)

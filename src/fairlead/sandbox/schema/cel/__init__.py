@@ -1,16 +1,31 @@
-"""A subset of CEL, enough for the validation rules that CRDs commonly carry.
+"""CEL, the language of ``x-kubernetes-validations``, with Kubernetes' library and its costs.
 
-Covered: literals, lists, field selection, indexing, ``has()``, the operators, ``in``, ``?:``, the
-macros ``all``, ``exists``, ``exists_one``, ``filter``, ``map``, and the functions of
-:mod:`fairlead.sandbox.schema.cel.functions`. All else is refused when the rule is compiled, so
-that no rule passes unread. Source: the CEL specification, and "Validation rules" in the CRD
-documentation for types, escaping and errors.
+A rule comes in as text with the declaration that a schema makes of ``self``;
+:func:`compile_rule` gives a program, or says what is wrong with the rule in Kubernetes' words.
+``syntax`` reads the text; ``types``, ``values`` and ``times`` are what rules speak of,
+``declarations`` how schemas come to it; ``compiling`` turns the tree to functions; ``library`` has
+what can be called; ``costs`` is what all of it costs: at worst, to be limited when a CRD is
+written, and in fact, to be limited for each object.
 """
 
 from __future__ import annotations
 
-from fairlead.sandbox.schema.cel.compiler import Program, compile_rule
-from fairlead.sandbox.schema.cel.errors import CelError, CompileError
+from fairlead.sandbox.schema.cel.costs import PER_EXPRESSION, PER_OBJECT
+from fairlead.sandbox.schema.cel.declarations import Declaration, converter, declare
+from fairlead.sandbox.schema.cel.program import Program, compile_rule
+from fairlead.sandbox.schema.cel.syntax import CompileError
+from fairlead.sandbox.schema.cel.values import CelError, CostError
 
 
-__all__ = ["CelError", "CompileError", "Program", "compile_rule"]
+__all__ = [
+    "PER_EXPRESSION",
+    "PER_OBJECT",
+    "CelError",
+    "CompileError",
+    "CostError",
+    "Declaration",
+    "Program",
+    "compile_rule",
+    "converter",
+    "declare",
+]

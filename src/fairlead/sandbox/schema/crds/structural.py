@@ -95,8 +95,7 @@ def _check_pattern(schema: JSON, path: str, errors: Report) -> None:
         errors.append(invalid(f"{path}.pattern", pattern, "must be a string"))
         return
     try:
-        with errors.effort.timed():
-            compile_pattern(pattern)
+        compile_pattern(pattern, errors.effort)
     except ValueError as error:
         detail = f"must be a valid regular expression, but isn't: {error}"
         errors.append(invalid(f"{path}.pattern", pattern, detail))

@@ -2,7 +2,7 @@
 
 ``compiled`` turns a schema, once, into functions: ``prune`` drops what it does not describe,
 ``defaults`` adds what it has, and the rest report what does not fit: keywords of JSON Schema
-(``values``, ``scalars``, ``formats``), lists that are sets or maps (``lists``), resources within
+(``values``, ``scalars``), lists that are sets or maps (``lists``), resources within
 resources (``embedded``) and, last, rules in CEL (``rules``).
 """
 

@@ -78,7 +78,7 @@ class CompiledSchema:
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _UNCHECKED))
             return
-        self._rules(obj, old, "", errors)
+        self._rules(obj, old, errors)
 
 
 def compile_schema(schema: JSON) -> CompiledSchema:

@@ -11,9 +11,9 @@ from math import isclose
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.sandbox.schema.effort import ExhaustedError, Report
+from fairlead.sandbox.schema.effort import Effort, ExhaustedError, Report
 from fairlead.sandbox.schema.errors import invalid, not_supported, too_long, type_invalid
-from fairlead.sandbox.schema.objects.formats import CHECKS
+from fairlead.sandbox.schema.formats import CHECKS
 from fairlead.sandbox.schema.patterns import Pattern, compile_pattern
 
 
@@ -97,7 +97,7 @@ def string_check(schema: JSON) -> Check | None:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is None and least is None and not pattern:
         return None
-    compiled = compile_pattern(pattern) if pattern else None
+    compiled = compile_pattern(pattern, Effort()) if pattern else None
 
     def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is not str:

@@ -1,0 +1,209 @@
+"""Points in time and lengths of time, to the nanosecond, as Go has them.
+
+Source: ``google.protobuf.Timestamp`` and ``Duration`` in the CEL specification; the texts are
+those of Go's ``time.ParseDuration`` and of RFC 3339.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import timegm
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
+_LONGEST = 2**63
+"""Nanoseconds that a duration may not reach."""
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799
+"""Seconds since 1970 of the first and the last second of the years 1 to 9999."""
+_TEXT = 128
+"""Characters of a time that anybody writes; longer ones are not read."""
+
+
+class Duration(msgspec.Struct, frozen=True, order=True):
+    """A length of time, in nanoseconds."""
+
+    nanoseconds: int
+
+    def __str__(self) -> str:
+        seconds, rest = divmod(abs(self.nanoseconds), SECOND)
+        sign = "-" if self.nanoseconds < 0 else ""
+        return f"{sign}{seconds}{_fraction(rest)}s"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """A point in time, in nanoseconds since 1970; ``offset`` is that of its text, in minutes."""
+
+    nanoseconds: int
+    offset: int = field(default=0, compare=False)
+
+    def __str__(self) -> str:
+        seconds, rest = divmod(self.nanoseconds, SECOND)
+        moment = _moment(seconds, timezone(timedelta(minutes=self.offset)))
+        zone = f"{moment:%z}"
+        shown = f"{zone[:3]}:{zone[3:]}" if self.offset else "Z"
+        return f"{moment:%Y-%m-%dT%H:%M:%S}".zfill(19) + f"{_fraction(rest)}{shown}"
+
+    def moment(self, zone: str = "") -> datetime:
+        """The date and the time of day, to the second, in a zone.
+
+        Raises:
+            ValueError: there is no such zone.
+        """
+        return _moment(self.nanoseconds // SECOND, _zone(zone))
+
+
+def _moment(seconds: int, zone: tzinfo) -> datetime:
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).astimezone(zone)
+
+
+def _fraction(nanoseconds: int) -> str:
+    return f".{nanoseconds:09}".rstrip("0") if nanoseconds else ""
+
+
+_OFFSET = re.compile(r"([+-]?)(\d{2}):(\d{2})", re.ASCII)
+
+
+def _zone(name: str) -> tzinfo:
+    if name in {"", "UTC"}:
+        return UTC
+    offset = _OFFSET.fullmatch(name)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        return timezone(timedelta(minutes=-minutes if offset[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f"unknown time zone {name}") from None
+
+
+def timestamp(seconds: int, nanoseconds: int = 0, offset: int = 0) -> Timestamp:
+    """A point in time; ``offset`` is that of its text, in minutes.
+
+    Raises:
+        OverflowError: it is outside the years 1 to 9999.
+    """
+    seconds += nanoseconds // SECOND
+    if not _FIRST <= seconds <= _LAST:
+        raise OverflowError("timestamp overflow")
+    return Timestamp(seconds * SECOND + nanoseconds % SECOND, offset)
+
+
+def duration(nanoseconds: int) -> Duration:
+    """A length of time.
+
+    Raises:
+        OverflowError: it is longer than 64 bits can tell.
+    """
+    if not -_LONGEST <= nanoseconds < _LONGEST:
+        raise OverflowError("integer overflow")
+    return Duration(nanoseconds)
+
+
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})[Tt](\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?"
+    r"(?:([Zz])|([+-])(\d{2}):(\d{2}))",
+    re.ASCII,
+)
+
+
+def parse_timestamp(text: str, *, strict: bool = True) -> Timestamp:
+    """The point in time of an RFC 3339 text; ``strict`` wants ``T`` and ``Z`` as capitals.
+
+    Raises:
+        ValueError: it is none.
+        OverflowError: it is outside the years 1 to 9999.
+    """
+    found = _RFC3339.fullmatch(text[:_TEXT])
+    if found is None or (strict and ("t" in text or "z" in text)):
+        raise ValueError(text[:_TEXT])
+    *date, fraction, _, sign, hours, minutes = found.groups()
+    moment = datetime(*map(int, date), tzinfo=UTC)  # type: ignore[arg-type, misc]
+    offset = 0
+    if sign:
+        if int(hours) > 23 or int(minutes) > 59:
+            raise ValueError(text)
+        offset = (int(hours) * 60 + int(minutes)) * (-1 if sign == "-" else 1)
+    seconds = timegm(moment.timetuple()) - offset * 60
+    return timestamp(seconds, int((fraction or "0")[:9].ljust(9, "0")), offset)
+
+
+def parse_date(text: str) -> Timestamp:
+    """The midnight that a date (``2024-01-31``) begins with.
+
+    Raises:
+        ValueError: it is no date.
+    """
+    return parse_timestamp(f"{text[:_TEXT]}T00:00:00Z")
+
+
+_UNITS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": SECOND,
+    "m": 60 * SECOND,
+    "h": 3600 * SECOND,
+}
+_PART = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+
+
+def parse_duration(text: str) -> Duration:
+    """The length of time of a text as Go writes it (``1h30m``, ``-1.5s``, ``0``).
+
+    Raises:
+        ValueError: it is none, or too long.
+    """
+    rest = text[1:] if text[:1] in {"+", "-"} else text
+    if len(text) > _TEXT or not rest:
+        raise ValueError(text[:_TEXT])
+    total, position = 0, 0
+    while position < len(rest) and rest != "0":
+        part = _PART.match(rest, position)
+        if part is None or not (part[1] or part[2]):
+            raise ValueError(text)
+        unit, fraction = _UNITS[part[3]], part[2] or ""
+        total += int(part[1] or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
+        position = part.end()
+    if total >= _LONGEST + (text[0] == "-"):
+        raise ValueError(text)
+    return Duration(-total if text[0] == "-" else total)
+
+
+_DAYS = {"d": 24, "day": 24, "w": 168, "week": 168, "wk": 168}
+_LONG_PART = re.compile(r"(\d+)\s*([a-zµ]+)", re.ASCII | re.IGNORECASE)
+_LONG_UNITS = {
+    **_UNITS,
+    **{name: hours * _UNITS["h"] for name, hours in _DAYS.items()},
+    **dict.fromkeys(("hour", "hr"), _UNITS["h"]),
+    **dict.fromkeys(("minute", "min"), _UNITS["m"]),
+    **dict.fromkeys(("second", "sec"), SECOND),
+    **dict.fromkeys(("millisecond", "milli"), _UNITS["ms"]),
+    **dict.fromkeys(("microsecond", "micro"), _UNITS["us"]),
+    **dict.fromkeys(("nanosecond", "nano"), 1),
+}
+
+
+def parse_format_duration(text: str) -> Duration:
+    """The length of time of a field with ``format: duration``: Go's texts, or ``3 days``.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return parse_duration(text)
+    except ValueError:
+        parts = _LONG_PART.findall(text[:_TEXT])
+    units = [_LONG_UNITS.get(unit.lower().removesuffix("s") or "s") for _, unit in parts]
+    if not parts or None in units:
+        raise ValueError(text[:_TEXT])
+    pairs = zip(parts, units, strict=True)
+    return Duration(sum(int(count) * (unit or 0) for (count, _), unit in pairs))
