@@ -8,7 +8,7 @@ tried on long lists, values that rules copy or compare.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from time import thread_time
 
@@ -21,6 +21,8 @@ LIMIT = 5_000_000
 """Steps for one object."""
 CRD_LIMIT = 10_000_000
 """Steps for one CustomResourceDefinition: patterns to compile, defaults to check."""
+_TOLD = 20
+"""Steps of telling one error."""
 _STOPPED = (
     "the check of this object was stopped because it takes too long; shorten its texts and "
     "lists, or simplify the patterns, alternatives and rules of its schema"
@@ -85,6 +87,16 @@ class Report(list[FieldError]):
     def __init__(self, effort: Effort | None = None) -> None:
         super().__init__()
         self.effort = effort or Effort()
+
+    def append(self, error: FieldError) -> None:
+        """Report an error, which takes steps as well."""
+        self.effort.spend(_TOLD)
+        super().append(error)
+
+    def extend(self, errors: Iterable[FieldError]) -> None:
+        """Report several errors."""
+        for error in errors:
+            self.append(error)
 
     def branch(self) -> Report:
         """An empty report for an alternative that is only tried."""

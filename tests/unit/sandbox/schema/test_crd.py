@@ -593,3 +593,170 @@ def test_a_stored_version_stays() -> None:
     assert check(body) == (
         'status.storedVersions[0]: Invalid value: "v0": must appear in spec.versions'
     )
+
+
+LIST = {"type": "array", "items": {"type": "integer"}}
+PAIRS = "self.all(a, self.all(b, a == b))"
+LOOPS = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))"
+REMEDY = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, "
+    "maps, and strings are declared)"
+)
+RULE = "x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor"
+
+
+def ruled(schema: dict[str, Any], rule: str, **more: Any) -> dict[str, Any]:
+    return schema | {"x-kubernetes-validations": [{"rule": rule, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        pytest.param(ruled(LIST | {"maxItems": 1000}, PAIRS), "", id="cheap enough"),
+        pytest.param(
+            ruled(LIST | {"maxItems": 1600}, PAIRS),
+            f"{SPEC}.{RULE} of 1.280800x {REMEDY}",
+            id="just too much",
+        ),
+        pytest.param(
+            ruled(LIST | {"maxItems": 60}, LOOPS),
+            f"[{SPEC}.{RULE} of 14.4x {REMEDY}, {SPEC}.x-kubernetes-validations[0].rule: "
+            "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire "
+            f"OpenAPIv3 schema, {ROOT}: Forbidden: x-kubernetes-validations estimated rule cost "
+            f"total for entire OpenAPIv3 schema exceeds budget by factor of 1.436583x {REMEDY}]",
+            id="four loops",
+        ),
+        pytest.param(
+            {"type": "array", "maxItems": 20, "items": ruled(LIST | {"maxItems": 400}, PAIRS)},
+            f"{SPEC}.items.{RULE} of 1.6x {REMEDY}",
+            id="as often as there are items",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "maxProperties": 20,
+                "additionalProperties": ruled(LIST | {"maxItems": 400}, PAIRS),
+            },
+            f"{SPEC}.additionalProperties.{RULE} of 1.6x {REMEDY}",
+            id="as often as there are properties",
+        ),
+        pytest.param(
+            ruled(STRING, "self.matches(self)"),
+            f"[{SPEC}.{RULE} of more than 100x",
+            id="unbounded",
+        ),
+        pytest.param(
+            ruled(STRING | {"maxLength": 100}, "self.matches(self)"), "", id="bounded by length"
+        ),
+        pytest.param(
+            ruled(STRING | {"enum": ["a", "bb"]}, "self.matches(self)"), "", id="bounded by enum"
+        ),
+        pytest.param(
+            ruled(STRING, "true", messageExpression="self.replace('', self).replace('', self)"),
+            f"[{SPEC}.x-kubernetes-validations[0].messageExpression: Forbidden: estimated "
+            "messageExpression cost exceeds budget by factor of more than 100x",
+            id="message",
+        ),
+        pytest.param(
+            {
+                "type": "object",
+                "properties": {
+                    f"p{at:02}": ruled(LIST | {"maxItems": 1000}, PAIRS) for at in range(30)
+                },
+            },
+            f"[{SPEC}.properties[p00].x-kubernetes-validations[0].rule: Forbidden: contributed to "
+            "estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema, "
+            f"{SPEC}.properties[p01]",
+            id="all together",
+        ),
+    ],
+)
+def test_what_rules_may_cost(schema: dict[str, Any], text: str) -> None:
+    found = check(crd(schema))
+    assert found.startswith(text) if text else found == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        pytest.param(
+            ruled(STRING, "self.matches('(?=a)')"),
+            "rule: Invalid value: \"self.matches('(?=a)')\": compilation failed: ERROR: "
+            "<input>:1:14: invalid matches argument",
+            id="pattern",
+        ),
+        pytest.param(
+            ruled(STRING, "int('x') == 1"),
+            "rule: Invalid value: \"int('x') == 1\": program instantiation failed: type "
+            "conversion error from 'string' to 'int'",
+            id="constant",
+        ),
+        pytest.param(
+            ruled(STRING, "true &&\ntrue"),
+            "message: Required value: message must be specified if rule contains line breaks",
+            id="lines",
+        ),
+        pytest.param(
+            ruled(STRING, "true", message="a\nb"),
+            'message: Invalid value: "a\\nb": must not contain line breaks',
+            id="lines of a message",
+        ),
+        pytest.param(
+            ruled(STRING, "true", message=" "),
+            'message: Invalid value: " ": must be non-empty if specified',
+            id="blank message",
+        ),
+        pytest.param(
+            ruled(STRING, "true", messageExpression=" "),
+            "messageExpression: Required value: messageExpression must be non-empty if specified",
+            id="blank expression",
+        ),
+        pytest.param(
+            ruled(STRING, "true", messageExpression="1"),
+            'messageExpression: Invalid value: "1": messageExpression must evaluate to a string',
+            id="number for a message",
+        ),
+        pytest.param(
+            ruled(STRING, "true", fieldPath=".a"),
+            'fieldPath: Invalid value: ".a": must be a valid path',
+            id="path",
+        ),
+        pytest.param(
+            ruled(STRING, "true", optionalOldSelf=True),
+            "optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule",
+            id="no need for the past",
+        ),
+    ],
+)
+def test_rules_that_are_wrong(schema: dict[str, Any], text: str) -> None:
+    found = check(crd(schema))
+    assert found.startswith(f"{SPEC}.x-kubernetes-validations[0].{text}")
+
+
+def test_rules_need_a_type() -> None:
+    schema = {"x-kubernetes-preserve-unknown-fields": True}
+    assert check(crd(ruled(schema, "true"))) == (
+        f"{SPEC}.x-kubernetes-validations: Internal error: internal error: failed to construct "
+        "type information for x-kubernetes-validations rules: unable to convert structural "
+        "schema to CEL declarations"
+    )
+
+
+def test_defaults_keep_the_rules() -> None:
+    schema = ruled(STRING, "self == 'a'") | {"default": "b"}
+    found = check(crd({"type": "object", "properties": {"a": schema}}))
+    assert found == (
+        f"{SPEC}.properties[a].default: Invalid value: \"string\": failed rule: self == 'a'"
+    )
+
+
+def test_patterns_inside_alternatives_are_checked() -> None:
+    found = check(crd(STRING | {"anyOf": [{"pattern": "("}]}))
+    assert found.startswith(f'{SPEC}.anyOf[0].pattern: Invalid value: "(": must be a valid')
+
+
+def test_a_definition_full_of_large_patterns_is_not_read_to_its_end() -> None:
+    fields = {
+        f"p{at}": STRING | {"pattern": rf"^[\p{{L}}\p{{N}}{at}]{{1,253}}$"} for at in range(200)
+    }
+    assert "takes too long" in check(crd({"type": "object", "properties": fields}))

@@ -351,3 +351,64 @@ def test_metadata_is_checked_for_its_name_alone() -> None:
     assert [error.field for error in compiled.validate({"metadata": {"name": "abc"}})] == [
         "metadata.name"
     ]
+
+
+STOPPED = "the check of this object was stopped because it takes too long"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        pytest.param(
+            {"type": "string", "pattern": "a[ab]{900}c"}, "ab" * 100_000, id="one long match"
+        ),
+        pytest.param(
+            {"type": "array", "items": {"type": "string", "pattern": "a[ab]{900}c"}},
+            [f"{number:b}".translate({48: "a", 49: "b"}) * 40 for number in range(3000)],
+            id="many matches",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "anyOf": [{"items": {"minimum": number}} for number in range(1, 200)],
+                "items": {"type": "integer"},
+            },
+            [0] * 20_000,
+            id="alternatives",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "items": {"type": "object", "required": [f"r{at}" for at in range(2000)]},
+            },
+            [{}] * 5000,
+            id="required",
+        ),
+        pytest.param(
+            {
+                "type": "array",
+                "items": {"type": "string", "enum": [f"e{at}" for at in range(2000)]},
+            },
+            ["x"] * 5000,
+            id="enum",
+        ),
+    ],
+)
+def test_a_check_that_grows_too_fast_stops(schema: dict[str, Any], value: Any) -> None:
+    compiled = compile_schema({"type": "object", "properties": {"x": schema}})
+    assert STOPPED in compiled.validate({"x": value})[-1].message
+
+
+def test_a_large_object_is_checked_to_its_end() -> None:
+    schema = {
+        "type": "array",
+        "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63},
+    }
+    assert check(schema, [f"name-{at}" for at in range(100_000)]) == ""
+
+
+@pytest.mark.parametrize("name", ["duration", "hostname", "email", "uri", "byte", "cidr", "mac"])
+def test_long_texts_are_no_trouble_for_formats(name: str) -> None:
+    schema = {"type": "string", "format": name}
+    for text in ("1" * 300_000, "1h" * 150_000 + "!", "a." * 150_000 + "!", "-" * 300_000):
+        assert "must be of type" in check(schema, text) or name in {"email", "uri", "byte"}

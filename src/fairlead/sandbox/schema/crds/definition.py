@@ -30,7 +30,7 @@ def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
     try:
         _check(crd, old, errors)
     except ExhaustedError as error:
-        errors.append(error.found())
+        return [*errors, error.found()]
     return errors
 
 

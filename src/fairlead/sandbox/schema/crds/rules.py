@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from fairlead.api.meta import JSON
 from fairlead.sandbox.schema.cel import CompileError, Declaration, Program, compile_rule, declare
 from fairlead.sandbox.schema.cel.costs import capped
-from fairlead.sandbox.schema.effort import ExhaustedError, Report
+from fairlead.sandbox.schema.effort import Report
 from fairlead.sandbox.schema.errors import (
     forbidden,
     internal,
@@ -65,14 +65,11 @@ def _check_default(schema: JSON, path: str, errors: Report) -> None:
             return
     if defaulter is not None:
         defaulter(value)
-    found = Report()
-    try:
-        for check in (compile_check(schema), compile_list_check(schema)):
-            if check is not None:
-                check(value, "", found)
-        _check_by_rules(schema, value, found)
-    except ExhaustedError as stopped:
-        found.append(stopped.found())
+    found = Report(errors.effort)
+    for check in (compile_check(schema), compile_list_check(schema)):
+        if check is not None:
+            check(value, "", found)
+    _check_by_rules(schema, value, found)
     for error in found:
         field = error.field.removeprefix("<nil>")
         dot = "" if not field or field.startswith("[") else "."

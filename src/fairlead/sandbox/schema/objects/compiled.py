@@ -67,7 +67,8 @@ class CompiledSchema:
         try:
             self._check(obj, old, errors)
         except ExhaustedError as error:
-            errors.append(error.found())
+            # Nothing is left that another report could spend.
+            return [*errors, error.found()]
         return errors
 
     def _check(self, obj: JSON, old: JSON | None, errors: Report) -> None:

@@ -75,6 +75,10 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, dict | list)
 
 
+_CHOICE = 5
+"""Steps of naming one of the values that are supported."""
+
+
 def enum_check(schema: JSON) -> Check | None:
     """The check of ``enum``."""
     choices = schema.get("enum")
@@ -86,7 +90,7 @@ def enum_check(schema: JSON) -> Check | None:
     def check(value: Any, path: str, errors: Report) -> None:
         known = (type(value) is bool, value) in plain if _is_plain(value) else value in others
         if not known:
-            errors.effort.spend(len(choices))
+            errors.effort.spend(len(choices) * _CHOICE)
             errors.append(not_supported(path, value, choices))
 
     return check
