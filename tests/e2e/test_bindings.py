@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.commands import FAIRLEAD, against, fairlead
-from tests.support.konnector import WIDGETS, Requests, World, invited, offer, widget
+from tests.support.konnector import WIDGETS, Requests, World, event, invited, offer, widget
 from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, when
 
@@ -282,3 +282,47 @@ async def test_a_terminal_is_kept_up_to_date_until_it_is_interrupted(
             process.kill()
             await process.wait()
         os.close(ours)
+
+
+async def test_objects_that_are_not_in_sync_say_what_they_wait_for(
+    world: World, tmp_path: Path
+) -> None:
+    await world.konnector()
+    await world.bound()
+    for name in ("blue", "green"):
+        await world.consumer.create(WIDGETS, widget(name))
+    await row_once(world.consumer, "widgets", lambda row: row.in_sync == 2)
+    ask = ("bindings", "widgets", "--objects")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask)
+    assert (code, out, err) == (0, "All objects of widgets are in sync.\n", "")
+    world.provider_plane.faults.fail("update", "widgets", 422, times=-1)
+    await world.consumer.merge_patch(WIDGETS, "blue", "default", {"spec": {"colour": "red"}})
+    told = await event(world.consumer, "default", "SyncFailed")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask)
+    assert code == 0, err
+    header, line = out.splitlines()
+    assert header.split() == ["OBJECT", "SINCE", "WAITS", "FOR"]
+    assert line.startswith("Widget default/blue ")
+    assert "its last change to reach the copy; warned" in line
+    assert f"SyncFailed: {told['message']}" in line
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "--json")
+    (found,) = json.loads(out)["objects"]
+    assert (found["name"], found["warning"]) == ("blue", f"SyncFailed: {told['message']}")
+
+
+async def test_one_binding_is_shown_and_a_wrong_name_is_told(world: World, tmp_path: Path) -> None:
+    await world.konnector()
+    await world.bound()
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, "bindings", "widgets")
+    assert (code, len(out.splitlines())) == (0, 2), err
+    for more in ((), ("--objects",)):
+        shown = await fairlead(world.consumer_plane, tmp_path, "bindings", "widget", *more)
+        message = "Error: APIServiceBinding widget does not exist; did you mean widgets?\n"
+        assert shown == (1, "", message)
+    world.provider_plane.faults.partition()
+    code, out, err = await fairlead(
+        world.consumer_plane, tmp_path, "bindings", "widgets", "--objects"
+    )
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: the objects of widgets cannot be compared: cannot reach")
+    world.provider_plane.faults.heal()

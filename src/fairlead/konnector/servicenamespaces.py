@@ -123,7 +123,7 @@ class ServiceNamespaces:
         consumer = delta.object.meta.name
         assigned = _assigned(delta.new)
         known = self._forward.get(consumer, "")
-        refusal = "" if assigned else _refusal(delta.new)
+        refusal = "" if assigned else refusal_of(delta.new)
         told = self._refusals.get(consumer, "")
         if (assigned, refusal) == (known, told) and delta.new is not None:
             return
@@ -145,8 +145,8 @@ def _assigned(obj: Object | None) -> str:
     return obj.decode(APIServiceNamespace).status.namespace if obj is not None else ""
 
 
-def _refusal(obj: Object | None) -> str:
-    """What is wrong, not what is merely under way."""
+def refusal_of(obj: Object | None) -> str:
+    """Why an APIServiceNamespace gets no namespace; "" also while that is merely under way."""
     if obj is None:
         return ""
     found = get_condition(obj.decode(APIServiceNamespace).status.conditions, NAMESPACE_READY)

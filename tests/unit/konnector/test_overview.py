@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +12,8 @@ from tests.unit.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
-from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting_side
+from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
+from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
 from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind, make_row
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
@@ -155,8 +157,8 @@ def test_the_side_that_waits(
     ours: Object, theirs: Object | None, status: bool, expected: str
 ) -> None:
     pair = Pair(key=ours.key, consumer=ours, provider=theirs, target=SERVED.to_provider(ours.key))
-    found = waiting_side(msgspec.structs.replace(POLICY, status=status), pair)
-    assert found is {"ours": ours, "theirs": theirs, "": None}[expected]
+    found = waiting(msgspec.structs.replace(POLICY, status=status), pair)
+    assert (found.side if found else None) is {"ours": ours, "theirs": theirs, "": None}[expected]
 
 
 def managed(*times: str) -> list[JSON]:
@@ -395,3 +397,100 @@ def test_provider_and_heartbeat() -> None:
     assert row.heartbeat_age(NOW) == 60.0
     told = make_row(Bound(binding(READY, providerPrettyName="The factory")), NOW)
     assert (told.provider, told.heartbeat_age(NOW)) == ("The factory", None)
+
+
+def listed(ours: Object, theirs: Object | None, *warnings: JSON) -> list[ObjectRow]:
+    target = SERVED.to_provider(ours.key)
+    known = {target: theirs} if target is not None and theirs is not None else {}
+    copies = Copies(POLICY, SERVED, known)
+    about = {warning["involvedObject"]["uid"]: object_from_dict(warning) for warning in warnings}
+    return object_rows(Bound(binding(), [Kind([ours], copies)], reached=True), about, NOW)
+
+
+GOING: JSON = {"deletionTimestamp": MINUTE_AGO, "finalizers": ["example.org/audit"]}
+
+
+LEAVING: JSON = {"deletionTimestamp": MINUTE_AGO}
+CREATED = "its copy to be created"
+GONE = "its copy to go, which has these finalizers: example.org/audit$"
+PERSON = r"a person \(ForeignObjectExists\): .* rename this object"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        pytest.param(thing(), None, CREATED, id="no-copy"),
+        pytest.param(thing(meta={"finalizers": []}), None, CREATED, id="new-here"),
+        pytest.param(thing(spec={"a": 1}), copy(spec={"a": 2}), "its last change", id="spec"),
+        pytest.param(thing(), copy(status={"b": 1}), "the status of its copy", id="status"),
+        pytest.param(thing(), copy(meta=GOING), GONE, id="going"),
+        pytest.param(thing(meta=LEAVING), copy(), "its copy to be deleted", id="deleted"),
+        pytest.param(thing(meta=LEAVING), None, "the provider to tell", id="gone-there"),
+        pytest.param(thing(namespace="other"), None, "a provider namespace", id="no-namespace"),
+        pytest.param(
+            thing(meta={"annotations": {}}), copy(), "its metadata to be", id="not-told-back"
+        ),
+        pytest.param(thing(), copy(meta={"annotations": {}}), PERSON, id="foreign"),
+    ],
+)
+def test_what_an_object_waits_for(ours: Object, theirs: Object | None, expected: str) -> None:
+    (row,) = listed(ours, theirs)
+    assert re.match(expected, row.waits_for), row.waits_for
+    assert (row.kind, row.name) == ("Thing", "a")
+    assert row.since_seconds in {60.0, 3600.0}
+
+
+def test_a_namespace_that_the_provider_refuses_is_told() -> None:
+    nowhere = ServiceNamespaced(provider_namespace=lambda _: "", consumer_namespace=lambda _: "")
+    copies = Copies(POLICY, nowhere, {}, {"default": "kube-system is reserved"})
+    found = object_rows(Bound(binding(), [Kind([thing()], copies)], reached=True), {}, NOW)
+    assert "kube-system is reserved" in found[0].waits_for
+
+
+def test_objects_that_are_in_sync_are_not_listed() -> None:
+    assert listed(thing(), copy()) == []
+
+
+def warning(message: str, *, uid: str = "uid-a", time: str = MINUTE_AGO) -> JSON:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"uid": uid},
+        "reason": "Invalid",
+        "message": message,
+        "lastTimestamp": time,
+    }
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        pytest.param([], ("", None), id="none"),
+        pytest.param([warning("no")], ("Invalid: no", 60.0), id="one"),
+        pytest.param([warning("no", uid="other")], ("", None), id="of another object"),
+        pytest.param([warning("its copy to be created")], ("", None), id="said already"),
+    ],
+)
+def test_the_last_warning_of_an_object(told: list[JSON], expected: tuple[str, float]) -> None:
+    (row,) = listed(thing(), None, *told)
+    assert (row.warning, row.warning_seconds) == expected
+
+
+def test_what_waits_longest_is_first() -> None:
+    things = [thing("new", meta={"creationTimestamp": MINUTE_AGO}), thing("old")]
+    bound = Bound(binding(), [Kind(things, Copies(POLICY, SERVED, {}))], reached=True)
+    assert [row.name for row in object_rows(bound, {}, NOW)] == ["old", "new"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({"lastTimestamp": MINUTE_AGO, "eventTime": HOUR_AGO}, MINUTE_AGO, id="last"),
+        pytest.param({"lastTimestamp": None, "eventTime": HOUR_AGO}, HOUR_AGO, id="event"),
+        pytest.param({"lastTimestamp": "soon"}, "1970-01-01T00:00:00Z", id="none"),
+    ],
+)
+def test_when_an_event_happened(given: JSON, expected: str) -> None:
+    body = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, **given}
+    assert happened_at(object_from_dict(body)) == datetime.fromisoformat(expected)

@@ -24,10 +24,12 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.api.durations import rough_duration
+from fairlead.cli import completion
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
-from fairlead.konnector.commands.overview.rows import Row, make_row
+from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
+from fairlead.konnector.commands.overview.rows import Row, make_row, unsynced
 
 
 REFRESH = 2.0
@@ -51,74 +53,113 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
 
 @click.command("bindings")
 @cluster_options
+@click.argument(
+    "binding", required=False, shell_complete=completion.names(completion.bindings), default=""
+)
 @click.option("--once", is_flag=True, help="Print the table once; the default without a terminal.")
+@click.option(
+    "--objects",
+    is_flag=True,
+    help="List the objects of BINDING that are not in sync, each with what it waits for.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-def command(once: bool, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
+def command(
+    binding: str,
+    once: bool,
+    objects: bool,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
     """Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.
 
     IN SYNC counts objects whose copy has their spec and whose status is the copy's. LAG is the
     age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign of
     life at the provider. A question mark stands for what cannot be seen. Nothing is written.
+    With BINDING that one alone is shown.
 
     \b
     Example:
         fairlead bindings --kubeconfig consumer.kubeconfig
         fairlead bindings --once
+        fairlead bindings postgres --objects
         fairlead bindings --json | jq '.bindings[] | select(.problem != "")'
     """  # noqa: D301
+    if objects and not binding:
+        raise click.UsageError("--objects needs the name of a binding")
     config = cluster_config(kubeconfig, context)
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
+    if objects:
+        found = process.run(lambda stop: process.cancel_on(stop, _objects(config, binding)))
+        if as_json:
+            click.echo(_json({"binding": binding, "objects": found}))
+        else:
+            console.print(ObjectsTable(binding, found))
+        return
     if as_json or once or not console.is_terminal or console.is_dumb_terminal:
-        rows, now = process.run(lambda stop: process.cancel_on(stop, _look_once(config)))
+        rows, now = process.run(lambda stop: process.cancel_on(stop, _once(config, binding)))
         if as_json:
             click.echo(to_json(rows))
         else:
             console.print(BindingsTable(rows, now))
         return
-    process.run(lambda stop: _watch(config, console, stop))
+    process.run(lambda stop: _watch(config, binding, console, stop))
 
 
-async def _look_once(config: ClusterConfig) -> tuple[list[Row], datetime]:
-    async with (
-        Client(config, user_agent=_AGENT, timeouts=TIMEOUTS) as client,
-        Overview(client) as overview,
-    ):
-        return await _look(overview)
+async def _once(config: ClusterConfig, binding: str) -> tuple[list[Row], datetime]:
+    async with _client(config) as client, Overview(client) as overview:
+        return await _look(overview, binding)
+
+
+async def _objects(config: ClusterConfig, binding: str) -> list[ObjectRow]:
+    async with _client(config) as client, Overview(client) as overview:
+        (bound,) = await overview.look(binding)
+        now = datetime.now(UTC)
+        if not bound.reached:
+            told = _plain(make_row(bound, now).problem)
+            raise click.ClickException(f"the objects of {binding} cannot be compared: {told}")
+        waiting = [
+            pair.consumer
+            for kind in bound.kinds or ()
+            for pair, _ in unsynced(kind)
+            if pair.consumer is not None
+        ]
+        return object_rows(bound, await overview.warnings(waiting), now)
 
 
 def _client(config: ClusterConfig) -> Client:
     return Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
 
 
-async def _look(overview: Overview) -> tuple[list[Row], datetime]:
-    found = await overview.look()
+async def _look(overview: Overview, binding: str) -> tuple[list[Row], datetime]:
+    found = await overview.look(binding)
     now = datetime.now(UTC)
     return [make_row(bound, now) for bound in found], now
 
 
-async def _watch(config: ClusterConfig, console: Console, stop: asyncio.Event) -> None:
+async def _watch(
+    config: ClusterConfig, binding: str, console: Console, stop: asyncio.Event
+) -> None:
     """Refresh the table until ``stop``; the first look has to succeed, later ones are retried."""
-    async with (
-        Client(config, user_agent=_AGENT, timeouts=TIMEOUTS) as client,
-        Overview(client) as overview,
-    ):
+    async with _client(config) as client, Overview(client) as overview:
         with contextlib.suppress(asyncio.CancelledError):
-            last: RenderableType = BindingsTable(*await process.cancel_on(stop, _look(overview)))
+            seen = await process.cancel_on(stop, _look(overview, binding))
+            last: RenderableType = BindingsTable(*seen)
             with Live(last, console=console, auto_refresh=False) as live:
                 while not stop.is_set():
                     await _pause(stop)
-                    seen = await process.cancel_on(stop, _try(overview))
-                    failed = isinstance(seen, Text)
-                    last = last if failed else seen
-                    live.update(Group(last, seen) if failed else last, refresh=True)
+                    tried = await process.cancel_on(stop, _try(overview, binding))
+                    failed = isinstance(tried, Text)
+                    last = last if failed else tried
+                    live.update(Group(last, tried) if failed else last, refresh=True)
 
 
-async def _try(overview: Overview) -> RenderableType:
+async def _try(overview: Overview, binding: str) -> RenderableType:
     """The table, or why there is none this time."""
     try:
-        return BindingsTable(*await _look(overview))
+        return BindingsTable(*await _look(overview, binding))
     except ClientError as error:
         return Text(_plain(str(error)), style="red")
 
@@ -130,7 +171,43 @@ async def _pause(stop: asyncio.Event) -> None:
 
 def to_json(rows: Sequence[Row]) -> str:
     """One document with all rows."""
-    return msgspec.json.format(msgspec.json.encode({"bindings": rows}), indent=2).decode()
+    return _json({"bindings": rows})
+
+
+def _json(document: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+class ObjectsTable:
+    """The objects that are not in sync, as people read them."""
+
+    def __init__(self, binding: str, rows: Sequence[ObjectRow]) -> None:
+        self._binding = binding
+        self._rows = rows
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The table for the width that there is now."""
+        if not self._rows:
+            yield f"All objects of {_plain(self._binding)} are in sync."
+            return
+        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        made.add_column("OBJECT", overflow="fold")
+        made.add_column("SINCE", justify="right", no_wrap=True)
+        made.add_column("WAITS FOR", overflow="fold")
+        for row in self._rows:
+            name = f"{row.namespace}/{row.name}" if row.namespace else row.name
+            made.add_row(
+                Text(_plain(f"{row.kind} {name}"), style="bold"),
+                age(row.since_seconds),
+                Text(_plain(_waits(row))),
+            )
+        yield made
+
+
+def _waits(row: ObjectRow) -> str:
+    if not row.warning:
+        return row.waits_for
+    return f"{row.waits_for}; warned {age(row.warning_seconds)} ago of {row.warning}"
 
 
 class BindingsTable:

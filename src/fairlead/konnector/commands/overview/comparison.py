@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,14 +42,25 @@ _MOST_STEPS = 6
 """More than can follow from what two objects say."""
 
 
-def waiting_side(policy: BoundPolicy, pair: Pair) -> Object | None:
-    """The end whose last change has not reached the other one; None when both are in sync.
+class Waiting(NamedTuple):
+    """What an object that is not in sync waits for: the engine's next step.
+
+    ``side`` is the end whose last change has not reached the other one.
+    """
+
+    side: Object
+    step: Step
+
+
+def waiting(policy: BoundPolicy, pair: Pair) -> Waiting | None:
+    """What the ends of an object wait for; None when both are in sync.
 
     In sync is what the engine would leave as it is: its own policy decides. The engine also knows
     what came of its writes, which nobody tells here. So a write that would only take members away
     from the copy counts as done, for a server that adds defaults brings them back each time, and
     so does a status that differs in members that are null.
     """
+    step: Step = InSync()
     for _ in range(_MOST_STEPS):
         step = policy.next_step(pair)
         if isinstance(step, Read) and pair.provider is not None:
@@ -58,8 +69,9 @@ def waiting_side(policy: BoundPolicy, pair: Pair) -> Object | None:
         elif (settled := _as_good_as_done(step, pair)) is not None:
             pair = _remembering(policy, pair, settled)
         else:
-            return None if isinstance(step, InSync) else _waiting(step, pair)
-    return pair.consumer
+            break
+    side = None if isinstance(step, InSync) else _side(step, pair)
+    return None if side is None else Waiting(side, step)
 
 
 def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
@@ -89,7 +101,7 @@ def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
     return msgspec.structs.replace(pair, outcomes=known)
 
 
-def _waiting(step: Step, pair: Pair) -> Object | None:
+def _side(step: Step, pair: Pair) -> Object | None:
     """Where the step comes from: the copy's status and uid go back, all else goes there."""
     match step:
         case ReplaceStatus():

@@ -8,9 +8,9 @@ suffer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
@@ -27,9 +27,10 @@ from fairlead.api.kubebind import (
     crd_name,
 )
 from fairlead.api.meta import Key, Object, OwnerReference
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
 from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
-from fairlead.client.lookups import find, list_all
+from fairlead.client.lookups import find, list_all, unknown
+from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import untouched
@@ -38,6 +39,7 @@ from fairlead.konnector.crds import has_status, served_resource
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy, choose
 from fairlead.konnector.secrets import content, provider_config
+from fairlead.konnector.servicenamespaces import refusal_of
 
 
 AT_ONCE = 4
@@ -61,6 +63,17 @@ class _Consumed(msgspec.Struct, frozen=True):
     status: bool
 
 
+class UnknownBindingError(ClientError):
+    """There is no binding of a name; the text names those that there are."""
+
+
+class Places(NamedTuple):
+    """Where a provider keeps copies, by the consumer's namespace, or why it does not."""
+
+    assigned: Mapping[str, str]
+    refusals: Mapping[str, str]
+
+
 class Overview:
     """Looks at a consumer's bindings, again and again; keeps its connections meanwhile.
 
@@ -80,16 +93,39 @@ class Overview:
         for client in self._providers.values():
             await client.close()
 
-    async def look(self) -> list[Bound]:
-        """All bindings, by name.
+    async def look(self, name: str = "") -> list[Bound]:
+        """All bindings by name, or the one of this name.
 
         Raises:
+            UnknownBindingError: there is none of this name.
             ClientError: the consumer's bindings cannot be listed.
         """
         bindings = await list_all(self._consumer, APISERVICEBINDINGS)
+        if name:
+            known = [binding.meta.name for binding in bindings]
+            bindings = [binding for binding in bindings if binding.meta.name == name]
+            if not bindings:
+                raise UnknownBindingError(unknown(APISERVICEBINDINGS.kind, name, known))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
         return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
+
+    async def warnings(self, objects: Iterable[Object]) -> dict[str, Object]:
+        """The last Warning about each of these objects, by the object's uid.
+
+        Who may not see Events gets none.
+        """
+        # Events about what has no namespace are in this one.
+        places = {(obj.meta.namespace or "default", obj.kind) for obj in objects}
+        found: dict[str, Object] = {}
+        for namespace, kind in sorted(places):
+            fields = f"type=Warning,involvedObject.kind={kind}"
+            with suppress(ClientError):
+                async with self._slots:
+                    listed = await self._consumer.list(EVENTS, namespace, fields=fields)
+                for event in sorted(listed.items, key=happened_at):
+                    found[event.decode(EventAbout).involved_object.uid] = event
+        return found
 
     async def _look_at(self, binding: Object) -> Bound:
         found = await self._seen(binding)
@@ -146,11 +182,12 @@ class Overview:
             problem = no_export(binding.decode(APIServiceBinding))
             return Bound(binding, here, known, problem=problem)
         isolation = export.decode(APIServiceExport).spec.isolation
-        assigned = await self._assigned(client)
+        places = await self._places(client)
         kinds = []
         for kind in consumed:
-            strategy = _strategy(kind.resource, isolation, namespace, assigned)
+            strategy = _strategy(kind.resource, isolation, namespace, places.assigned)
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
+            copies = msgspec.structs.replace(copies, refusals=places.refusals)
             kinds.append(Kind(kind.objects, copies))
         return Bound(binding, kinds, known, reached=True)
 
@@ -176,11 +213,13 @@ class Overview:
             self._providers[kubeconfig] = client
         return self._providers[kubeconfig]
 
-    async def _assigned(self, client: Client) -> dict[str, str]:
-        """Provider namespaces by consumer namespaces."""
+    async def _places(self, client: Client) -> Places:
         items = await self._list(client, APISERVICENAMESPACES, client.config.namespace)
         statuses = {item.meta.name: item.decode(APIServiceNamespace).status for item in items}
-        return {name: status.namespace for name, status in statuses.items() if status.namespace}
+        return Places(
+            {name: status.namespace for name, status in statuses.items() if status.namespace},
+            {item.meta.name: refused for item in items if (refused := refusal_of(item))},
+        )
 
     async def _copies(
         self, client: Client, kind: _Consumed, strategy: Strategy, *, flipped: bool
@@ -203,7 +242,7 @@ class Overview:
 
 
 def _strategy(
-    resource: Resource, isolation: str, namespace: str, assigned: dict[str, str]
+    resource: Resource, isolation: str, namespace: str, assigned: Mapping[str, str]
 ) -> Strategy:
     return choose(
         scope="Namespaced" if resource.namespaced else "Cluster",

@@ -11,7 +11,7 @@ from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBindi
 from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
-from fairlead.konnector.commands.overview.comparison import changed_at, waiting_side
+from fairlead.konnector.commands.overview.comparison import Waiting, changed_at, waiting
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
@@ -24,6 +24,8 @@ class Copies(msgspec.Struct, frozen=True):
     policy: BoundPolicy
     strategy: Strategy
     objects: Mapping[Key, Object]
+    refusals: Mapping[str, str] = {}
+    """Why the provider gives a consumer's namespace no place, by its name."""
 
 
 class Kind(msgspec.Struct, frozen=True):
@@ -78,15 +80,15 @@ def make_row(bound: Bound, now: datetime) -> Row:
     except msgspec.ValidationError as error:
         status, problem = BindingStatus(), f"it cannot be read: {error}"
     cluster = bound.cluster_binding
-    waiting = [side for kind in bound.kinds or () for side in _waiting(kind)]
+    sides = [found.side for kind in bound.kinds or () for _, found in unsynced(kind)]
     objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
-    since = [moment for side in waiting if (moment := changed_at(side)) is not None]
+    since = [moment for side in sides if (moment := changed_at(side)) is not None]
     pretty = cluster.spec.provider_pretty_name if cluster is not None else ""
     return Row(
         binding=bound.binding.meta.name,
         provider=status.provider_pretty_name or pretty,
         resources=[crd_name(item.resource, item.group) for item in status.bound_schemas],
-        in_sync=objects - len(waiting) if bound.reached and objects is not None else None,
+        in_sync=objects - len(sides) if bound.reached and objects is not None else None,
         objects=objects,
         lag_seconds=_seconds(now, min(since)) if since else None,
         last_heartbeat_time=(cluster.status.last_heartbeat_time or None) if cluster else None,
@@ -94,17 +96,23 @@ def make_row(bound: Bound, now: datetime) -> Row:
     )
 
 
-def _waiting(kind: Kind) -> Iterable[Object]:
-    """For each object that is not in sync, the side whose change has not crossed."""
-    if kind.copies is None:
+def unsynced(kind: Kind) -> Iterable[tuple[Pair, Waiting]]:
+    """The objects of a kind that are not in sync, each with what it waits for."""
+    copies = kind.copies
+    if copies is None:
         return
     for obj in kind.objects:
-        target = kind.copies.strategy.to_provider(obj.key)
-        copy = kind.copies.objects.get(target) if target is not None else None
-        pair = Pair(key=obj.key, consumer=obj, provider=copy, target=target)
-        side = waiting_side(kind.copies.policy, pair)
-        if side is not None:
-            yield side
+        target = copies.strategy.to_provider(obj.key)
+        pair = Pair(
+            key=obj.key,
+            consumer=obj,
+            provider=copies.objects.get(target) if target is not None else None,
+            target=target,
+            namespace_refusal=copies.refusals.get(obj.meta.namespace, ""),
+        )
+        found = waiting(copies.policy, pair)
+        if found is not None:
+            yield pair, found
 
 
 def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:

@@ -1,0 +1,135 @@
+"""The objects of a binding that are not in sync, and what each of them waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.timestamps import parse_time
+from fairlead.konnector.commands.overview.comparison import changed_at
+from fairlead.konnector.commands.overview.rows import Bound, unsynced
+from fairlead.konnector.policies.bound import DELETION
+from fairlead.konnector.policies.steps import (
+    AskNamespace,
+    Create,
+    Delete,
+    Pair,
+    PatchMetadata,
+    Refuse,
+    Replace,
+    ReplaceStatus,
+    Step,
+    Wait,
+)
+
+
+class _Involved(msgspec.Struct):
+    uid: str = ""
+
+
+class EventAbout(msgspec.Struct, rename="camel"):
+    """An Event (core/v1): about which object, why, and when last."""
+
+    involved_object: _Involved = msgspec.field(default_factory=_Involved)
+    reason: str = ""
+    message: str = ""
+    last_timestamp: str | None = None
+    event_time: str | None = None
+
+
+class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One object that is not in sync."""
+
+    kind: str
+    namespace: str
+    name: str
+    since_seconds: float | None
+    """The age of the change that has not crossed; None when nobody knows."""
+    waits_for: str
+    warning: str = ""
+    """The last Warning about the object, its reason first."""
+    warning_seconds: float | None = None
+    """Its age."""
+
+
+def object_rows(bound: Bound, warnings: Mapping[str, Object], now: datetime) -> list[ObjectRow]:
+    """The objects of a binding that are not in sync, those that wait longest first.
+
+    Args:
+        bound: what was fetched of it.
+        warnings: the last Warning about each object, by its uid.
+        now: the moment from which ages are told.
+    """
+    rows = [
+        _row(pair.consumer, found.side, waits_for(found.step, pair), warnings, now)
+        for kind in bound.kinds or ()
+        for pair, found in unsynced(kind)
+        if pair.consumer is not None
+    ]
+    return sorted(rows, key=lambda row: (-(row.since_seconds or 0), row.namespace, row.name))
+
+
+def _row(
+    obj: Object, side: Object, waits: str, warnings: Mapping[str, Object], now: datetime
+) -> ObjectRow:
+    event = warnings.get(obj.meta.uid)
+    told = event.decode(EventAbout) if event is not None else EventAbout()
+    if event is None or told.message in waits:
+        # What is waited for says the same.
+        event, told = None, EventAbout()
+    when = happened_at(event) if event is not None else None
+    return ObjectRow(
+        kind=obj.kind,
+        namespace=obj.meta.namespace,
+        name=obj.meta.name,
+        since_seconds=_age(changed_at(side), now),
+        waits_for=waits,
+        warning=": ".join(part for part in (told.reason, told.message) if part),
+        warning_seconds=_age(when, now),
+    )
+
+
+def waits_for(step: Step, pair: Pair) -> str:
+    """What the engine's next step brings, for a person."""
+    match step:
+        case Refuse():
+            return f"a person ({step.reason}): {step.message}"
+        case AskNamespace():
+            return "a namespace on the provider"
+        case Wait() if step.reason == DELETION and pair.provider is not None:
+            finalizers = ", ".join(pair.provider.meta.finalizers) or "none"
+            return f"its copy to go, which has these finalizers: {finalizers}"
+        case Wait():
+            return f"a {step.reason}"
+        case Create():
+            return "its copy to be created"
+        case PatchMetadata() if pair.provider is None:
+            return "its copy to be created"
+        case Replace():
+            return "its last change to reach the copy"
+        case ReplaceStatus():
+            return "the status of its copy"
+        case Delete():
+            return "its copy to be deleted"
+        case PatchMetadata():
+            return "its metadata to be written"
+    return "the provider to tell what is there"
+
+
+def happened_at(event: Object) -> datetime:
+    """When an Event happened last; as far back as there is a time when it tells none."""
+    told = event.decode(EventAbout)
+    for text in (told.last_timestamp, told.event_time, event.meta.creation_timestamp):
+        try:
+            if text:
+                return parse_time(text)
+        except ValueError:
+            continue
+    return parse_time("1970-01-01T00:00:00Z")
+
+
+def _age(moment: datetime | None, now: datetime) -> float | None:
+    return None if moment is None else max((now - moment).total_seconds(), 0.0)
