@@ -140,7 +140,6 @@ async def _unbind(
     if not found.meta.deleting:
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
-    await _let_go(client, name, progress)
     await _await_gone(client, found, deadline, progress, namespace)
     if secret_key(found).namespace == namespace:
         await remove_secret(client, secret_key(found), progress)
@@ -198,7 +197,6 @@ async def _unbind_bundle(
     for binding in owned:
         await delete(client, APISERVICEBINDINGS, binding)
     for binding in owned:
-        await _let_go(client, binding.meta.name, progress)
         await _await_gone(client, binding, deadline, progress, namespace)
         await remove_roles(client, binding.meta.name, progress)
     if secret_key(bundle).namespace == namespace:
@@ -331,6 +329,7 @@ async def _await_gone(
             await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
         if told == _UNTOUCHED:
             progress(await _absence(client, binding, namespace))
+        await _let_go(client, name, progress)
         left = deadline.left()
         await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
     except WaitTimeout as error:
