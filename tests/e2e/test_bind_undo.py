@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from tests.support.commands import FAIRLEAD, against
+from tests.support.commands import FAIRLEAD, against, fairlead
 from tests.support.konnector import WIDGETS, World, offer, widget
 from tests.support.provider import example
 from tests.support.waiting import SECONDS, when
@@ -122,6 +122,17 @@ async def test_a_bundle_binds_what_the_invitation_asks_for_and_what_comes_later(
     code, out, err = await bind(world, tmp_path, empty, "--bundle", "--name", "all")
     assert (code, out) == (0, "apiservicebindingbundle.kube-bind.io/all binds more, widgets\n")
     assert "`fairlead accept more`" in err
+    ask = ("unbind", "--bundle")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "al")
+    assert (code, out) == (1, "")
+    assert "APIServiceBindingBundle al does not exist; did you mean all?" in err
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, "unbind", "more", "--yes")
+    assert (code, out) == (1, "")
+    assert "`fairlead unbind --bundle all` takes all of it back" in err
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "all", "--yes")
+    assert (code, out) == (0, "apiservicebindingbundle.kube-bind.io/all is unbound\n"), err
+    assert "APIServiceBinding more was never accepted" in err
+    assert await left(world.consumer) == set()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "terminated"])

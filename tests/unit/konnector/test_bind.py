@@ -111,7 +111,7 @@ async def provider(there: Sandbox) -> AsyncIterator[Client]:
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is, a bind whose time is up says what was missing."""
-    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    monkeypatch.setattr("fairlead.konnector.commands.readiness._LAST_WORD_SECONDS", SECONDS)
     monkeypatch.setattr(undo, "UNDO_SECONDS", SECONDS)
 
 
@@ -949,7 +949,7 @@ async def test_a_bundle_that_no_konnector_works_on_is_taken_back(
 async def test_a_server_that_hangs_ends_with_the_timeout(
     client: Client, provider: Client, there: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", 0.1)
+    monkeypatch.setattr("fairlead.konnector.commands.readiness._LAST_WORD_SECONDS", 0.1)
     there.faults.delay(60, "list", APISERVICEEXPORTS.plural)
     with pytest.raises(BindError, match=r"asking the provider for db: no answer within 0\.2 s"):
         await bind(client, answer(there), timeout=0.2)

@@ -317,3 +317,34 @@ async def test_what_goes_with_a_binding_is_counted(client: Client) -> None:
     status = {"status": {"boundSchemas": schemas}}
     await client.merge_patch(APISERVICEBINDINGS, "db", "", status, subresource="status")
     assert await impact(client, "db") == Impact(objects=2, copies=1)
+
+
+async def unaccepted(client: Client, *, synced: bool = False, copied: bool = False) -> Object:
+    """A binding of a bundle, held by the konnector, that nobody has given any rights for."""
+    found = await bound(client, "db")
+    await client.merge_patch(APISERVICEBINDINGS, "db", "", HELD)
+    if copied:
+        await things(client, found)
+    status = conditions("InformersSynced", "True" if synced else "False", "", "")["status"]
+    status["boundSchemas"] = [{"group": "example.org", "resource": "things"}]
+    body = {"status": status}
+    return await client.merge_patch(APISERVICEBINDINGS, "db", "", body, subresource="status")
+
+
+async def test_a_binding_that_was_never_accepted_is_let_go_at_once(client: Client) -> None:
+    await unaccepted(client)
+    await client.create(CLUSTERROLES, binding_roles("other", [], [])[0])
+    lines: list[str] = []
+    await unbind(client, "db", timeout=10, progress=lines.append)
+    assert "APIServiceBinding db was never accepted: its CRDs go with it" in lines
+    assert await left(client) == set()
+
+
+@pytest.mark.parametrize("given", [{"synced": True}, {"copied": True}], ids=["synced", "copied"])
+async def test_what_has_been_at_work_is_taken_apart_by_the_konnector_alone(
+    client: Client, given: dict[str, bool]
+) -> None:
+    await unaccepted(client, **given)
+    with pytest.raises(UnbindError, match="again goes on waiting"):
+        await unbind(client, "db", timeout=0.3)
+    assert await left(client) == {"binding"}

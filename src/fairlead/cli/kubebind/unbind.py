@@ -20,18 +20,22 @@ from fairlead.cli.options import (
 )
 from fairlead.client import Client, ClusterConfig, Forbidden
 from fairlead.konnector.commands.readiness import within
-from fairlead.konnector.commands.unbind import Impact, impact, unbind
+from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, unbind, unbind_bundle
 
 
 @click.command("unbind")
 @cluster_options
 @click.argument("binding", shell_complete=completion.names(completion.bindings))
+@click.option(
+    "--bundle", is_flag=True, help="BINDING is an APIServiceBindingBundle: all its bindings go."
+)
 @click.option("--orphan", is_flag=True, help="Leave the copies on the provider.")
 @yes_option
 @timeout_option("2m", "until it is gone")
 @konnector_namespace_option
 def command(
     binding: str,
+    bundle: bool,
     orphan: bool,
     yes: bool,
     timeout: str,
@@ -49,16 +53,17 @@ def command(
     Example:
         fairlead unbind postgres --kubeconfig consumer.kubeconfig
         fairlead unbind postgres --orphan --timeout 10m
+        fairlead unbind --bundle shop-team
     """  # noqa: D301
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--namespace", namespace)
     config = cluster_config(kubeconfig, context)
     if not (orphan or yes):
-        _confirm(binding, config, seconds)
+        _confirm(binding, config, seconds, bundle=bundle)
 
     async def main(stop: asyncio.Event) -> None:
         async with Client(config, user_agent="fairlead-unbind") as client:
-            work = unbind(
+            work = (unbind_bundle if bundle else unbind)(
                 client,
                 binding,
                 orphan=orphan,
@@ -69,16 +74,18 @@ def command(
             await process.cancel_on(stop, work)
 
     process.run(main)
-    click.echo(f"apiservicebinding.kube-bind.io/{binding} is unbound")
+    kind = "apiservicebindingbundle" if bundle else "apiservicebinding"
+    click.echo(f"{kind}.kube-bind.io/{binding} is unbound")
 
 
-def _confirm(binding: str, config: ClusterConfig, seconds: float) -> None:
+def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: bool) -> None:
     """Ask, once it is known what for: a name that is wrong is told before anything is asked."""
+    look = bundle_impact if bundle else impact
 
     async def count(client: Client) -> Impact | None:
         try:
             return await within(
-                seconds, impact(client, binding), lambda: f"counting what {binding} has bound"
+                seconds, look(client, binding), lambda: f"counting what {binding} has bound"
             )
         except Forbidden:
             return None

@@ -24,7 +24,6 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
-from fairlead.client.lookups import list_all
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
@@ -44,6 +43,7 @@ from fairlead.konnector.commands.names import (
 from fairlead.konnector.commands.preflight import check_apart, check_crds, check_response
 from fairlead.konnector.commands.readiness import PENDING, Deadline, Waiting, within
 from fairlead.konnector.commands.request import BindError, Progress, request_export
+from fairlead.konnector.commands.unbind import bindings_of
 from fairlead.konnector.commands.undo import Written, undone_on_failure
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.statuses import with_status
@@ -217,11 +217,7 @@ class _Bind:
         for request in requests:
             await self._waiting().binding(request)
         bundle = await self._client.get(APISERVICEBINDINGBUNDLES, name)
-        made = [
-            one.meta.name
-            for one in await list_all(self._client, APISERVICEBINDINGS)
-            if one.meta.owned_by(bundle.meta.uid)
-        ]
+        made = [one.meta.name for one in await bindings_of(self._client, bundle)]
         for other in sorted(set(made) - {request.metadata.name for request in requests}):
             self._progress(
                 f"the provider exports {other} too: `fairlead accept {other}` says what that is, "

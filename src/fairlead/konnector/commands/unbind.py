@@ -17,13 +17,14 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     DELETION_POLICY_ORPHAN,
     FINALIZER_SYNCER,
+    FINALIZER_UNBIND,
     APIServiceBinding,
     crd_name,
 )
-from fairlead.api.kubebind.conditions import READY, get_condition
+from fairlead.api.kubebind.conditions import INFORMERS_SYNCED, READY, get_condition, is_true
 from fairlead.api.meta import Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
-from fairlead.client import Client, ClientError, ConfigError
+from fairlead.client import Client, ClientError, ConfigError, Conflict, NotFound
 from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, unknown, wait_for
 from fairlead.konnector.commands.consumer_objects import (
     delete,
@@ -47,6 +48,8 @@ TIMEOUT = 120.0
 """Seconds to wait for the konnector, unless told otherwise."""
 
 
+_ATTEMPTS = 5
+"""Tries to release a binding that the konnector writes to as well."""
 _UNTOUCHED = "waiting for the konnector to take it apart"
 
 
@@ -147,6 +150,85 @@ async def _unbind(
     )
 
 
+async def unbind_bundle(
+    client: Client,
+    name: str,
+    *,
+    orphan: bool = False,
+    timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
+    progress: Progress = lambda _line: None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> None:
+    """Delete a bundle and all that it has bound, as :func:`unbind` does with one binding.
+
+    Args:
+        client: of the consumer's cluster, with an administrator's rights.
+        name: of the APIServiceBindingBundle.
+        orphan: leave the copies on the provider.
+        timeout: in seconds, for the konnector to take all bindings apart.
+        progress: told of each step, and of what is waited for.
+        namespace: the konnector's, where the kubeconfig is kept.
+
+    Raises:
+        UnbindError: there is no such bundle, or a binding is still there; the message says why.
+        ClientError: the server refused or cannot be reached.
+    """
+    work = _unbind_bundle(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
+    await within(timeout, work, lambda: f"unbinding {name} at {client.config.server}")
+
+
+async def _unbind_bundle(
+    client: Client,
+    name: str,
+    deadline: Deadline,
+    progress: Progress,
+    namespace: str,
+    *,
+    orphan: bool,
+) -> None:
+    bundle = await _bundle(client, name)
+    owned = await bindings_of(client, bundle)
+    if orphan:
+        for binding in owned:
+            await _orphan(client, binding, progress)
+    # First of all, for it would make its bindings again.
+    await delete(client, APISERVICEBINDINGBUNDLES, bundle)
+    progress(f"deleting {bundle.kind} {name}")
+    for binding in owned:
+        await delete(client, APISERVICEBINDINGS, binding)
+    for binding in owned:
+        await _await_gone(client, binding, deadline, progress, namespace)
+        await remove_roles(client, binding.meta.name, progress)
+    if secret_key(bundle).namespace == namespace:
+        await remove_secret(client, secret_key(bundle), progress)
+
+
+async def bindings_of(client: Client, bundle: Object) -> list[Object]:
+    """The bindings that a bundle has made."""
+    found = await list_all(client, APISERVICEBINDINGS)
+    return [binding for binding in found if binding.meta.owned_by(bundle.meta.uid)]
+
+
+async def bundle_impact(client: Client, name: str) -> Impact:
+    """What deleting a bundle deletes as well, beside its bindings.
+
+    Raises:
+        UnbindError: there is nothing of that name; says which names there are.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    owned = await bindings_of(client, await _bundle(client, name))
+    counts = [await impact(client, binding.meta.name) for binding in owned]
+    return Impact(sum(one.objects for one in counts), sum(one.copies for one in counts))
+
+
+async def _bundle(client: Client, name: str) -> Object:
+    found = await find_custom(client, APISERVICEBINDINGBUNDLES, name)
+    if found is None:
+        known = [item.meta.name for item in await list_all(client, APISERVICEBINDINGBUNDLES)]
+        raise UnbindError(unknown(APISERVICEBINDINGBUNDLES.kind, name, known))
+    return found
+
+
 async def _check_owner(client: Client, binding: Object) -> None:
     """A bundle would bind again at once, when all objects are deleted already."""
     owner = binding.meta.controller()
@@ -156,7 +238,7 @@ async def _check_owner(client: Client, binding: Object) -> None:
     if bundle is not None and bundle.meta.uid == owner.uid and not bundle.meta.deleting:
         raise UnbindError(
             f"{owner.kind} {owner.name} has made APIServiceBinding {binding.meta.name} and would "
-            "make it again: delete that, and all that it has bound goes"
+            f"make it again: `fairlead unbind --bundle {owner.name}` takes all of it back"
         )
 
 
@@ -183,6 +265,40 @@ async def _orphan(client: Client, found: Object, progress: Progress) -> None:
     patch = {"metadata": {"uid": found.meta.uid, "annotations": annotations}}
     await client.merge_patch(APISERVICEBINDINGS, found.meta.name, "", patch)
     progress(f"APIServiceBinding {found.meta.name} leaves its copies on the provider")
+
+
+async def _let_go(client: Client, name: str, progress: Progress) -> None:
+    """Release a binding that was never accepted; the konnector can take nothing of it apart.
+
+    Without its ClusterRole nothing was synchronised, and no object has a copy. So its CRDs may go
+    with it, by the garbage collector, as they would after the konnector's ``--unbind-timeout``.
+    """
+    for _ in range(_ATTEMPTS):
+        found = await find(client, APISERVICEBINDINGS, name)
+        if found is None or FINALIZER_UNBIND not in found.meta.finalizers:
+            return
+        conditions = found.decode(APIServiceBinding).status.conditions
+        accepted = await find(client, CLUSTERROLES, konnector_role_name(name)) is not None
+        if (
+            accepted
+            or is_true(conditions, INFORMERS_SYNCED)
+            or (await impact(client, name)).copies
+        ):
+            return
+        metadata = {
+            "uid": found.meta.uid,
+            "resourceVersion": found.meta.resource_version,
+            "finalizers": found.meta.without_finalizer(FINALIZER_UNBIND),
+        }
+        try:
+            await client.merge_patch(APISERVICEBINDINGS, name, "", {"metadata": metadata})
+        except Conflict:
+            # The konnector tells meanwhile what it waits for.
+            continue
+        except NotFound:
+            return
+        progress(f"APIServiceBinding {name} was never accepted: its CRDs go with it")
+        return
 
 
 async def _await_gone(
@@ -213,6 +329,7 @@ async def _await_gone(
             await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
         if told == _UNTOUCHED:
             progress(await _absence(client, binding, namespace))
+        await _let_go(client, name, progress)
         left = deadline.left()
         await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
     except WaitTimeout as error:

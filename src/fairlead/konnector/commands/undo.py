@@ -22,7 +22,7 @@ from fairlead.api.kubebind.conditions import READY, is_true
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client, ClientError, Conflict
-from fairlead.client.lookups import WaitTimeout, find_custom, list_all, wait_for
+from fairlead.client.lookups import WaitTimeout, find_custom, wait_for
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
@@ -32,7 +32,7 @@ from fairlead.konnector.commands.consumer_objects import (
     restore_role,
 )
 from fairlead.konnector.commands.request import Progress, withdraw
-from fairlead.konnector.commands.unbind import impact
+from fairlead.konnector.commands.unbind import bindings_of, impact
 
 
 UNDO_SECONDS = 30.0
@@ -136,11 +136,7 @@ class _Undo:
         found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name)
         if found is None or found.meta.uid not in self._written.uids:
             return
-        owned = [
-            one
-            for one in await list_all(self._client, APISERVICEBINDINGS)
-            if one.meta.owned_by(found.meta.uid)
-        ]
+        owned = await bindings_of(self._client, found)
         if any([await self._lives(one) for one in owned]):
             return
         await delete(self._client, APISERVICEBINDINGBUNDLES, found)
