@@ -14,8 +14,15 @@ import yaml
 from fairlead.api.kubebind import BINDER_NAME, GROUP, KUBECONFIG_NAME
 from fairlead.api.manifests import RBAC_GROUP, rule
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS, SECRETS, SERVICEACCOUNTS
-from fairlead.client import Client, ClusterConfig, ConfigError, NotFound, parse_kubeconfig
+from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS, SECRETS, SERVICEACCOUNTS, Resource
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClusterConfig,
+    ConfigError,
+    NotFound,
+    parse_kubeconfig,
+)
 from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
@@ -27,7 +34,7 @@ from fairlead.provider.tokens import (
     next_name,
     token_secrets,
 )
-from fairlead.provider.writes import ensure
+from fairlead.runtime import commit
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -63,9 +70,9 @@ async def ensure_credentials(
         "kind": "ServiceAccount",
         "metadata": {"name": BINDER_NAME, "namespace": namespace},
     }
-    await ensure(client, SERVICEACCOUNTS, account)
-    await ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
-    await ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
+    await _ensure(client, SERVICEACCOUNTS, account)
+    await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
+    await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
     stored = await stored_kubeconfig(client, namespace)
     existing = token_secrets((await client.list(SECRETS, namespace)).items)
     chosen = chosen_token(existing, stored.token)
@@ -77,6 +84,28 @@ async def ensure_credentials(
     )
     await store_kubeconfig(client, namespace, kubeconfig)
     return kubeconfig, reached.external_address or client.config.server
+
+
+async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
+    """Create an object, or put the body's fields into the one that is there.
+
+    Raises:
+        Conflict: it was changed meanwhile.
+        ApiError: the server refused.
+    """
+    metadata = body["metadata"]
+    try:
+        stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
+    except NotFound:
+        try:
+            return await client.create(resource, body)
+        except AlreadyExists:
+            stored = await client.get(resource, metadata["name"], metadata.get("namespace", ""))
+    live = stored.to_dict()
+    for field in fields:
+        both = isinstance(body[field], dict) and isinstance(live.get(field), dict)
+        live[field] = live[field] | body[field] if both else body[field]
+    return await commit(client, resource, stored, live)
 
 
 async def stored_kubeconfig(client: Client, namespace: str) -> Stored:
@@ -109,7 +138,7 @@ async def store_kubeconfig(client: Client, namespace: str, kubeconfig: bytes) ->
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
-    await ensure(client, SECRETS, secret, "data")
+    await _ensure(client, SECRETS, secret, "data")
 
 
 def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOptions:
@@ -217,7 +246,7 @@ async def make_token(client: Client, namespace: str, name: str, *, seconds: floa
         },
         "type": TOKEN_TYPE,
     }
-    await ensure(client, SECRETS, body)
+    await _ensure(client, SECRETS, body)
     try:
         secret = await wait_for(client, SECRETS, name, namespace, until=_unfilled, timeout=seconds)
     except WaitTimeout as error:

@@ -28,6 +28,8 @@ from fairlead.api.meta import JSON, Object
 
 _NAMED = 5
 """So many names of a list are told."""
+_LONG = 128
+"""So many characters of each."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -88,10 +90,10 @@ def beyond(
     templates = {name: found for name, found in offer.templates.items() if found is not None}
     for index, resource in enumerate(resources):
         if why := _beyond_resources(resource, list(templates.values())):
-            return f"spec.resources[{index}]: {resource.name} {why}: {_told(offer)}"
+            return f"spec.resources[{index}]: {_cut(resource.name)} {why}: {_told(offer)}"
     for index, claim in enumerate(claims):
         if why := _beyond_claims(claim, list(templates.values())):
-            return f"spec.permissionClaims[{index}]: {claim.name} {why}: {_told(offer)}"
+            return f"spec.permissionClaims[{index}]: {_cut(claim.name)} {why}: {_told(offer)}"
     return ""
 
 
@@ -110,7 +112,7 @@ def _beyond_resources(asked: ExportResource, templates: Sequence[TemplateSpec]) 
     versions = sorted({version for one in offered for version in one.versions})
     if asked.versions and set(asked.versions) <= set(versions):
         return ""
-    wanted = f"versions {', '.join(asked.versions)}" if asked.versions else "all versions"
+    wanted = f"versions {_listed(asked.versions)}" if asked.versions else "all versions"
     return f"is asked for in {wanted}, and this consumer was invited to {', '.join(versions)}"
 
 
@@ -229,9 +231,14 @@ def _resource(resource: ExportResource) -> str:
 
 
 def _listed(names: Iterable[str]) -> str:
-    listed = list(names)
+    listed = [_cut(name) for name in names]
     more = [f"{len(listed) - _NAMED} more"] if len(listed) > _NAMED else []
     return ", ".join([*listed[:_NAMED], *more])
+
+
+def _cut(name: str) -> str:
+    """A name as long as names are: a consumer writes what it likes into its request."""
+    return name if len(name) <= _LONG else f"{name[:_LONG]}..."
 
 
 class _Stored(msgspec.Struct):

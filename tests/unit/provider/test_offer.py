@@ -181,6 +181,16 @@ def test_a_refusal_names_the_templates_and_what_they_offer() -> None:
     assert "template t9 does not exist any more" in why
 
 
+def test_a_refusal_is_short_whatever_was_asked_for() -> None:
+    many = [f"v{number}" for number in range(1000)]
+    for asked_for in (
+        resource("a" * 100_000),
+        resource(versions=many),
+        resource(versions=["v" * 9999]),
+    ):
+        assert len(asked(offer(WIDGETS), [asked_for])) < 1000
+
+
 def test_without_a_record_nothing_can_be_requested() -> None:
     assert "provider invite" in asked(Offer(Record(), {}), [resource()])
 
