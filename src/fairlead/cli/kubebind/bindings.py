@@ -56,9 +56,9 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
 def command(once: bool, as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.
 
-    IN SYNC counts objects whose copy has their spec and whose status is the copy's. LAG is the
-    age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign of
-    life at the provider. A question mark stands for what cannot be seen. Nothing is written.
+    IN SYNC counts objects that the konnector would leave as they are, and their copies too. LAG is
+    the age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign
+    of life at the provider. A question mark stands for what cannot be seen. Nothing is written.
 
     \b
     Example:
