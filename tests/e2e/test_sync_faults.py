@@ -36,7 +36,6 @@ from fairlead.konnector.controllers.clusterbinding import controller as clusterb
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.konnector.sync import engine
 from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
 
 
@@ -55,8 +54,7 @@ def _short_times() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backoff, "BackoffPolicy", lambda: policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
-        for module in (expectations, engine):
-            patch.setattr(module, "LAG", 0.5)
+        patch.setattr(expectations, "LAG", 0.5)
         yield
 
 

@@ -33,7 +33,6 @@ from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, ANNOTATION_DELE
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import ApiError, Client, NotFound
-from fairlead.konnector.sync import engine
 from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
 
 
@@ -86,8 +85,7 @@ def _bench() -> Iterator[None]:
         patch.setattr(backoff, "BackoffPolicy", lambda: policy)
         patch.setattr(reflector, "SETTLED_SECONDS", 0.2)
         patch.setattr(queue, "RETRIES", BackoffPolicy(initial=0.005, maximum=0.5))
-        for module in (expectations, engine):
-            patch.setattr(module, "LAG", 0.5)
+        patch.setattr(expectations, "LAG", 0.5)
         bench = Bench(runner)
         bench.run(bench.open())
         yield

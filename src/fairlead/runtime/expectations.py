@@ -64,9 +64,16 @@ class Expectations:
         self._written.clear()
         self._created.clear()
 
-    def unconfirmed(self, key: Key | None) -> bool:
-        """Whether the cache has not told of an object that was created: look again after LAG."""
-        return key in self._created
+    def overdue(self) -> list[Key]:
+        """Objects that were created and of which the cache has not told for so long.
+
+        It may have been filled anew after they had gone again: it is believed from now on.
+        """
+        now = self._clock()
+        found = [key for key in self._created if self._written[key][1] <= now]
+        for key in found:
+            self.forget(key)
+        return found
 
     def newest(self, key: Key, cached: Object | None) -> Object | None:
         """The object as it was last seen or written, whichever is later."""

@@ -19,8 +19,7 @@ from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.collection import Fault
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import Surroundings
-from fairlead.runtime import Controller, Delta, Request
-from fairlead.runtime.expectations import LAG
+from fairlead.runtime import Controller, Delta, Request, expectations
 
 
 KEY, TARGET = Key("", "a"), Key("abc", "a")
@@ -150,19 +149,28 @@ async def test_an_event_may_come_before_the_answer_to_its_write(
         return config_map(TARGET, "5")
 
     world.provider.answer = answer
-    result = await world.work()
+    await world.work()
     assert len(world.queue) == waiting
-    assert result is None or result.requeue_after is None
 
 
 async def test_an_event_may_come_after_the_answer(world: World) -> None:
-    result = await world.work()
-    # Nobody has told of the copy yet, and perhaps nobody will.
-    assert result.requeue_after == LAG
+    await world.work()
     world.provider_tells("5")
     assert len(world.queue) == 0
     world.provider_tells("6")
     assert len(world.queue) == 1
+
+
+async def test_what_was_created_and_is_never_told_of_is_looked_at_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expectations, "LAG", 0.0)
+    await world.work()
+    assert len(world.queue) == 0
+    world.engine._believe_caches()
+    assert len(world.queue) == 1
+    await world.work()
+    assert world.provider.creates == 2
 
 
 async def test_events_that_were_held_count_though_the_pass_fails(world: World) -> None:

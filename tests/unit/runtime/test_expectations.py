@@ -45,12 +45,11 @@ def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
     clock = [0.0]
     expectations = Expectations(lambda: clock[0])
     expectations.wrote(obj("5"), created=True)
-    assert expectations.unconfirmed(KEY)
     clock[0] = LAG - 0.1
+    assert expectations.overdue() == []
     assert expectations.newest(KEY, None) is not None
     clock[0] = LAG
     assert expectations.newest(KEY, None) is None
-    assert not expectations.unconfirmed(KEY)
 
 
 @pytest.mark.parametrize("forget", [lambda one: one.forget(KEY), lambda one: one.clear()])
@@ -81,3 +80,17 @@ def test_what_the_cache_tells_of_our_own_writes_is_no_news(
     expectations.wrote(obj("5"))
     assert expectations.echoes(told) is echo
     assert bool(expectations._written) is kept
+
+
+def test_what_the_cache_never_tells_of_is_looked_at_once_more() -> None:
+    clock = [0.0]
+    expectations = Expectations(lambda: clock[0])
+    expectations.wrote(obj("5"), created=True)
+    clock[0] = LAG
+    assert expectations.overdue() == [KEY]
+    assert expectations.overdue() == []
+    assert expectations.newest(KEY, None) is None
+    expectations.wrote(obj("6"), created=True)
+    expectations.seen(KEY)
+    clock[0] += LAG
+    assert expectations.overdue() == []

@@ -73,9 +73,9 @@ def command(
 ) -> None:
     """Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.
 
-    IN SYNC counts objects whose copy has their spec and whose status is the copy's. LAG is the
-    age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign of
-    life at the provider. A question mark stands for what cannot be seen. Nothing is written.
+    IN SYNC counts objects that the konnector would leave as they are, and their copies too. LAG is
+    the age of the oldest change that has not crossed, HEARTBEAT that of the konnector's last sign
+    of life at the provider. A question mark stands for what cannot be seen. Nothing is written.
     With BINDING that one alone is shown.
 
     \b

@@ -26,7 +26,6 @@ from fairlead.konnector.sync.collection import Collection
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import Passes, Policy, Surroundings
 from fairlead.runtime import Delta, Request, Result
-from fairlead.runtime.expectations import LAG
 from fairlead.runtime.queue import Band
 
 
@@ -121,7 +120,16 @@ class Engine:
             told += [*self._passes.refused(), *self._provider_faults()]
             self._around.report.problem("; ".join(one for one in told if one))
             self._passes.count()
+            self._believe_caches()
             await asyncio.sleep(self._around.interval)
+
+    def _believe_caches(self) -> None:
+        """Look again at what was created and never came back from a watch."""
+        for key in self._ends.consumer.expectations.overdue():
+            self.enqueue(key)
+        for target in self._ends.provider.expectations.overdue():
+            if (source := self._ends.strategy.to_consumer(target)) is not None:
+                self.enqueue(source)
 
     def _provider_faults(self) -> list[str]:
         faults = [f"on the provider: {one.message}" for one in self._ends.provider.faults()]
@@ -204,15 +212,11 @@ class Engine:
         key = Key(request.namespace, request.name)
         held = self._held[key] = list[_Change]()
         try:
-            result = await self._look_at(key)
+            return await self._look_at(key)
         finally:
             del self._held[key]
             for change in held:
                 self._take(change, key)
-        unconfirmed = self._ends.consumer.expectations.unconfirmed(
-            key
-        ) or self._ends.provider.expectations.unconfirmed(self._ends.strategy.to_provider(key))
-        return Result(LAG) if unconfirmed else result
 
     async def _look_at(self, key: Key) -> Result | None:
         pair = self._look(key)
