@@ -246,3 +246,13 @@ def test_a_long_text_is_no_trouble(rule: str, says: Any) -> None:
         assert result.error is None or str(result.error).startswith(says)
     else:
         assert result.value is says
+
+
+def test_constants_are_free_however_many_rules_have_them() -> None:
+    rule = f"string(bytes('{'a' * 90_000}')) != ''"
+    for _ in range(70):
+        assert run(rule, VALUE).value is True
+
+
+def test_lists_that_are_written_down_may_hold_lists() -> None:
+    assert run("self.li in [[1, 2], [1, 2, 3]]", VALUE).value is True

@@ -20,6 +20,7 @@ from fairlead.sandbox.schema.cel.library import FUNCTIONS, Overload
 from fairlead.sandbox.schema.cel.syntax import Node
 from fairlead.sandbox.schema.cel.types import BOOL, DYN, Type
 from fairlead.sandbox.schema.cel.values import KINDS, CelError, CostError, frozen
+from fairlead.sandbox.schema.effort import Effort
 
 
 if TYPE_CHECKING:
@@ -34,11 +35,7 @@ _FOLDED = frozenset(
 
 def constant(part: Part) -> Any:
     """The value of a part that is the same in every evaluation."""
-    return part.run(_EMPTY)
-
-
-_EMPTY = Frame([], None)  # type: ignore[arg-type]
-"""What constants are evaluated in: they need nothing."""
+    return part.run(Frame([], Effort()))
 
 
 def invoke(
@@ -48,7 +45,7 @@ def invoke(
     fitting, gives = resolve(compiler, FUNCTIONS[name], parts, method=method)
     if not fitting:
         return no_overload(compiler, node, name, parts, method=method)
-    if name == "@in" and parts[1].constant and parts[1].node.kind == "list":
+    if name == "@in" and _is_written_down(parts[1]):
         return _member(compiler, node, fitting, parts)
     check_literals(compiler, name, parts, method=method)
     estimate = _estimate(compiler, fitting, parts)
@@ -60,6 +57,13 @@ def invoke(
         part.entry = parts[0].entry.union(parts[1].entry)
     folds = name in _FOLDED and parts[0].constant and not (compiler.issues or compiler.late)
     return folded(part) if folds else part
+
+
+def _is_written_down(part: Part) -> bool:
+    """Whether a list is one of plain values that are known already."""
+    if not part.constant or part.node.kind != "list":
+        return False
+    return not any(isinstance(value, list | dict) for value in constant(part))
 
 
 def _member(

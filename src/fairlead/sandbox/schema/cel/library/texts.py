@@ -83,8 +83,8 @@ def _replace(effort: Effort, text: str, old: str, new: str, limit: int = -1) -> 
     return text.replace(old, new, limit)
 
 
-_CHARACTERS = 50
-"""How many characters are copied in one step."""
+_CHARACTERS = 10
+"""How many characters are made in one step; it is their memory that counts."""
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
