@@ -240,7 +240,6 @@ def test_formats(plane: Plane, bomb: Bomb) -> None:
     explode(plane, bomb)
 
 
-@pytest.mark.skip(reason="rules have no budget yet")
 @exploding
 @given(bomb=bombs.rules)
 def test_rules(plane: Plane, bomb: Bomb) -> None:
