@@ -120,3 +120,89 @@ async def test_the_controller_of_an_ingress_class_stays(client: Client, namespac
     body["spec"] = {"controller": "proxy"}
     with pytest.raises(Invalid, match=r"spec.controller: .* must be a domain-prefixed path"):
         await client.create(INGRESSCLASSES, body)
+
+
+NETWORKPOLICIES = Resource(GROUP, "v1", "networkpolicies", "NetworkPolicy")
+
+
+def policy(**spec: Any) -> JSON:
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, {"podSelector": {}, "policyTypes": ["Ingress"]}, id="empty"),
+        pytest.param(
+            {"podSelector": {}, "bogus": 1, "egress": [{"ports": [{"port": 80}]}]},
+            {
+                "podSelector": {},
+                "policyTypes": ["Ingress", "Egress"],
+                "egress": [{"ports": [{"protocol": "TCP", "port": 80}]}],
+            },
+            id="egress",
+        ),
+    ],
+)
+async def test_a_network_policy_is_completed(
+    client: Client, namespace: str, spec: JSON, expected: JSON
+) -> None:
+    made = (await client.create(NETWORKPOLICIES, policy(**spec), namespace)).to_dict()
+    assert made["spec"] == expected
+    assert "status" not in made
+    assert made["metadata"]["generation"] == 1
+
+
+def from_peers(*peers: JSON) -> JSON:
+    return {"podSelector": {}, "ingress": [{"from": list(peers)}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        pytest.param(
+            {"podSelector": {"matchLabels": {"a b": ""}}},
+            r'spec.podSelector.matchLabels: Invalid value: "a b": name part must consist',
+            id="label",
+        ),
+        pytest.param(
+            {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}},
+            r"matchExpressions\[0\].values: Required value: must be specified when `operator` is",
+            id="values",
+        ),
+        pytest.param(
+            {"podSelector": {"matchExpressions": [{"key": "a", "operator": "Odd"}]}},
+            r'operator: Invalid value: "Odd": not a valid selector operator',
+            id="operator",
+        ),
+        pytest.param(from_peers({}), r"from\[0\]: Required value: must specify a peer", id="peer"),
+        pytest.param(
+            from_peers({"ipBlock": {"cidr": "x"}}), '"x": not a valid CIDR', id="no CIDR"
+        ),
+        pytest.param(
+            from_peers({"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.0.0.0/16"]}}),
+            r"except\[0\]: Invalid value: \"11.0.0.0/16\": must be a strict subset of `cidr`",
+            id="except",
+        ),
+        pytest.param(
+            from_peers({"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}),
+            r"from\[0\]: Forbidden: may not specify both ipBlock and another peer",
+            id="both",
+        ),
+        pytest.param(
+            {"podSelector": {}, "ingress": [{"ports": [{"port": 80_000, "protocol": "X"}]}]},
+            'protocol: Unsupported value: "X": supported values: "TCP", "UDP", "SCTP", .*80000',
+            id="port",
+        ),
+        pytest.param(
+            {"podSelector": {}, "policyTypes": ["Odd"]},
+            r'policyTypes\[0\]: Unsupported value: "Odd": supported values: "Ingress", "Egress"',
+            id="type",
+        ),
+    ],
+)
+async def test_a_network_policy_that_makes_no_sense_is_refused(
+    client: Client, namespace: str, spec: JSON, text: str
+) -> None:
+    with pytest.raises(Invalid, match=text):
+        await client.create(NETWORKPOLICIES, policy(**spec), namespace)

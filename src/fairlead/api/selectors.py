@@ -12,7 +12,7 @@ from fairlead.api.meta import JSON
 
 Operator = Literal["=", "==", "!=", "in", "notin", "exists", "!", "gt", "lt"]
 
-_TOKEN = re.compile(r"\s*(?:(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+))")
+_TOKEN = re.compile(r"(==|!=|=|!|,|\(|\)|<|>)|([^\s=!,()<>]+)")
 _FIELD_PART = re.compile(r"(?:\\.|[^\\,]|\\$)+", re.DOTALL)
 
 

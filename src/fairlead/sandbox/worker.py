@@ -82,7 +82,6 @@ def _write(job: Job) -> Result:
     result = Result(code=answer.code, warnings=list(answer.warnings), body=answer.body)
     for change in changes:
         result.change = "remove" if change.type == "DELETED" else "put"
-        result.namespace, result.name = change.record.key
         result.raws = [change.record.raw]
     return result
 

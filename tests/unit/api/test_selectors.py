@@ -123,3 +123,9 @@ def test_fields_match(text: str, expected: bool) -> None:
 def test_a_field_selector_needs_an_operator() -> None:
     with pytest.raises(SelectorError, match="can't understand 'a'"):
         FieldSelector.parse("a")
+
+
+def test_a_long_selector_of_spaces_is_read_in_time_that_grows_with_it() -> None:
+    """A search that starts anew at each space takes minutes here."""
+    spaces = " " * 200_000
+    assert str(LabelSelector.parse(f"{spaces}a{spaces}={spaces}b{spaces}")) == "a=b"

@@ -11,18 +11,24 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Self
 from urllib.parse import urlencode
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.support import bombs
 from tests.support.bombs import Bomb
-from tests.support.heartbeat import Heart
+from tests.support.heartbeat import Heart, unscheduled
+
+from fairlead.sandbox.requests.heavy import HEAVY
 
 
 MANY = int(os.environ.get("BOMBS", "0"))
@@ -76,7 +82,7 @@ class Plane:
     def ask(
         self, method: str, path: str, body: bytes = b"", kind: str = "application/json"
     ) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=300)
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=120)
         try:
             connection.request(method, path, body, {"Content-Type": kind})
             response = connection.getresponse()
@@ -110,14 +116,44 @@ class Plane:
                 self.ask("PATCH", f"{path}/bomb", b'{"metadata":{"finalizers":null}}', MERGE)
                 self.ask("DELETE", f"{path}/bomb")
 
+    def await_workers(self) -> list[int]:
+        """The worker processes, once there are some."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        end = time.monotonic() + 60
+        while not (found := children.read_text().split()) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert found
+        return [int(pid) for pid in found]
+
+    def seconds_to_end(self) -> float:
+        """How long the process goes on after a SIGTERM, but for what the machine takes of it."""
+        pid = self.process.pid
+        start, before = time.perf_counter(), unscheduled(pid)
+        kept = before
+        self.process.send_signal(signal.SIGTERM)
+        while self.process.poll() is None:
+            with suppress(FileNotFoundError, ProcessLookupError):
+                kept = unscheduled(pid)
+            time.sleep(0.01)
+        return time.perf_counter() - start - (kept - before)
+
     def errors(self) -> str:
         return self._log.read_text()
 
-    def stop(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         self.heart.__exit__()
         self.process.terminate()
-        self.process.communicate(timeout=60)
-        self._stderr.close()
+        try:
+            self.process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.communicate()
+            raise
+        finally:
+            self._stderr.close()
 
 
 MERGE = "application/merge-patch+json"
@@ -125,9 +161,8 @@ MERGE = "application/merge-patch+json"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
-    made = Plane(tmp_path_factory.mktemp("bombs") / "log")
-    yield made
-    made.stop()
+    with Plane(tmp_path_factory.mktemp("bombs") / "log") as made:
+        yield made
 
 
 def explode(plane: Plane, bomb: Bomb) -> None:
@@ -191,3 +226,71 @@ def test_selectors(plane: Plane, bomb: Bomb) -> None:
 @given(bomb=bombs.schemas)
 def test_schemas(plane: Plane, bomb: Bomb) -> None:
     explode(plane, bomb)
+
+
+@exploding
+@given(bomb=bombs.patterns)
+def test_patterns(plane: Plane, bomb: Bomb) -> None:
+    explode(plane, bomb)
+
+
+@exploding
+@given(bomb=bombs.formats)
+def test_formats(plane: Plane, bomb: Bomb) -> None:
+    explode(plane, bomb)
+
+
+@exploding
+@given(bomb=bombs.rules)
+def test_rules(plane: Plane, bomb: Bomb) -> None:
+    explode(plane, bomb)
+
+
+def post(path: str, body: bytes, kind: str = "application/json") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: sandbox\r\nContent-Type: {kind}\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+YAML = b"kind: ConfigMap\napiVersion: v1\nx: [" + b"1," * 1_500_000 + b"1]"
+FINALIZERS = bombs.configmap(metadata={"finalizers": [f"a/b{index}" for index in range(200_000)]})
+WATCH = f"GET {bombs.CONFIGMAPS}?watch=1 HTTP/1.1\r\nHost: sandbox\r\n\r\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "times"),
+    [
+        pytest.param(post(bombs.CONFIGMAPS, YAML, bombs.YAML), 4, id="YAML"),
+        pytest.param(post(bombs.CONFIGMAPS, json.dumps(FINALIZERS).encode()), 4, id="wide"),
+        pytest.param(b"GET /api HTTP/1.1\r\na: b\r\n", 20, id="headers without end"),
+        pytest.param(post(bombs.CONFIGMAPS, b"{}" * 100)[:-1], 20, id="body without end"),
+        pytest.param(WATCH, 20, id="watches"),
+    ],
+)
+def test_a_signal_ends_the_process(tmp_path: Path, data: bytes, times: int) -> None:
+    """Five seconds of its own are enough, whatever it is at; its workers end with it."""
+    with Plane(tmp_path / "log") as plane, ExitStack() as stack:
+        host, _, port = plane.url.removeprefix("http://").partition(":")
+        for _ in range(times):
+            connection = stack.enter_context(socket.create_connection((host, int(port))))
+            connection.sendall(data)
+        # What was sent before is being worked on, or waits for its turn.
+        assert plane.heart.look().longest < SECOND
+        workers = plane.await_workers() if len(data) > HEAVY else []
+        assert plane.seconds_to_end() < 5
+        assert plane.process.returncode == 0
+        for pid in workers:
+            await_end(pid)
+
+
+def await_end(pid: int) -> None:
+    end = time.monotonic() + 60
+    while is_running(pid) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not is_running(pid)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

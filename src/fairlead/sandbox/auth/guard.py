@@ -15,9 +15,8 @@ from aiohttp import web
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer, Decision, attributes
 from fairlead.sandbox.auth.impersonation import impersonated
-from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.pki import Authority, Pair, write_secret
-from fairlead.sandbox.auth.tokens import Tokens
+from fairlead.sandbox.auth.tokens import TokenError, Tokens
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests.info import RequestInfo
 

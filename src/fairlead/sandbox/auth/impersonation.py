@@ -11,7 +11,7 @@ from fairlead.sandbox.auth.authorizer import Authorizer, forbidden
 from fairlead.sandbox.auth.rules import Attributes
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.objects.core import User
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.info import RequestInfo, mended
 
 
 _EXTRA = "impersonate-extra-"
@@ -25,9 +25,9 @@ def impersonated(user: User, request: web.BaseRequest, authorizer: Authorizer) -
         StatusError: 500 (as the real server) when no user is named, 403 when it is not allowed.
     """
     headers = request.headers
-    name = headers.get("Impersonate-User", "")
-    groups = tuple(headers.getall("Impersonate-Group", []))
-    uid = headers.get("Impersonate-Uid", "")
+    name = mended(headers.get("Impersonate-User", ""))
+    groups = tuple(map(mended, headers.getall("Impersonate-Group", [])))
+    uid = mended(headers.get("Impersonate-Uid", ""))
     extra = _extra(request)
     if not name:
         text = (
@@ -47,7 +47,7 @@ def _extra(request: web.BaseRequest) -> dict[str, tuple[str, ...]]:
     for header, value in request.headers.items():
         if header.lower().startswith(_EXTRA):
             key = unquote(header[len(_EXTRA) :].lower())
-            result[key] = (*result.get(key, ()), value)
+            result[key] = (*result.get(key, ()), mended(value))
     return result
 
 

@@ -11,9 +11,8 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import Authorizer
-from fairlead.sandbox.auth.jwt import TokenError
 from fairlead.sandbox.auth.rules import Attributes
-from fairlead.sandbox.auth.tokens import ISSUER, Tokens
+from fairlead.sandbox.auth.tokens import ISSUER, TokenError, Tokens
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests.bodies import read_spec
 from fairlead.sandbox.requests.calls import Answer, Call

@@ -15,11 +15,10 @@ from fairlead.sandbox.auth.credentials import RootCa, TokenSecrets
 from fairlead.sandbox.auth.escalation import EscalationCheck
 from fairlead.sandbox.auth.guard import ADMIN, ANONYMOUS, Guard
 from fairlead.sandbox.auth.index import RbacIndex
-from fairlead.sandbox.auth.jwt import Signer
 from fairlead.sandbox.auth.pki import Authority, key_pem, load_key, new_key, write_secret
 from fairlead.sandbox.auth.reviews import Reviews
 from fairlead.sandbox.auth.tokenrequest import TokenRequests
-from fairlead.sandbox.auth.tokens import Tokens
+from fairlead.sandbox.auth.tokens import Signer, Tokens
 from fairlead.sandbox.controllers.clusterroles import Aggregator
 from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.objects import writes

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.sandbox.resources.columns import AGE, Column, elapsed, since
 
 
@@ -264,6 +265,16 @@ INGRESS = [
     Column("Ports", lambda body: "80, 443" if _at("spec", "tls")(body) else "80"),
     AGE,
 ]
+
+
+def _pod_selector(body: JSON) -> str:
+    try:
+        return str(LabelSelector.from_dict(_at("spec", "podSelector", default={})(body))) or _NONE
+    except SelectorError:
+        return "<error>"
+
+
+NETWORKPOLICY = [Column("Pod-Selector", _pod_selector), AGE]
 INGRESSCLASS = [
     Column("Controller", _at("spec", "controller")),
     Column("Parameters", _parameters),

@@ -1,26 +1,37 @@
-"""``networking.k8s.io``: Ingresses and their classes; nothing routes what they ask for."""
+"""``networking.k8s.io``: Ingresses, their classes, NetworkPolicies; nothing does what they ask."""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
-from fairlead.api.label_names import subdomain_errors
+from fairlead.api.label_names import label_value_errors, qualified_name_errors, subdomain_errors
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.sandbox.builtin.strategies import WithSpec
 from fairlead.sandbox.resources.metadata import service_name
 from fairlead.sandbox.resources.types import Strategy
-from fairlead.sandbox.schema.errors import FieldError, invalid, not_supported, required
+from fairlead.sandbox.schema.errors import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 
+
+Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 GROUP = "networking.k8s.io"
 INGRESSES = Resource(GROUP, "v1", "ingresses", "Ingress")
 INGRESSCLASSES = Resource(GROUP, "v1", "ingressclasses", "IngressClass", namespaced=False)
+NETWORKPOLICIES = Resource(GROUP, "v1", "networkpolicies", "NetworkPolicy")
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_POLICY_TYPES = ("Ingress", "Egress")
 _FORBIDDEN_PARTS = ("//", "/./", "/../", "%2f", "%2F")
 _FORBIDDEN_ENDS = ("/..", "/.")
 _WILDCARD = re.compile(r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -201,3 +212,130 @@ class IngressClassStrategy(Strategy):
                 if not parameters.get(member)
             ]
         return found
+
+
+class NetworkPolicyStrategy(WithSpec):
+    """NetworkPolicies."""
+
+    status = False
+
+    def prepare_create(self, body: JSON) -> None:
+        """Complete the spec; there is no status."""
+        self.complete(body)
+
+    def complete(self, body: JSON) -> None:
+        """Which directions it is about, and the protocol of ports."""
+        spec = body.setdefault("spec", {})
+        spec.setdefault("podSelector", {})
+        if not spec.get("policyTypes"):
+            spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+        for rule in [*(spec.get("ingress") or []), *(spec.get("egress") or [])]:
+            for port in rule.get("ports") or []:
+                port.setdefault("protocol", "TCP")
+
+    def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
+        """Check selectors, ports and peers."""
+        spec = body["spec"]
+        found = list(_check_selector(spec["podSelector"], "spec.podSelector"))
+        for direction, peers in (("ingress", "from"), ("egress", "to")):
+            for index, rule in enumerate(spec.get(direction) or []):
+                found += _check_policy_rule(rule, peers, f"spec.{direction}[{index}]")
+        types = spec["policyTypes"]
+        if len(types) > len(_POLICY_TYPES):
+            shown = ", ".join(f'"{one}"' for one in types)
+            text = f"[]networking.PolicyType{{{shown}}}: may not specify more than two policyTypes"
+            found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", _TYPES))
+            return found
+        return found + [
+            not_supported(f"{_TYPES}[{index}]", type_, _POLICY_TYPES)
+            for index, type_ in enumerate(types)
+            if type_ not in _POLICY_TYPES
+        ]
+
+
+_TYPES = "spec.policyTypes"
+
+
+def _check_policy_rule(rule: JSON, peers: str, field: str) -> Iterator[FieldError]:
+    for index, port in enumerate(rule.get("ports") or []):
+        yield from _check_policy_port(port, f"{field}.ports[{index}]")
+    for index, peer in enumerate(rule.get(peers) or []):
+        yield from _check_peer(peer, f"{field}.{peers}[{index}]")
+
+
+def _check_policy_port(port: JSON, field: str) -> Iterator[FieldError]:
+    if port["protocol"] not in _PROTOCOLS:
+        yield not_supported(f"{field}.protocol", port["protocol"], _PROTOCOLS)
+    number = port.get("port")
+    if isinstance(number, str):
+        yield from _wrong(f"{field}.port", number, port_name_errors(number))
+    elif number is not None and not 0 < number < 1 << 16:
+        text = "must be between 1 and 65535, inclusive"
+        yield invalid(f"{field}.port", number, text)
+
+
+def _check_peer(peer: JSON, field: str) -> Iterator[FieldError]:
+    selectors = [
+        name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None
+    ]
+    for name in selectors:
+        yield from _check_selector(peer[name], f"{field}.{name}")
+    block = peer.get("ipBlock")
+    if block is not None:
+        yield from _check_block(block, f"{field}.ipBlock")
+    if not selectors and block is None:
+        yield required(field, "must specify a peer")
+    elif selectors and block is not None:
+        yield forbidden(field, "may not specify both ipBlock and another peer")
+
+
+def _check_block(block: JSON, field: str) -> Iterator[FieldError]:
+    whole = _network(block.get("cidr") or "")
+    if not block.get("cidr"):
+        yield required(f"{field}.cidr")
+    elif whole is None:
+        yield invalid(f"{field}.cidr", block["cidr"], "not a valid CIDR")
+    for index, text in enumerate(block.get("except") or []):
+        part = _network(text)
+        if part is None:
+            yield invalid(f"{field}.except[{index}]", text, "not a valid CIDR")
+        elif whole is not None and not _is_within(part, whole):
+            detail = "must be a strict subset of `cidr`"
+            yield invalid(f"{field}.except[{index}]", text, detail)
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ipaddress.ip_network(text, strict=False) if "/" in text else None
+    except ValueError:
+        return None
+
+
+def _is_within(part: Network, whole: Network) -> bool:
+    return (
+        part.version == whole.version
+        and part.prefixlen > whole.prefixlen
+        and part.network_address in whole
+    )
+
+
+def _check_selector(selector: JSON, field: str) -> Iterator[FieldError]:
+    """What is wrong with a ``metav1.LabelSelector``."""
+    for key, value in (selector.get("matchLabels") or {}).items():
+        yield from _wrong(f"{field}.matchLabels", key, qualified_name_errors(key))
+        yield from _wrong(f"{field}.matchLabels", value, label_value_errors(value))
+    for index, rule in enumerate(selector.get("matchExpressions") or []):
+        place = f"{field}.matchExpressions[{index}]"
+        operator, values = rule.get("operator", ""), rule.get("values") or []
+        if operator in {"In", "NotIn"}:
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                yield required(f"{place}.values", text)
+        elif operator not in {"Exists", "DoesNotExist"}:
+            yield invalid(f"{place}.operator", operator, "not a valid selector operator")
+        elif values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            yield forbidden(f"{place}.values", text)
+        yield from _wrong(
+            f"{place}.key", rule.get("key", ""), qualified_name_errors(rule.get("key", ""))
+        )

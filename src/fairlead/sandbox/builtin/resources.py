@@ -10,8 +10,10 @@ from fairlead.sandbox.builtin import columns, events
 from fairlead.sandbox.builtin.networking import (
     INGRESSCLASSES,
     INGRESSES,
+    NETWORKPOLICIES,
     IngressClassStrategy,
     IngressStrategy,
+    NetworkPolicyStrategy,
 )
 from fairlead.sandbox.builtin.rbac import RoleBindingStrategy, RoleStrategy
 from fairlead.sandbox.builtin.services import ServiceStrategy
@@ -158,6 +160,12 @@ def builtin_types() -> list[ResourceType]:
         events.mirror(events_v1),
         *_workloads(),
         _type(INGRESSES, IngressStrategy(), short=["ing"], columns=columns.INGRESS),
+        _type(
+            NETWORKPOLICIES,
+            NetworkPolicyStrategy(),
+            short=["netpol"],
+            columns=columns.NETWORKPOLICY,
+        ),
         _type(INGRESSCLASSES, IngressClassStrategy(), columns=columns.INGRESSCLASS),
         _type(names.LEASES, LeaseStrategy(), columns=columns.LEASE),
         _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),

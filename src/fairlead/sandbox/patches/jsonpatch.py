@@ -65,6 +65,8 @@ def _copied(value: Any) -> Any:
 
 
 def _apply(doc: Any, op: Any, budget: _Budget) -> Any:
+    if op is None:
+        op = {}
     if not isinstance(op, dict):
         raise PatchError("json: cannot unmarshal into Go value of type jsonpatch.Operation", 400)
     handler = _HANDLERS.get(str(op.get("op")))

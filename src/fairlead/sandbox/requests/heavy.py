@@ -35,6 +35,8 @@ _YAML, _PATCH = 10, 4
 """How many times more slowly YAML is read, and a patch applied, than JSON is stored: measured."""
 _ATTEMPTS = 5
 """How often a write is worked out anew because its object has changed meanwhile."""
+_JOB = 1024 * 1024
+"""Bytes of objects that are completed in one job, unless a single one has more."""
 _NAMESPACES, _SERVICES = "namespaces", "services"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITERS = frozenset({write.create, write.update, patch.patch, scale.update, scale.patch})
@@ -133,23 +135,27 @@ def _is_current(call: Call, old: Record | None) -> bool:
 def _commit(call: Call, old: Record | None, result: Result) -> Record:
     """Write what a worker has found; nothing has changed since it was asked."""
     core, type_ = call.core, call.type
-    key = Key(result.namespace, result.name)
-    if not result.change:
-        if old is not None and not call.dry_run:
-            return old
-        return type_.record(call.key, msgspec.json.decode(result.body, type=JSON))
-    body = msgspec.json.decode(result.raws[0], type=JSON)
+    if old is not None and not result.change and not call.dry_run:
+        return old
+    body = msgspec.json.decode(result.raws[0] if result.change else result.body, type=JSON)
+    key = Key(body["metadata"].get("namespace", ""), body["metadata"].get("name", ""))
     if old is None and core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     verb = "create" if old is None else "update"
+    # A worker knows nothing of who holds which rights.
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
-    if result.change == "remove":
-        return core.store.remove(type_.collection, key, body)
-    return writes.store(core, type_, key, body)
+    match result.change:
+        case "put":
+            return writes.store(core, type_, key, body)
+        case "remove":
+            return core.store.remove(type_.collection, key, body)
+    return type_.record(key, body)
 
 
 def _shown(call: Call, found: Record, result: Result) -> Answer:
     if call.info.subresource == "scale":
+        if not result.change:
+            return Answer(result.body)
         return Answer(msgspec.json.encode(scale.to_scale(call, found)))
     return answers.one(call, found, result.code)
 
@@ -209,10 +215,10 @@ class Completion:
 
 
 def _some(records: list[Record]) -> list[Record]:
-    """Take objects off the end of a list, some 16 jobs of which are no more than a request."""
+    """Take objects off the end of a list, as many as one job should have."""
     taken: list[Record] = []
     size = 0
-    while records and size < HEAVY * 16:
+    while records and size < _JOB:
         record = records.pop()
         size += len(record.raw)
         taken.append(record)

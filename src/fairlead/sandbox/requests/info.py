@@ -96,6 +96,11 @@ def _selected_name(selector: str) -> str:
     return ""
 
 
+def mended(text: str) -> str:
+    """The value of a header; what is no UTF-8 in it is U+FFFD, so that it can be told."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def _truthy(value: str | None) -> bool:
     """Kubernetes takes any value but these for true, the empty one included."""
     return value is not None and value.lower() not in {"0", "false"}

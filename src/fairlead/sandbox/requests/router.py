@@ -11,7 +11,7 @@ from fairlead.sandbox.objects.core import Core, User
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers import patch, read, scale, write
 from fairlead.sandbox.requests.handlers.read import existing
-from fairlead.sandbox.requests.info import RequestInfo
+from fairlead.sandbox.requests.info import RequestInfo, mended
 from fairlead.sandbox.requests.negotiation import negotiate
 from fairlead.sandbox.resources.types import ResourceType
 
@@ -117,8 +117,8 @@ class Router:
         """
         type_ = self.find(info)
         accept = negotiate(headers.get("Accept", "*/*"))
-        content_type = headers.get("Content-Type", "")
-        agent = headers.get("User-Agent", "")
+        content_type = mended(headers.get("Content-Type", ""))
+        agent = mended(headers.get("User-Agent", ""))
         return Call(self._core, type_, info, query, accept, body, content_type, user, agent)
 
     def handler(self, call: Call) -> Handler:

@@ -107,8 +107,6 @@ class Result(msgspec.Struct, array_like=True):
     """What the handler answered, or the decoded body."""
     change: Literal["", "put", "remove"] = ""
     """What is to be done to the object; "" for a dry run and when nothing has changed."""
-    namespace: str = ""
-    name: str = ""
     raws: list[bytes] = []
     """The object to be stored, or the completed ones."""
 
@@ -124,6 +122,7 @@ class Workers:
         self._slots = asyncio.Semaphore(_PROCESSES)
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def run(self, job: Job) -> Result:
         """Have a job done.
@@ -171,17 +170,17 @@ class Workers:
         self._timer = asyncio.get_running_loop().call_later(_IDLE, self._dismiss)
 
     def _dismiss(self) -> None:
-        for process in self._idle:
-            if process.stdin is not None:
-                process.stdin.close()
-        self._idle.clear()
+        while self._idle:
+            ending = asyncio.get_running_loop().create_task(_end(self._idle.pop()))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     async def close(self) -> None:
         """End every process; jobs that are being done end with their requests."""
         if self._timer is not None:
             self._timer.cancel()
-        while self._idle:
-            await _end(self._idle.pop())
+        self._dismiss()
+        await asyncio.gather(*self._ending)
 
 
 async def _start() -> Process:
@@ -210,4 +209,4 @@ async def _exchange(process: Process, message: bytes) -> Result:
 async def _end(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
-    await asyncio.shield(process.wait())
+    await asyncio.shield(process.communicate())

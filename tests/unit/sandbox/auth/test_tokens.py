@@ -10,9 +10,8 @@ from tests.unit.sandbox.auth.conftest import Plane, settle
 
 from fairlead.api import resource as names
 from fairlead.api.meta import Key
-from fairlead.sandbox.auth.jwt import Signer, TokenError
 from fairlead.sandbox.auth.pki import new_key
-from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Tokens
+from fairlead.sandbox.auth.tokens import ISSUER, BoundObject, Signer, TokenError, Tokens
 from fairlead.sandbox.storage.records import Record
 
 
@@ -28,6 +27,7 @@ def test_claims_come_back(signer: Signer) -> None:
 def forged(token: str) -> list[str]:
     header, claims, signature = token.split(".")
     none = base64.urlsafe_b64encode(b'{"alg":"none"}').decode().rstrip("=")
+    deep = base64.urlsafe_b64encode(b"[" * 100_000).decode()
     other = base64.urlsafe_b64encode(b'{"a":2}').decode().rstrip("=")
     return [
         f"{header}.{other}.{signature}",
@@ -36,6 +36,9 @@ def forged(token: str) -> list[str]:
         f"{header}.{claims}.{signature[:-4]}",
         f"{header}.{claims}",
         f"{header}.{claims}.é",
+        f"{header}.{claims}.{signature}=",
+        f"{header}.{claims}.\ud800",
+        f"{deep}.{claims}.{signature}",
         "",
         ".",
         "..",

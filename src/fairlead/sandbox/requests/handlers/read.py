@@ -106,7 +106,10 @@ def parse_integer(text: str, *, signed: bool = True) -> int:
     if not (digits.isascii() and digits.isdigit()):
         raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: invalid syntax")
     # Python itself refuses to read numbers of thousands of digits.
-    number = int(text) if len(digits.lstrip("0")) < 20 else _HALF * 2
+    digits = digits.lstrip("0") or "0"
+    number = int(digits) if len(digits) <= 20 else 2 * _HALF
+    if text[:1] == "-":
+        number = -number
     if not low <= number <= high:
         raise ValueError(f"strconv.Parse{function}: parsing {go_value(text)}: value out of range")
     return number
