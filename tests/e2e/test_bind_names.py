@@ -83,7 +83,7 @@ async def test_what_the_provider_waits_for_is_told_at_once_and_once(
         until=lambda body: reason in str(body.get("status")),
     )
     lines: list[str] = []
-    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    monkeypatch.setattr("fairlead.konnector.commands.readiness._LAST_WORD_SECONDS", SECONDS)
     with pytest.raises(BindError) as caught:
         await bind(world.consumer, link.response, timeout=0.5, progress=lines.append)
     assert len([line for line in lines if reason in line]) == 1

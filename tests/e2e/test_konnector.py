@@ -204,7 +204,7 @@ async def test_binding_twice_changes_nothing(world: World) -> None:
 async def test_bind_says_that_no_konnector_runs(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fairlead.konnector.commands.bind._LAST_WORD", SECONDS)
+    monkeypatch.setattr("fairlead.konnector.commands.readiness._LAST_WORD_SECONDS", SECONDS)
     link = await invited(world.consumer, world.provider)
     with pytest.raises(BindError, match="no konnector has picked it up"):
         await link.bind(timeout=1.0)
