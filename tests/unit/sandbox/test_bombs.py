@@ -96,8 +96,8 @@ class Plane:
 
     def prepare(self, bomb: Bomb) -> None:
         for path, body in bomb.before:
-            self.ask("POST", path, json.dumps(body).encode())
-            if path == bombs.CRDS:
+            code, _ = self.ask("POST", path, json.dumps(body).encode())
+            if path == bombs.CRDS and code == 201:
                 self._await_kind(body["spec"]["names"]["plural"])
 
     def _await_kind(self, plural: str) -> None:

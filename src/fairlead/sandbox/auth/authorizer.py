@@ -15,6 +15,7 @@ from fairlead.sandbox.requests.info import RequestInfo
 
 MASTERS = "system:masters"
 _CACHE_SIZE = 20_000
+"""Decisions that are remembered."""
 
 
 class Decision(NamedTuple):

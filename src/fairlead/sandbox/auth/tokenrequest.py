@@ -23,6 +23,7 @@ _GROUP = "authentication.k8s.io"
 _SHORTEST = 600
 _LONGEST = 2**32
 _DEFAULT = 3600
+"""Seconds that a token may live, as kube-apiserver limits them."""
 _BOUND = {"Pod": "pods", "Secret": "secrets"}
 
 

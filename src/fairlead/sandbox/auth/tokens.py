@@ -27,6 +27,7 @@ ISSUER = "https://kubernetes.default.svc.cluster.local"
 _LEGACY_ISSUER = "kubernetes/serviceaccount"
 _LEGACY = "kubernetes.io/serviceaccount/"
 _CACHE_SIZE = 4096
+"""Tokens whose signature is remembered as right."""
 _ALGORITHM = "ES256"
 _SIGNATURE_ALONE: Options = {
     "verify_signature": True,

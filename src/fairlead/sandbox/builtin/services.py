@@ -17,6 +17,7 @@ from fairlead.sandbox.schema.errors import FieldError, invalid, required
 _NETWORK = "10.96"
 _FIRST_ADDRESS = 10
 _FIRST_PORT = 30000
+"""The lowest address of the range and the lowest node port that are given out."""
 _COLLECTION = SERVICES.group_resource
 _CARRIED = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _WITH_PORTS = ("NodePort", "LoadBalancer")

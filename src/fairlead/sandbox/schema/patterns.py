@@ -25,6 +25,7 @@ _LONGEST = 100_000_000
 _MEMORY = 8 << 20
 """Bytes for a compiled pattern."""
 _DEEPEST = 1000
+"""Levels of nested groups that Go takes."""
 _GO_WORDS = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid named capture group": "invalid named capture",

@@ -53,8 +53,7 @@ def test_go_and_we_agree() -> None:
     ],
 )
 def test_what_hangs_others_is_linear(pattern: str, text: str, *, matches: bool) -> None:
-    effort = Effort(500_000)
-    assert compile_pattern(pattern, Effort()).search(text, effort) is matches
+    assert compile_pattern(pattern, Effort()).search(text, Effort()) is matches
 
 
 def coins(count: int) -> str:

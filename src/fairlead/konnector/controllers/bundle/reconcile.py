@@ -22,6 +22,7 @@ LIST_BINDINGS_FAILED = "ListBindingsFailed"
 SYNC_ERRORS = "SyncErrors"
 
 _SHOWN = 3
+"""Names that a message lists."""
 
 
 class State(msgspec.Struct, frozen=True):

@@ -31,7 +31,9 @@ from fairlead.runtime import commit, remove_finalizer
 Progress = Callable[[str], None]
 
 _AT_ONCE = 16
+"""Requests that are open at a time."""
 _PAUSE = 0.5
+"""Seconds between two looks at what still has to go."""
 _QUIET = 2.0
 """Seconds that a thing may take before a word is said about it."""
 GRACE_SECONDS = 15.0

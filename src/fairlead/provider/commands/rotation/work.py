@@ -41,6 +41,7 @@ from fairlead.provider.tokens import TokenSecret, token_secrets
 
 _SECONDS = 10.0
 _PAUSE = 0.3
+"""Seconds between two tries of credentials that the server may not know yet."""
 
 
 class ProbeError(Exception):

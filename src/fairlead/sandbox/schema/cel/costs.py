@@ -27,6 +27,7 @@ NEW_LIST, NEW_MAP = 10, 30
 TRAVERSAL = 0.1
 """Units for each character that is read once."""
 _REGEX = 0.25
+"""Units for each character of a pattern, times those for the text that it is held against."""
 MOST = 2**64 - 1
 """What is too much to tell."""
 
@@ -314,6 +315,7 @@ def contains_network(*, parses: bool) -> Price:
 
 
 _LONGEST_FORMAT = 128
+"""Characters of the longest pattern among the named formats."""
 
 
 def _validation(args: Sequence[Any]) -> int:
