@@ -184,6 +184,8 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
+        if request.content.is_eof():
+            return await request.read()
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
     except TimeoutError:

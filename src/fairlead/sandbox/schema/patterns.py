@@ -48,11 +48,14 @@ class Pattern:
         ValueError: it is no pattern of Go, in Go's words.
     """
 
-    __slots__ = ("_regexp", "_size")
+    __slots__ = ("_match", "_regexp", "_size")
 
     def __init__(self, text: str) -> None:
         self._regexp = _compile(text)
         self._size: int = self._regexp.programsize
+        # The package's own search() makes an iterator and an object for each match, which takes
+        # longer than to match a common text.
+        self._match = self._regexp._regexp.Match  # noqa: SLF001
 
     def search(self, text: str, effort: Effort) -> bool:
         """Whether a part of the text matches.
@@ -64,11 +67,15 @@ class Pattern:
         steps = self._size * len(encoded)
         if steps < _UNMEASURED:
             effort.spend(steps // _PART)
-            return self._regexp.search(encoded) is not None
+            return self._has_match(encoded)
         if steps > _LONGEST:
             raise ExhaustedError
         with effort.timed():
-            return self._regexp.search(encoded) is not None
+            return self._has_match(encoded)
+
+    def _has_match(self, encoded: bytes) -> bool:
+        start: int = self._match(_ANYWHERE, encoded, 0, len(encoded))[0][0]
+        return start >= 0
 
     def find(self, text: str, effort: Effort, limit: int = -1) -> list[str]:
         """The parts that match, leftmost first and none inside another; all for a limit below 0.
@@ -95,6 +102,7 @@ class Pattern:
         return found
 
 
+_ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
 _KEPT = 512
 """Patterns that are kept for the next time."""
 _kept: dict[str, Pattern] = {}
