@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from bench.sync import Figures
 
 
-AIM_THROUGHPUT = 0.7
+AIM_THROUGHPUT = 0.85
 AIM_ECHO = 5.0
-AIM_MEMORY_KIB = 12.0
+AIM_MEMORY_KIB = 10.0
 AIM_GROWTH = 1.25
 """How much more an object may cost among ten times as many, where growth is linear."""
 

@@ -88,13 +88,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         consumer, provider = pair.consumer, pair.provider
         if consumer is None or provider is None:
             return None
-        if side == "consumer":
-            if status_in_step(consumer, provider):
-                return None
-            return outcome(status_of(provider), status_of(consumer))
-        if in_step(consumer, provider):
-            return None
-        return outcome(payload(consumer.to_dict()), payload(provider.to_dict()))
+        compare = _status_outcome if side == "consumer" else _payload_outcome
+        return pair.compared(side, lambda: compare(consumer, provider))
 
     def _there(self, pair: Pair, *, orphan: bool) -> Step:
         """What the consumer's object wants of its copy next."""
@@ -205,6 +200,18 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if "consumer" not in pair.gone:
             return Read("consumer")
         return Delete("provider", provider.key, provider.meta.uid)
+
+
+def _status_outcome(consumer: Object, provider: Object) -> Outcome | None:
+    if status_in_step(consumer, provider):
+        return None
+    return outcome(status_of(provider), status_of(consumer))
+
+
+def _payload_outcome(consumer: Object, provider: Object) -> Outcome | None:
+    if in_step(consumer, provider):
+        return None
+    return outcome(payload(consumer.to_dict()), payload(provider.to_dict()))
 
 
 def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:

@@ -95,11 +95,14 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def outcome(self, side: Side, pair: Pair) -> Outcome | None:
         """What came of the original's payload on the copy's side."""
-        if pair.consumer is None or pair.provider is None:
+        consumer, provider = pair.consumer, pair.provider
+        if consumer is None or provider is None:
             return None
-        if side == "provider":
-            return outcome(self._sent(pair.consumer), payload(pair.provider.to_dict()))
-        return outcome(consumer_copy(pair.provider), payload(pair.consumer.to_dict()))
+        compare = self._sent_outcome if side == "provider" else _fetched_outcome
+        return pair.compared(side, lambda: compare(consumer, provider))
+
+    def _sent_outcome(self, consumer: Object, provider: Object) -> Outcome | None:
+        return outcome(self._sent(consumer), payload(provider.to_dict()))
 
     def _sent(self, consumer: Object) -> JSON:
         return provider_copy(consumer, cluster_namespace=self.cluster_namespace)
@@ -189,6 +192,10 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if must_recreate(consumer, content):
             return _delete_consumer(consumer)
         return Replace("consumer", replaced_body(consumer, content, owner=owner))
+
+
+def _fetched_outcome(consumer: Object, provider: Object) -> Outcome | None:
+    return outcome(consumer_copy(provider), payload(consumer.to_dict()))
 
 
 def _set_owner(side: Side, owner: str | None) -> Step:

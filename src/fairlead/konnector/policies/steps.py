@@ -5,7 +5,7 @@ The vocabulary between the policies, which choose a step, and the engine, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Any, Final, Literal, NamedTuple
 
@@ -48,7 +48,7 @@ def digest(value: Any) -> bytes:
     return blake2b(encoded, digest_size=16).digest()
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
+class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What is known of both ends of one object.
 
     ``key`` is the consumer's. ``target`` is where the provider's end belongs, None as long as the
@@ -83,6 +83,17 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     def converged(self, side: Side, now: Outcome | None) -> bool:
         """Whether the end on this side is what came of writing it last, or equal anyway."""
         return now is None or self.outcomes.get(side) == now
+
+    def compared(self, side: Side, compare: Callable[[], Outcome | None]) -> Outcome | None:
+        """What ``compare`` finds of the end on this side; it is asked once, for the pair is fixed.
+
+        What came of a write is looked at right after it, and again for the step that follows.
+        """
+        known = self.__dict__
+        if side not in known:
+            known[side] = compare()
+        found: Outcome | None = known[side]
+        return found
 
     def having(self, side: Side, obj: Object | None) -> Pair:
         """The pair with another object on this side."""

@@ -201,6 +201,8 @@ class Executor:
         """Remember what came of a write, where that is not what was wanted."""
         outcomes = self._ends.at(side).outcomes
         found = self._outcome(side, pair)
+        if found is None and side not in pair.outcomes:
+            return pair
         known = {name: value for name, value in pair.outcomes.items() if name != side}
         if found is None:
             outcomes.pop(pair.key, None)
