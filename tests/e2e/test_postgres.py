@@ -12,7 +12,14 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.support.planes import ControlPlane
-from tests.support.postgres import access, credentials, prepare, running, server_profile
+from tests.support.postgres import (
+    Hanging,
+    access,
+    credentials,
+    prepare,
+    running,
+    server_profile,
+)
 from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
@@ -20,6 +27,8 @@ from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSER
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers import access as passes
+from fairlead.postgres.database import session
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
@@ -478,3 +487,37 @@ async def test_a_username_cannot_change(world: World) -> None:
     await world.patch(name, username="another")
     await world.wait(name, failed_with("UsernameChanged"))
     assert not await world.role_exists("another")
+
+
+async def test_servers_that_hang_delay_nobody_else(
+    world: World, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hang for ever here: whoever waited for one of them would never be ready."""
+    for module, name in (
+        (passes, "PASS_SECONDS"),
+        (session, "ANSWER_SECONDS"),
+        (session, "_LOGIN_SECONDS"),
+        (session, "_CONNECT_TIMEOUT_SECONDS"),
+    ):
+        monkeypatch.setattr(module, name, 100 * int(SECONDS))
+    async with (
+        Hanging(postgres, after_login=True) as frozen,
+        Hanging(postgres, after_login=False) as silent,
+    ):
+        for number, server in enumerate([frozen, silent] * 10):
+            connection = {
+                "host": "127.0.0.1",
+                "port": server.port,
+                "sslMode": "disable",
+                "username": {"value": postgres.username},
+                "password": {"value": postgres.password},
+            }
+            await world.create(f"hanging{number}", connection=connection)
+        async with asyncio.timeout(SECONDS):
+            await frozen.holds(1)
+            await silent.holds(1)
+        name = await world.create()
+        await world.ready(name)
+        await world.delete(name)
+        await world.gone(name)
+        assert (frozen.held, silent.held) == (1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Self
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES
@@ -84,3 +85,73 @@ def access(name: str, namespace: str, server: str, **spec: object) -> JSON:
             **spec,
         },
     }
+
+
+class Hanging:
+    """A server that hangs for ever: at once, or when a login has gone well, at the first query.
+
+    ``held`` counts the connections that hang, and a test may wait for its next change.
+    """
+
+    def __init__(self, server: EmbeddedPostgres, *, after_login: bool) -> None:
+        self._target = (server.host, server.port)
+        self._after_login = after_login
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listener: asyncio.Server | None = None
+        self.held = 0
+        self._changed = asyncio.Condition()
+
+    async def __aenter__(self) -> Self:
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @property
+    def port(self) -> int:
+        assert self._listener is not None
+        port: int = self._listener.sockets[0].getsockname()[1]
+        return port
+
+    async def holds(self, count: int) -> None:
+        """Wait until so many connections hang."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.held >= count)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            if self._after_login:
+                await self._carry(reader, writer)
+            async with self._changed:
+                self.held += 1
+                self._changed.notify_all()
+            await asyncio.Event().wait()
+        except (OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Let the login pass; a Query or Parse message is the first thing after it."""
+        far_reader, far_writer = await asyncio.open_connection(*self._target)
+        try:
+            answers = asyncio.create_task(self._answer(far_reader, writer))
+            while (data := await reader.read(1 << 16)) and data[:1] not in {b"P", b"Q"}:
+                far_writer.write(data)
+            answers.cancel()
+        finally:
+            far_writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)

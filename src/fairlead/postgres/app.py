@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
 from fairlead.postgres.controllers.access import AccessController
@@ -11,6 +14,10 @@ from fairlead.postgres.controllers.watches import Watches, server_turned
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
+
+
+_RESOLVERS = 64
+"""Names that are looked up at once."""
 
 
 def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> list[Controller]:
@@ -27,6 +34,9 @@ async def build(
     manager: Manager, cluster: Cluster, options: PostgresOptions | None = None
 ) -> None:
     """Add the operator's controllers to a manager that has not been started."""
+    # Names are looked up in threads: a name server that is silent keeps no other name waiting.
+    resolvers = ThreadPoolExecutor(_RESOLVERS, "resolver")
+    asyncio.get_running_loop().set_default_executor(resolvers)
     manager.add_cluster(cluster)
     for controller in controllers(cluster, options):
         manager.add(controller)

@@ -9,6 +9,9 @@ import msgspec
 
 DEFAULT_NAMESPACE = "fairlead-postgres"
 
+DEFAULT_WORKERS = 256
+"""Passes at once; nearly all of them wait for an answer."""
+
 UnmanagedUsers = Literal["Owned", "Report"]
 
 
@@ -31,4 +34,4 @@ class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
     synced_interval: float = 300.0
     pending_interval: float = 30.0
     server_interval: float = 60.0
-    workers: int = 4
+    workers: int = DEFAULT_WORKERS

@@ -66,6 +66,14 @@ def role(*, login: bool = True, claimed: Claim | None = None) -> RoleFacts:
         pytest.param("none", "UserReserved", id="none"),
         pytest.param("current_user", "UserReserved", id="keyword"),
         pytest.param("rds_iam", "UserReserved", id="provider"),
+        pytest.param("cloudsqliamuser", "UserReserved", id="provider-by-prefix"),
+        pytest.param("AvnAdmin", "UserReserved", id="provider-in-any-case"),
+        pytest.param("records", "", id="no-provider"),
+        pytest.param(" app", "NameInvalid", id="blank-before"),
+        pytest.param("app\u3000", "NameInvalid", id="blank-behind"),
+        pytest.param("app user", "", id="blank-inside"),
+        pytest.param("a\u200bpp", "NameInvalid", id="invisible"),
+        pytest.param("a\u202epp", "NameInvalid", id="bidirectional"),
     ],
 )
 def test_usernames(name: str, reason: str) -> None:

@@ -10,7 +10,8 @@ import pytest
 from tests.support.stale import StaleServer
 
 from fairlead.api.meta import Object, object_from_dict
-from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresaccess import Connection, PostgresAccess
+from fairlead.postgres.controllers.resolution import secret_endpoint
 from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
@@ -61,3 +62,18 @@ async def test_anothers_secret_is_refused_unless_the_operator_allows_it(enforce:
     with pytest.raises(AccessError) as refused:
         await sources.endpoint(access(existingSecretNamespace="other"), enforce=enforce)
     assert refused.value.reason == "PolicyDenied"
+
+
+async def test_the_database_that_is_written_out_wins_over_the_secrets() -> None:
+    sources = Sources(SERVER.client, PostgresOptions())
+    endpoint = await sources.endpoint(access(database="orders"), enforce=True)
+    assert endpoint.fallback == "orders"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("key", ["host", "username", "password"])
+def test_values_that_end_in_a_line_break_are_refused(key: str, end: str) -> None:
+    data = {"host": b"db", "username": b"admin", "password": b"secret"}
+    data[key] += end.encode()
+    with pytest.raises(AccessError, match=f"key {key} of Secret login ends in a line break"):
+        secret_endpoint(Connection(), data, "login", "team")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.postgres import Hanging
 from tests.support.waiting import SECONDS
 from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import (
@@ -615,3 +616,25 @@ async def test_a_session_takes_one_statement_at_a_time(endpoint: Endpoint, metho
     async with connect(endpoint, "postgres") as session:
         with pytest.raises(psycopg.errors.SyntaxError):
             await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
+
+
+async def test_a_server_that_hangs_after_the_login_is_given_up(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
+    async with Hanging(postgres, after_login=True) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+        assert server.held == 1
+    assert given_up.value.reason == "TimedOut"
+
+
+async def test_a_server_that_never_answers_is_given_up(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LOGIN_SECONDS", 0.2)
+    async with Hanging(postgres, after_login=False) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+    assert given_up.value.reason == "ConnectionFailed"
+    assert "did not answer in time" in given_up.value.message

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Awaitable
 
 import msgspec
 import structlog
@@ -16,6 +18,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
+from fairlead.postgres.controllers.budgets import SLOW_SECONDS, Budgets, budgets_of
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
@@ -50,6 +53,8 @@ _AT_ONCE_SECONDS = 0.2
 """Until the pass after the one that made a password, as the flowchart wants."""
 JITTER = 0.1
 """The part of an interval by which looks come sooner or later, so that they spread."""
+PASS_SECONDS = 100.0
+"""That a server may take for all statements of one step, be its single answers quick."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -70,11 +75,23 @@ class AccessController:
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
         self.controller = Controller("postgresaccess", self.reconcile, workers=options.workers)
+        self._budgets = Budgets(self.controller.enqueue)
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.secrets, watches.accesses_of_secret())
 
     async def reconcile(self, request: Request) -> Result | None:
-        """One pass over the flowchart."""
+        """One pass over the flowchart, when its server has a place for it."""
+        budgets = budgets_of(self._known(request.namespace, request.name))
+        if not self._budgets.enter(request, budgets):
+            return None
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        try:
+            return await self._pass(request)
+        finally:
+            self._budgets.leave(request, slow=loop.time() - begun > SLOW_SECONDS)
+
+    async def _pass(self, request: Request) -> Result | None:
         found = await self._get(request)
         if found is None:
             return None
@@ -134,9 +151,9 @@ class AccessController:
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
             case AccessStep.SYNC_DATABASE:
-                await self._sync(current)
+                await _in_time(self._sync(current))
             case AccessStep.DROP_ROLE:
-                await self._drop(current)
+                await _in_time(self._drop(current))
             case _:
                 await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 current.learn(finalizer=False)
@@ -221,6 +238,16 @@ class AccessController:
         pending = outcome.again == "pending"
         delay = self._options.pending_interval if pending else self._options.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+
+
+async def _in_time(work: Awaitable[None]) -> None:
+    try:
+        async with asyncio.timeout(PASS_SECONDS):
+            await work
+    except TimeoutError:
+        raise AccessError(
+            "TimedOut", f"the server has not done it all in {PASS_SECONDS:g} s; trying again"
+        ) from None
 
 
 def _decide(current: Pass) -> AccessStep:

@@ -54,6 +54,23 @@ def text_of(data: Mapping[str, bytes], key: str, secret: str) -> str:
     return text
 
 
+def login_value(data: Mapping[str, bytes], key: str, secret: str) -> str:
+    """One value of a Secret that a login is made of, "" when it is missing.
+
+    Raises:
+        AccessError: ConnectionInvalid, when it is no text, or ends in a line break: nobody wants
+            that, and whoever reads it from elsewhere sees no difference.
+    """
+    text = text_of(data, key, secret)
+    if text.endswith(("\n", "\r")):
+        raise invalid(
+            "ConnectionInvalid",
+            f"key {key} of Secret {secret} ends in a line break, as echo writes it without -n;"
+            " write it again without",
+        )
+    return text
+
+
 def check_connection(connection: Connection) -> None:
     """One way to the server must be given, and one only.
 
@@ -91,8 +108,8 @@ def server_endpoint(server: PostgresServer, credentials: Mapping[str, bytes], ca
     """
     spec = server.spec
     secret = f"{spec.credentials_secret_ref.name} of PostgresServer {server.metadata.name}"
-    username = text_of(credentials, "username", secret)
-    password = text_of(credentials, "password", secret)
+    username = login_value(credentials, "username", secret)
+    password = login_value(credentials, "password", secret)
     for key, value in (("username", username), ("password", password)):
         if not value:
             raise invalid("ConnectionInvalid", f"Secret {secret} has no key {key}; add it")
@@ -119,7 +136,7 @@ def secret_endpoint(
     """
 
     def value(*keys: str) -> str:
-        return next((found for key in keys if (found := text_of(data, key, name))), "")
+        return next((found for key in keys if (found := login_value(data, key, name))), "")
 
     host, port = value("host"), value("port")
     if not host:
@@ -137,7 +154,7 @@ def secret_endpoint(
         username=username,
         password=password,
         ssl_mode=mode,
-        database=value("dbname", "database"),
+        database=connection.database or value("dbname", "database"),
     )
 
 

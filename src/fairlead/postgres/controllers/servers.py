@@ -31,6 +31,8 @@ from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
 
 
+_WORKERS = 64
+"""Servers that are looked at at once: one that hangs keeps a worker for as long as it may."""
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
 
 
@@ -47,7 +49,7 @@ class ServerController:
         self._options = options
         self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
         self._sources = sources
-        self.controller = Controller("postgresserver", self.reconcile)
+        self.controller = Controller("postgresserver", self.reconcile, workers=_WORKERS)
         self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.credentials, watches.servers_of_credentials)
 

@@ -17,6 +17,7 @@ from fairlead.postgres.controllers.resolution import (
     check_connection,
     check_policy,
     direct_endpoint,
+    login_value,
     missing_secret,
     secret_data,
     secret_endpoint,
@@ -131,7 +132,7 @@ class Sources:
         name, key = given.secret_ref.name, given.secret_ref.key
         what = f"spec.connection.{field}.secretRef"
         data = secret_data(await self._secret(name, access.metadata.namespace, what))
-        found = text_of(data, key, name)
+        found = login_value(data, key, name)
         if not found:
             raise invalid("ConnectionInvalid", f"Secret {name} of {what} has no key {key}; add it")
         return found

@@ -103,6 +103,8 @@ https://www.postgresql.org/docs/current/errcodes-appendix.html
 def explain_connect(error: Exception, server: str, database: str, user: str) -> AccessError:
     """Why there is no connection, in words of ours."""
     text = str(error).lower()
+    if isinstance(error, TimeoutError):
+        text = "timeout"
     kind = next((kind for sign, kind in _CONNECT if sign in text), "")
     if not kind and "database" in text and "does not exist" in text:
         kind = "DatabaseNotFound"

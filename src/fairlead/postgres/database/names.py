@@ -7,6 +7,7 @@ refused before any SQL is made.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable
 
 from fairlead.postgres.errors import refusal
@@ -15,17 +16,34 @@ from fairlead.postgres.errors import refusal
 MAX_IDENTIFIER_BYTES = 63
 """NAMEDATALEN - 1 of a PostgreSQL that was built as it comes."""
 
+_UNSEEN = {"Cf", "Cs", "Zl", "Zp"}
+"""Unicode's categories of invisible and of bidirectional characters."""
 _KEYWORDS = {"public", "none", "user", "current_user", "session_user", "current_role"}
-_PROVIDER_ROLES = {
-    "rds_superuser",
-    "rds_iam",
-    "rds_replication",
+_PROVIDERS = (
+    "pg_",
+    "rds_",
     "rdsadmin",
-    "cloudsqlsuperuser",
-    "cloudsqladmin",
-    "alloydbsuperuser",
-    "azure_pg_admin",
+    "rdsrepladmin",
+    "cloudsql",
+    "alloydb",
+    "azure_",
     "azuresu",
+    "supabase_",
+    "neon_",
+    "crunchy_",
+    "tsdb",
+    "_rdb_",
+    "_doadmin",
+)
+"""How names begin that PostgreSQL and those who run it for others keep for themselves."""
+_PROVIDER_ROLES = {
+    "alicloud_rds_admin",
+    "avnadmin",
+    "cloud_admin",
+    "cnpg_pooler_pgbouncer",
+    "doadmin",
+    "enterprisedb",
+    "streaming_replica",
 }
 
 
@@ -52,8 +70,14 @@ def check_username(name: str) -> None:
         AccessError: NameInvalid or UserReserved.
     """
     check_identifier(name, "spec.username")
+    if name != name.strip() or any(unicodedata.category(one) in _UNSEEN for one in name):
+        raise refusal(
+            "NameInvalid",
+            f"spec.username {name!a} begins or ends with a blank, or contains characters that"
+            " nobody sees; remove them",
+        )
     lowered = name.lower()
-    if lowered.startswith("pg_") or lowered in _KEYWORDS or lowered in _PROVIDER_ROLES:
+    if lowered.startswith(_PROVIDERS) or lowered in _KEYWORDS | _PROVIDER_ROLES:
         raise refusal(
             "UserReserved",
             f"spec.username {name!r} is reserved by PostgreSQL or its provider; choose another",

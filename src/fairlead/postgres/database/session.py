@@ -8,14 +8,17 @@ query protocol, which takes one statement alone.
 
 from __future__ import annotations
 
+import asyncio
 import os
+import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
+from psycopg.abc import PQGen
 
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.failures import explain_connect
@@ -37,6 +40,11 @@ _OPTIONS = {
 
 _CONNECT_TIMEOUT_SECONDS = 10
 """That the server may take to let the administrator in, for each address of its host."""
+_LOGIN_SECONDS = 40.0
+"""That all addresses of a host may take, with the name server that is asked for them."""
+
+ANSWER_SECONDS = 65.0
+"""That any answer may take on our side; a server that works ends it before, by its own limit."""
 
 _LOCK = sql.SQL(
     "SELECT pg_catalog.pg_advisory_xact_lock("
@@ -47,8 +55,48 @@ _LOCK = sql.SQL(
 _QUIET = ("log_statement = 'none'", "log_min_error_statement = 'panic'")
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 Statement = sql.SQL | sql.Composed
+
+
+class _Connection(psycopg.AsyncConnection[Row]):
+    """A connection whose server may not keep us waiting.
+
+    A server that hangs, or whoever stands in for one, heeds no statement_timeout.
+    """
+
+    _late = False
+
+    async def wait(
+        self,
+        gen: PQGen[T],
+        interval: float = 0.1,
+        timeout: float | None = None,  # noqa: ASYNC109  psycopg's own
+    ) -> T:
+        """Wait for an answer, be it that to COMMIT.
+
+        Raises:
+            QueryCanceled: it did not come in time; the connection is broken off.
+        """
+        late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._break_off)
+        try:
+            return await super().wait(gen, interval, timeout)
+        except psycopg.OperationalError:
+            if self._late:
+                raise psycopg.errors.QueryCanceled("there was no answer in time") from None
+            raise
+        finally:
+            late.cancel()
+
+    def _break_off(self) -> None:
+        """End the connection as its server would, without asking that for anything."""
+        self._late = True
+        with (
+            suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(self.pgconn.socket)) as own,
+        ):
+            own.shutdown(socket.SHUT_RDWR)
 
 
 class Session:
@@ -132,33 +180,34 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     return True
 
 
-async def _open(endpoint: Endpoint, database: str) -> psycopg.AsyncConnection[Row]:
+async def _open(endpoint: Endpoint, database: str) -> _Connection:
     with _root_certificate(endpoint) as root_certificate:
         try:
-            connection: psycopg.AsyncConnection[Row] = await psycopg.AsyncConnection.connect(
-                host=endpoint.host,
-                port=endpoint.port,
-                dbname=database,
-                user=endpoint.username,
-                password=endpoint.password,
-                sslmode=endpoint.ssl_mode,
-                sslrootcert=root_certificate,
-                sslcert="",
-                sslkey="",
-                passfile="/dev/null",
-                gssencmode="disable",
-                # A server that asks for the password in clear is an impostor, or badly set up.
-                require_auth="scram-sha-256,md5",
-                # With several hosts, the one that is the primary now.
-                target_session_attrs="read-write",
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                application_name="fairlead-postgres",
-                client_encoding="UTF8",
-                options=" ".join(f"-c {name}={value}" for name, value in _OPTIONS.items()),
-                autocommit=True,
-                # Poolers between us and the server lose prepared statements.
-                prepare_threshold=None,
-            )
+            async with asyncio.timeout(_LOGIN_SECONDS):
+                connection = await _Connection.connect(
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    dbname=database,
+                    user=endpoint.username,
+                    password=endpoint.password,
+                    sslmode=endpoint.ssl_mode,
+                    sslrootcert=root_certificate,
+                    sslcert="",
+                    sslkey="",
+                    passfile="/dev/null",
+                    gssencmode="disable",
+                    # A server that asks for the password in clear is an impostor, or badly set up.
+                    require_auth="scram-sha-256,md5",
+                    # With several hosts, the one that is the primary now.
+                    target_session_attrs="read-write",
+                    connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+                    application_name="fairlead-postgres",
+                    client_encoding="UTF8",
+                    options=" ".join(f"-c {name}={value}" for name, value in _OPTIONS.items()),
+                    autocommit=True,
+                    # Poolers between us and the server lose prepared statements.
+                    prepare_threshold=None,
+                )
         except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
             raise explain_connect(error, str(endpoint), database, endpoint.username) from None
         return connection
