@@ -24,11 +24,12 @@ from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, POSTGRESSERVERS
-from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
-from fairlead.client import Client, Invalid, parse_kubeconfig
+from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
+from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers import access as passes
 from fairlead.postgres.database import session
+from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
@@ -312,6 +313,8 @@ async def test_the_first_namespace_wins_a_name(world: World) -> None:
         world.admin, POSTGRESACCESSES, "loser", other, until=failed_with("UsernameConflict")
     )
     assert winner not in body["status"]["lastLog"]
+    with pytest.raises(NotFound):
+        await world.admin.get(SECRETS, "loser-login", other)
     assert await world.logs_in(secret["uri"])
     await world.admin.delete(POSTGRESACCESSES, "loser", other)
     await when(world.admin, POSTGRESACCESSES, "loser", other, until=lambda body: not body)
@@ -450,19 +453,73 @@ async def test_an_existing_secret_as_other_operators_write_it(world: World) -> N
 
 
 async def test_a_role_whose_access_was_torn_out_is_removed(world: World) -> None:
-    stray = await world.create("stray")
-    await world.ready(stray)
-    annotation = {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}}
-    await world.admin.merge_patch(POSTGRESACCESSES, stray, world.namespace, annotation)
-    await world.delete(stray)
-    await world.gone(stray)
-    assert await world.role_exists(stray)
+    stray = world.name("stray")
+    try:
+        installation = await world.admin.get(NAMESPACES, "kube-system")
+    except NotFound:
+        installation = await world.admin.get(NAMESPACES, "default")
+    torn_out = Claim(
+        installation=installation.meta.uid, namespace=world.namespace, name=stray, uid="torn-out"
+    )
+    role = sql.Identifier(stray)
+    async with await psycopg.AsyncConnection.connect(
+        world.postgres.dsn(), autocommit=True
+    ) as connection:
+        await connection.execute(sql.SQL("CREATE ROLE {}").format(role))
+        await connection.execute(
+            sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal(torn_out.text()))
+        )
     await world.ready(await world.create("next"))
 
     async def away() -> bool:
         return not await world.role_exists(stray)
 
     await eventually(away)
+
+
+@pytest.mark.parametrize("policy", ["abandoned", "Retain"])
+async def test_a_role_that_was_given_up_is_never_dropped(world: World, policy: str) -> None:
+    """Not even if nobody could take its claim off when its object went."""
+    retained = policy == "Retain"
+    name = await world.create(
+        "kept",
+        cleanupPolicy="Retain" if retained else "Restrict",
+        connection={
+            "host": world.postgres.host,
+            "port": world.postgres.port,
+            "sslMode": "disable",
+            "username": {"value": world.postgres.username},
+            "password": {"value": world.postgres.password},
+        },
+    )
+    await world.ready(name)
+    if retained:
+        await world.patch(name, connection={"port": 1})
+    else:
+        annotation = {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}}
+        await world.admin.merge_patch(POSTGRESACCESSES, name, world.namespace, annotation)
+    await world.delete(name)
+    await world.gone(name)
+    await world.ready(await world.create("next"))
+
+    async def found() -> list[tuple[bool, str | None]]:
+        query = "SELECT rolcanlogin, shobj_description(oid, 'pg_authid') FROM pg_roles"
+        return await world.fetch(f"{query} WHERE rolname = %s", name)
+
+    async def nobodys() -> bool:
+        ((_, comment),) = await found()
+        return comment is None
+
+    await eventually(nobodys)
+    # Who gives a role up by hand keeps its login, a policy that retains it takes that away.
+    assert await found() == [(not retained, None)]
+
+    async def forgotten() -> bool:
+        records = await world.admin.list(CONFIGMAPS, DEFAULT_NAMESPACE)
+        told = [one.to_dict().get("data", {}).get("access", "") for one in records.items]
+        return f"{world.namespace}/{name}" not in told
+
+    await eventually(forgotten)
 
 
 async def test_a_renamed_secret_replaces_the_old_one(world: World) -> None:

@@ -10,6 +10,8 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 NAME = "fairlead-postgres"
 AGGREGATE_TO_PROVIDER_LABEL = "rbac.kube-bind.io/aggregate-to-provider"
+_RECORDS = rule("", ["configmaps"], ["get", "create", "delete"])
+"""Of the roles that were given up, in the operator's own namespace."""
 SERVICE_BINDING_LABEL = "servicebinding.io/controller"
 
 
@@ -34,7 +36,7 @@ def manifests(
         flags=("--exported",) if exported else (),
     )
     role = program.cluster_role(NAME, _cluster_rules())
-    own = program.role(NAME, program.lease_rules())
+    own = program.role(NAME, [*program.lease_rules(), _RECORDS])
     parts = [role, own, program.bound(role), program.bound(own), _service_binding_role(program)]
     if exported:
         parts.append(_export_role(program))

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
 from fairlead.postgres.controllers.leftovers import Leftovers
@@ -54,7 +55,9 @@ def not_found(details: StatusDetails | None) -> ClientError:
 async def test_strays(
     answer: Object | ClientError, removed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def get(*_: Any) -> Object:
+    async def get(resource: Resource, *_: Any) -> Object:
+        if resource == CONFIGMAPS:
+            raise not_found(StatusDetails(name="given-up-u-1"))
         if isinstance(answer, Object):
             return answer
         raise answer
@@ -71,3 +74,39 @@ async def test_strays(
     leftovers = Leftovers(known, cast("Any", watches), PostgresOptions())
     await leftovers.sweep(ENDPOINT, {"app": CLAIM})
     assert taken == (["app"] if removed else [])
+
+
+async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def get(*_: Any) -> Object:
+        raise not_found(StatusDetails(name="app"))
+
+    async def cleanup(*_: Any) -> None:
+        raise AssertionError("an excluded role was touched")
+
+    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
+    watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
+    options = PostgresOptions(excluded_users=("app",))
+    leftovers = Leftovers(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), options)
+    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(ConnectionFailed("away"), id="no-answer"),
+        pytest.param(api_error(Status("Failure", "no", "Forbidden", 403)), id="no-right"),
+    ],
+)
+async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
+    answer: ClientError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def get(resource: Resource, *_: Any) -> Object:
+        raise answer if resource == CONFIGMAPS else not_found(StatusDetails(name="app"))
+
+    async def cleanup(*_: Any) -> None:
+        raise AssertionError("the role was dropped")
+
+    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
+    watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
+    known = cast("Any", SimpleNamespace(get=get))
+    await Leftovers(known, cast("Any", watches), PostgresOptions()).sweep(ENDPOINT, {"app": CLAIM})

@@ -58,24 +58,39 @@ def failure(step: Step) -> Failure:
         pytest.param(live(), Step.RESOLVE, id="F->S-server-first"),
         pytest.param(live(excluded=True), Step.REPORT, id="E-yes,R10-excluded"),
         pytest.param(live(failure=failure(Step.RESOLVE)), Step.REPORT, id="no-server->ERRD"),
-        pytest.param(live(resolved=True), Step.WRITE_SECRET, id="E-yes->S,T"),
+        pytest.param(live(resolved=True), Step.CHECK_ROLE, id="E-yes->S-decide-first"),
+        pytest.param(live(resolved=True, checked=True), Step.WRITE_SECRET, id="E-yes->S,T"),
+        pytest.param(live(resolved=True, published=True), Step.WRITE_SECRET, id="S->T-yes"),
+        pytest.param(
+            live(resolved=True, failure=failure(Step.CHECK_ROLE)), Step.REPORT, id="refused->ERRD"
+        ),
         pytest.param(
             live(resolved=True, failure=failure(Step.WRITE_SECRET)),
             Step.REPORT,
             id="W->ERRS",
         ),
         pytest.param(
-            live(resolved=True, secret="reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"
+            live(resolved=True, checked=True, secret="reused"),
+            Step.SYNC_DATABASE,
+            id="T-yes->U,W->R1",
         ),
         pytest.param(
-            live(resolved=True, secret="generated"), Step.SYNC_DATABASE, id="T-no->V,W->R1"
+            live(resolved=True, checked=True, secret="generated"),
+            Step.SYNC_DATABASE,
+            id="T-no->V,W->R1",
         ),
         pytest.param(
-            live(resolved=True, secret="reused", failure=failure(Step.SYNC_DATABASE)),
+            live(
+                resolved=True, checked=True, secret="reused", failure=failure(Step.SYNC_DATABASE)
+            ),
             Step.REPORT,
             id="R4,R5,R6,R7->ERRD",
         ),
-        pytest.param(live(resolved=True, secret="reused", synced=True), Step.REPORT, id="R18->X"),
+        pytest.param(
+            live(resolved=True, checked=True, secret="reused", synced=True),
+            Step.REPORT,
+            id="R18->X",
+        ),
         pytest.param(Facts(deleting=True), Step.IGNORE, id="G-no"),
         pytest.param(
             Facts(deleting=True, failure=failure(Step.DROP_ROLE)),
@@ -83,7 +98,18 @@ def failure(step: Step) -> Failure:
             id="G-no-broken",
         ),
         pytest.param(dying(excluded=True), Step.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
-        pytest.param(dying(abandoned=True), Step.REMOVE_FINALIZER, id="G-yes-abandoned->J"),
+        pytest.param(dying(abandoned=True), Step.GIVE_UP, id="G-yes-abandoned"),
+        pytest.param(
+            dying(abandoned=True, given_up=True), Step.REMOVE_FINALIZER, id="G-yes-abandoned->J"
+        ),
+        pytest.param(
+            dying(abandoned=True, failure=failure(Step.GIVE_UP)), Step.REPORT, id="no-record->ERRF"
+        ),
+        pytest.param(
+            dying(excluded=True, abandoned=True),
+            Step.REMOVE_FINALIZER,
+            id="abandoned-and-excluded",
+        ),
         pytest.param(dying(), Step.DROP_ROLE, id="I-no->L,M,N,O"),
         pytest.param(dying(failure=failure(Step.DROP_ROLE)), Step.REPORT, id="L,M,O->ERRF"),
         pytest.param(dying(dropped=True), Step.REMOVE_FINALIZER, id="O->P"),

@@ -31,7 +31,7 @@ from fairlead.postgres.database.grants import check_grants
 from fairlead.postgres.database.names import check_username, excluded
 from fairlead.postgres.database.plan import Wanted
 from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import sync
+from fairlead.postgres.database.sync import check_claim, sync
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
@@ -136,7 +136,10 @@ class AccessController:
                 stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
             return current
-        current.learn(excluded=excluded(access.spec.username, self._options.excluded_users))
+        current.learn(
+            excluded=excluded(access.spec.username, self._options.excluded_users),
+            published=self._publication.exists(current),
+        )
         return current
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
@@ -148,10 +151,15 @@ class AccessController:
                 current.learn(finalizer=True)
             case AccessStep.RESOLVE:
                 await self._resolve(current)
+            case AccessStep.CHECK_ROLE:
+                await self._check_role(current)
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
             case AccessStep.SYNC_DATABASE:
                 await _in_time(self._sync(current))
+            case AccessStep.GIVE_UP:
+                await self._leftovers.give_up(current.found, "Abandon")
+                current.learn(given_up=True)
             case AccessStep.DROP_ROLE:
                 await _in_time(self._drop(current))
             case _:
@@ -171,6 +179,16 @@ class AccessController:
             )
         current.endpoint = await self._sources.endpoint(access, enforce=True)
         current.learn(resolved=True)
+
+    async def _check_role(self, current: Pass) -> None:
+        """Refuse; why the server cannot be asked is told by the steps that need it."""
+        username, claim = current.decoded.spec.username, await self._claim(current.found)
+        try:
+            await _in_time(check_claim(current.reached, username, claim))
+        except AccessError as error:
+            if error.verdict:
+                raise
+        current.learn(checked=True)
 
     async def _sync(self, current: Pass) -> None:
         access, endpoint = current.decoded, current.reached
@@ -209,6 +227,7 @@ class AccessController:
             if policy != "Retain":
                 raise
             _log.warning("the server of a retained role could not be reached", role=username)
+            await self._leftovers.give_up(current.found, "Retain")
         await self._publication.remove(current)
         current.learn(dropped=True)
 

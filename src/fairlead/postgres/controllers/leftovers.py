@@ -1,23 +1,28 @@
 """Leftover roles: those of ours whose PostgresAccess went without being finalized (step 33).
 
 Only roles that carry this installation's own claim are looked at, and each object is asked for
-once more before its role is removed, so that a late cache drops nothing.
+once more before its role is removed, so that a late cache drops nothing. A role that was given up
+while nobody could take the claim off is recorded in a ConfigMap of the operator's namespace until
+somebody can; it is never dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import structlog
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
-from fairlead.client import Client, ClientError
+from fairlead.api.resource import CONFIGMAPS
+from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.sources import decode_access
 from fairlead.postgres.controllers.watches import Watches
-from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.database.cleanup import cleanup, give_up
 from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
@@ -47,10 +52,41 @@ class Leftovers:
             if not _holds(current, role, claim):
                 await self._remove(endpoint, role, claim)
 
+    async def give_up(self, access: Object, policy: Literal["Retain", "Abandon"]) -> None:
+        """Record that the role of an object is nobody's any more, whoever finds its claim.
+
+        Raises:
+            ApiError: the server refused; without the record the role would be dropped.
+        """
+        body: JSON = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": _record(access.meta.uid), "namespace": self._options.namespace},
+            "data": {"policy": policy, "access": str(access.key)},
+        }
+        try:
+            await self._client.create(CONFIGMAPS, body, self._options.namespace)
+        except AlreadyExists:
+            return
+
     async def _current(self, claim: Claim) -> Object | None:
         return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
 
     async def _remove(self, endpoint: Endpoint, role: str, claim: Claim) -> None:
+        if excluded(role, self._options.excluded_users):
+            return
+        namespace = self._options.namespace
+        try:
+            record = await find(self._client, CONFIGMAPS, _record(claim.uid), namespace)
+            if record is not None:
+                policy = (record.to_dict().get("data") or {}).get("policy")
+                await give_up(endpoint, role, claim, fence=policy == "Retain")
+                await self._client.delete(CONFIGMAPS, record.meta.name, namespace)
+                _log.info("a role that was given up has lost its claim", role=role)
+                return
+        except (AccessError, ClientError) as error:
+            _log.warning("a role that was given up keeps its claim", role=role, error=str(error))
+            return
         if self._options.unmanaged_users == "Report":
             _log.warning("a role's PostgresAccess is gone", role=role, server=str(endpoint))
             return
@@ -60,6 +96,11 @@ class Leftovers:
             _log.warning("a leftover role cannot be removed", role=role, error=str(error))
         else:
             _log.info("a leftover role was removed", role=role, server=str(endpoint))
+
+
+def _record(uid: str) -> str:
+    """The name of the record about the object of this uid."""
+    return f"given-up-{uid}"
 
 
 def _holds(access: Object | None, role: str, claim: Claim) -> bool:

@@ -53,6 +53,12 @@ class Publication:
             await commit(self._client, SECRETS, existing, body)
         current.learn(secret="reused" if kept else "generated")
 
+    def exists(self, current: Pass) -> bool:
+        """Whether there is a Secret already, by the cache's word."""
+        meta, spec = current.found.meta, current.decoded.spec
+        secret = self._watches.secrets.get(meta.namespace, spec.generated_secret)
+        return secret is not None and secret.meta.owned_by(meta.uid)
+
     async def _get(self, name: str, namespace: str) -> Object | None:
         try:
             return await self._client.get(SECRETS, name, namespace)

@@ -20,8 +20,10 @@ class AccessStep(Enum):
     IGNORE = "nothing to do"
     ADD_FINALIZER = "add the finalizer"
     RESOLVE = "find the server and its policy"
+    CHECK_ROLE = "see whether the role may be the access's own"
     WRITE_SECRET = "write the generated Secret"  # noqa: S105
     SYNC_DATABASE = "bring role and grants into the database"
+    GIVE_UP = "record that the role is given up"
     DROP_ROLE = "remove the role"
     REMOVE_FINALIZER = "remove the finalizer"
     REPORT = "write the status"
@@ -31,9 +33,11 @@ Stage = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
 
 STAGES: dict[AccessStep, Stage] = {
     AccessStep.ADD_FINALIZER: "FinalizeFailed",
+    AccessStep.GIVE_UP: "FinalizeFailed",
     AccessStep.DROP_ROLE: "FinalizeFailed",
     AccessStep.REMOVE_FINALIZER: "FinalizeFailed",
     AccessStep.RESOLVE: "DatabaseSyncFailed",
+    AccessStep.CHECK_ROLE: "DatabaseSyncFailed",
     AccessStep.WRITE_SECRET: "SecretSyncFailed",
     AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
 }
@@ -48,7 +52,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known so far; ``secret`` says whether the password was there already."""
+    """What is known so far.
+
+    ``published`` says that there is a generated Secret, ``checked`` that the role is not
+    another's as far as can be said, ``secret`` whether the password was there already.
+    """
 
     found: bool = True
     deleting: bool = False
@@ -56,8 +64,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     excluded: bool = False
     abandoned: bool = False
     resolved: bool = False
+    published: bool = False
+    checked: bool = False
     secret: Literal["unknown", "reused", "generated"] = "unknown"  # noqa: S105
     synced: bool = False
+    given_up: bool = False
     dropped: bool = False
     failure: Failure | None = None
 
@@ -75,8 +86,10 @@ def next_step(facts: Facts) -> AccessStep:
 
 def _finalize(facts: Facts) -> AccessStep:
     """The way of a deletion: no role is dropped that is excluded, or abandoned by its user."""
-    if facts.excluded or facts.abandoned or facts.dropped:
+    if facts.excluded or facts.given_up or facts.dropped:
         return AccessStep.REMOVE_FINALIZER
+    if facts.abandoned:
+        return AccessStep.GIVE_UP
     return AccessStep.DROP_ROLE
 
 
@@ -87,6 +100,9 @@ def _live(facts: Facts) -> AccessStep:
         return AccessStep.REPORT
     if not facts.resolved:
         return AccessStep.RESOLVE
+    if not (facts.published or facts.checked):
+        # A refused access gets no Secret, for that would log in nowhere.
+        return AccessStep.CHECK_ROLE
     if facts.secret == "unknown":  # noqa: S105
         return AccessStep.WRITE_SECRET
     return AccessStep.REPORT if facts.synced else AccessStep.SYNC_DATABASE

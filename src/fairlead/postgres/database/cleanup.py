@@ -65,6 +65,30 @@ async def cleanup(endpoint: Endpoint, username: str, claim: Claim, policy: Clean
     return True
 
 
+async def give_up(endpoint: Endpoint, username: str, claim: Claim, *, fence: bool) -> None:
+    """Take the claim off a role that stays, and with ``fence`` its login; nothing else changes.
+
+    Raises:
+        AccessError: the server could not be worked on, or it is not allowed.
+    """
+    if fence:
+        await cleanup(endpoint, username, claim, "Retain")
+        return
+    try:
+        async with maintenance(endpoint) as session:
+
+            async def release() -> None:
+                async with session.transaction():
+                    snapshot = await read_snapshot(session, username, claim.installation)
+                    if snapshot.role is not None and snapshot.role.claim == claim:
+                        await session.run(comment_role(username, None))
+
+            await retried(release, f"take the claim off role {username}")
+    except psycopg.Error as error:
+        what = f"take the claim off role {username}"
+        raise explain_statement(error, what, endpoint.username) from None
+
+
 class _Removal:
     """The removal of one role."""
 

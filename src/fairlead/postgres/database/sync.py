@@ -24,13 +24,14 @@ from fairlead.postgres.database.plan import (
     Change,
     Synced,
     Wanted,
+    check_role,
     databases_to_visit,
     missing_database,
     plan_role,
     public_warnings,
 )
 from fairlead.postgres.database.session import Session, connect, logs_in
-from fairlead.postgres.database.snapshot import Difference, ServerFacts, Snapshot
+from fairlead.postgres.database.snapshot import Claim, Difference, ServerFacts, Snapshot
 from fairlead.postgres.database.statements import object_grants
 from fairlead.postgres.errors import AccessError
 
@@ -60,6 +61,21 @@ async def maintenance(endpoint: Endpoint) -> AsyncIterator[Session]:
                 raise
             session = await stack.enter_async_context(connect(endpoint, endpoint.fallback))
         yield session
+
+
+async def check_claim(endpoint: Endpoint, username: str, claim: Claim) -> None:
+    """Refuse a role that is not this access's to make or to change.
+
+    Raises:
+        AccessError: UserReserved, AdoptionRefused or UsernameConflict; or why the server cannot
+            be asked.
+    """
+    try:
+        async with maintenance(endpoint) as session:
+            snapshot = await read_snapshot(session, username, claim.installation)
+    except psycopg.Error as error:
+        raise explain_statement(error, "read the catalogs", endpoint.username) from None
+    check_role(snapshot.role, claim, snapshot.server.admin)
 
 
 async def sync(endpoint: Endpoint, wanted: Wanted) -> Synced:
