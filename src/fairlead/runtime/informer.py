@@ -98,14 +98,18 @@ class SharedInformer:
 
     def _news(self, objects: list[Object]) -> list[Object]:
         """Remove the objects that are gone; returns those that are new or changed."""
-        for gone in differences(self.store, objects):
-            self.remove(gone)
-        known = self.store.get
-        return [
-            object_
-            for object_ in objects
-            if not _same(known(object_.meta.namespace, object_.meta.name), object_)
-        ]
+        get = self.store.get
+        found, news = 0, []
+        for object_ in objects:
+            known = get(object_.meta.namespace, object_.meta.name)
+            found += known is not None
+            # Those of the first pages are kept already.
+            if known is not object_ and not _same(known, object_):
+                news.append(object_)
+        if found < len(self.store):
+            for gone in differences(self.store, objects):
+                self.remove(gone)
+        return news
 
     def clear(self) -> None:
         """Forget every object and tell that it is gone."""
