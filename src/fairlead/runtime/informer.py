@@ -91,9 +91,10 @@ class SharedInformer:
         """Keep the first pages of the first list: they need not wait for the last one."""
         if self.synced.is_set():
             return
-        known = self.store.get
+        get = self.store.get
         for object_ in objects:
-            if not _same(known(object_.meta.namespace, object_.meta.name), object_):
+            known = get(object_.meta.namespace, object_.meta.name)
+            if known is None or not _same(known, object_):
                 self.put(object_, initial=True)
 
     def _news(self, objects: list[Object]) -> list[Object]:
@@ -102,10 +103,15 @@ class SharedInformer:
         found, news = 0, []
         for object_ in objects:
             known = get(object_.meta.namespace, object_.meta.name)
-            found += known is not None
-            # Those of the first pages are kept already.
-            if known is not object_ and not _same(known, object_):
+            if known is object_:
+                # It came with one of the first pages.
+                found += 1
+            elif known is None:
                 news.append(object_)
+            else:
+                found += 1
+                if not _same(known, object_):
+                    news.append(object_)
         if found < len(self.store):
             for gone in differences(self.store, objects):
                 self.remove(gone)
@@ -182,12 +188,8 @@ class SharedInformer:
                 _complain(delta)
 
 
-def _same(old: Object | None, new: Object) -> bool:
-    return (
-        old is not None
-        and old.meta.uid == new.meta.uid
-        and old.meta.resource_version == new.meta.resource_version
-    )
+def _same(old: Object, new: Object) -> bool:
+    return old.meta.uid == new.meta.uid and old.meta.resource_version == new.meta.resource_version
 
 
 def _complain(delta: Delta) -> None:

@@ -183,13 +183,14 @@ class SharedStrings:
         if len(known) >= MOST_STRINGS:
             # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
             known.clear()
-        meta.namespace = known.setdefault(meta.namespace, meta.namespace)
+        shared = known.setdefault
+        meta.namespace = shared(meta.namespace, meta.namespace)
         if meta.finalizers:
-            meta.finalizers = [known.setdefault(one, one) for one in meta.finalizers]
+            meta.finalizers = [shared(one, one) for one in meta.finalizers]
         for values in (meta.labels, meta.annotations):
             for name, value in values.items():
                 if len(value) <= LONGEST_STRING:
-                    values[name] = known.setdefault(value, value)
+                    values[name] = shared(value, value)
 
 
 def _inherited(meta: ObjectMeta, old: ObjectMeta) -> bool:

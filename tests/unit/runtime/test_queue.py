@@ -255,7 +255,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.call(lambda: self.queue.done(key))
         self.working.discard(key)
 
-    @rule(seconds=st.sampled_from([0.1, 1.0, 10.0]))
+    # Exact in binary: the queue takes what is due within a millionth of a second for due.
+    @rule(seconds=st.sampled_from([0.125, 1.0, 10.0]))
     def wait(self, seconds: float) -> None:
         self.loop.run_until_complete(asyncio.sleep(seconds))
         now = self.loop.time()
