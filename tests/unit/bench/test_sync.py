@@ -32,10 +32,10 @@ FEW = Figures(
     1000,
     3,
     8,
-    bare=4.0,
+    bare=4.5,
     seconds=5.0,
     cpu=2.0,
-    memory=11_000 * KIB,
+    memory=9_500 * KIB,
     latencies=Latencies(
         Latency(1.0, 2.0, 0.004),
         Latency(3.0, 4.0, 0.006),
@@ -56,14 +56,14 @@ def found() -> dict[str, Row]:
 @pytest.mark.parametrize(
     ("key", "value", "holds"),
     [
-        pytest.param("1000_of_bare", 0.8, True, id="throughput"),
+        pytest.param("1000_of_bare", 0.9, True, id="throughput"),
         pytest.param("10000_of_bare", 0.5, False, id="throughput-of-many"),
         pytest.param("1000_seconds", 5.0, None, id="seconds"),
         pytest.param("10000_cpu", 2.4, None, id="cpu-per-thousand"),
-        pytest.param("1000_memory_kib", 11.0, True, id="memory"),
+        pytest.param("1000_memory_kib", 9.5, True, id="memory"),
         pytest.param("growth_time", 2.0, False, id="time-grows"),
         pytest.param("growth_cpu", 1.2, True, id="cpu-grows-little"),
-        pytest.param("growth_memory", 10 / 11, True, id="memory-does-not-grow"),
+        pytest.param("growth_memory", 10 / 9.5, True, id="memory-does-not-grow"),
         pytest.param("spec_echo", 2.0, True, id="spec-echo"),
         pytest.param("status_echo", 6.0, False, id="status-echo"),
         pytest.param("spec_p99_ms", 2000.0, None, id="p99"),
@@ -80,7 +80,7 @@ def test_figures_become_rows(key: str, value: float, *, holds: bool | None) -> N
 
 def test_figures_stand_beside_their_limits() -> None:
     note = found()["sync_sandbox_1000_of_bare"].note
-    assert note == "200 objects/s against 250 with 8 connections; median of 3 rounds"
+    assert note == "200 objects/s against 222 with 8 connections; median of 3 rounds"
     assert found()["sync_sandbox_spec_p50_ms"].note == "bare echo 500.0 ms"
     assert len(found()) == len(sync_rows("sandbox", [FEW, MANY]))
 
@@ -197,18 +197,17 @@ async def test_a_refused_write_ends_the_benchmark(plane: Plane) -> None:
         await write()
 
 
-async def test_a_watch_that_ends_ends_the_benchmark() -> None:
+async def test_a_watch_that_ends_goes_on_where_it_ended() -> None:
     async with Sandbox() as server:
         config = parse_kubeconfig(server.kubeconfig())
         async with Client(config) as admin, side(config) as load:
             await _prepare(admin)
-            with pytest.raises(ExceptionGroup, match="TaskGroup"):  # noqa: PT012
-                async with (
-                    load.watching(BARE, lambda _type, _seen: None),
-                    asyncio.timeout(SECONDS),
-                ):
-                    server.faults.end_watches()
-                    await asyncio.Event().wait()
+            seen = asyncio.Event()
+            async with load.watching(BARE, lambda _type, _seen: seen.set()):
+                server.faults.end_watches()
+                await load.send(syncload.create(BARE, "one", 0))
+                async with asyncio.timeout(SECONDS):
+                    await seen.wait()
 
 
 async def test_what_never_crosses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
