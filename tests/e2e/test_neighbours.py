@@ -194,9 +194,9 @@ async def test_a_role_belongs_to_who_was_first(harbour: Harbour) -> None:
     told = await when(two.admin, POSTGRESACCESSES, "contested", SHOP, until=conflict)
     assert harbour.copies(one) not in str(told["status"])
     assert "binding" not in told["status"]
-    for plane, namespace in ((two, SHOP), (harbour.bank, harbour.copies(two))):
+    for cluster, namespace in ((two, SHOP), (harbour.bank, harbour.copies(two))):
         with pytest.raises(NotFound):
-            await plane.admin.get(SECRETS, "contested-login", namespace)
+            await cluster.admin.get(SECRETS, "contested-login", namespace)
     await two.admin.merge_patch(POSTGRESACCESSES, "contested", SHOP, {"spec": {"grants": []}})
     await two.admin.delete(POSTGRESACCESSES, "contested", SHOP)
     await gone(two.admin, POSTGRESACCESSES, "contested", SHOP)
