@@ -268,8 +268,13 @@ async def test_no_force_takes_off_what_the_consumer_could_not_write(
     body = {"kind": "ServiceAccount", "apiVersion": "v1"}
     theirs = {"metadata": {"name": "theirs", "finalizers": ["example.org/theirs"]}}
     await world.provider.create(SERVICEACCOUNTS, body | theirs, namespace)
-    with pytest.raises(RevokeError, match=r"ServiceAccount .*/theirs .finalizer example.org"):
-        await revoked(world.provider, link, timeout=12.0, force=True)
+    told = ""
+    async with asyncio.timeout(SECONDS):
+        # On a busy machine the namespace still has other things in it the first time.
+        while not re.search(r"ServiceAccount .*/theirs .finalizer example.org", told):
+            with pytest.raises(RevokeError) as stuck:
+                await revoked(world.provider, link, timeout=12.0, force=True)
+            told = str(stuck.value)
     free: JSON = {"metadata": {"finalizers": None}}
     await world.provider.merge_patch(SERVICEACCOUNTS, "theirs", namespace, free)
     await revoked(world.provider, link)
