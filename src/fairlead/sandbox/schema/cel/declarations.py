@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from fairlead.api.meta import JSON
+from fairlead.sandbox.schema.cel.syntax import RESERVED
 from fairlead.sandbox.schema.cel.times import (
     Timestamp,
     parse_date,
@@ -179,31 +180,8 @@ def _declare_object(schema: JSON, name: str) -> Declaration:
     return Declaration(type_, schema, 0, least, None, members)
 
 
-_RESERVED = frozenset(
-    [
-        "true",
-        "false",
-        "null",
-        "in",
-        "as",
-        "break",
-        "const",
-        "continue",
-        "else",
-        "for",
-        "function",
-        "if",
-        "import",
-        "let",
-        "loop",
-        "package",
-        "namespace",
-        "return",
-        "var",
-        "void",
-        "while",
-    ]
-)
+_RESERVED = RESERVED | {"true", "false", "null", "in"}
+"""Names that a rule must escape."""
 _PLAIN_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*", re.ASCII)
 _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _ESCAPED = re.compile(r"__|[./-]")

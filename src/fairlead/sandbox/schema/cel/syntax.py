@@ -111,7 +111,7 @@ _BINARY = {
 }
 _FUNCTIONS = {op: f"_{op}_" for op in _BINARY} | {"in": "@in"}
 _CONSTANTS = {"true": True, "false": False, "null": None}
-_RESERVED = frozenset(
+RESERVED = frozenset(
     [
         "as",
         "break",
@@ -132,6 +132,7 @@ _RESERVED = frozenset(
         "while",
     ]
 )
+"""Words that the language keeps for itself, beside its constants and ``in``."""
 _EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, "
     "STRING, BYTES, IDENTIFIER}"
@@ -328,7 +329,7 @@ class _Parser:
         return Node("literal", "int", (), value, position)
 
     def _name(self, token: _Token) -> Node:
-        if token.text in _RESERVED:
+        if token.text in RESERVED:
             raise SyntaxIssue(f"reserved identifier: {token.text}", token.position)
         position = self._peek().position
         if self._accept("{"):
