@@ -20,7 +20,7 @@ from fairlead.cli.options import (
 )
 from fairlead.client import Client, ClusterConfig, Forbidden
 from fairlead.konnector.commands.readiness import within
-from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, unbind, unbind_bundle
+from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, unbind
 
 
 @click.command("unbind")
@@ -63,9 +63,10 @@ def command(
 
     async def main(stop: asyncio.Event) -> None:
         async with Client(config, user_agent="fairlead-unbind") as client:
-            work = (unbind_bundle if bundle else unbind)(
+            work = unbind(
                 client,
                 binding,
+                bundle=bundle,
                 orphan=orphan,
                 timeout=seconds,
                 progress=lambda line: click.echo(line, err=True),

@@ -94,6 +94,7 @@ async def unbind(
     client: Client,
     name: str,
     *,
+    bundle: bool = False,
     orphan: bool = False,
     timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
     progress: Progress = lambda _line: None,
@@ -104,6 +105,7 @@ async def unbind(
     Args:
         client: of the consumer's cluster, with an administrator's rights.
         name: of the APIServiceBinding.
+        bundle: the name is that of an APIServiceBindingBundle, which goes with all its bindings.
         orphan: leave the copies on the provider.
         timeout: in seconds, for the konnector to take the binding apart.
         progress: told of each step, and of what is waited for.
@@ -114,7 +116,8 @@ async def unbind(
             the message says why.
         ClientError: the server refused or cannot be reached.
     """
-    work = _unbind(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
+    take = _unbind_bundle if bundle else _unbind
+    work = take(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
     await within(timeout, work, lambda: f"unbinding {name} at {client.config.server}")
 
 
@@ -148,33 +151,6 @@ async def _unbind(
         f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
         "is there, `fairlead bind` takes it up again under this name"
     )
-
-
-async def unbind_bundle(
-    client: Client,
-    name: str,
-    *,
-    orphan: bool = False,
-    timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
-    progress: Progress = lambda _line: None,
-    namespace: str = DEFAULT_NAMESPACE,
-) -> None:
-    """Delete a bundle and all that it has bound, as :func:`unbind` does with one binding.
-
-    Args:
-        client: of the consumer's cluster, with an administrator's rights.
-        name: of the APIServiceBindingBundle.
-        orphan: leave the copies on the provider.
-        timeout: in seconds, for the konnector to take all bindings apart.
-        progress: told of each step, and of what is waited for.
-        namespace: the konnector's, where the kubeconfig is kept.
-
-    Raises:
-        UnbindError: there is no such bundle, or a binding is still there; the message says why.
-        ClientError: the server refused or cannot be reached.
-    """
-    work = _unbind_bundle(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
-    await within(timeout, work, lambda: f"unbinding {name} at {client.config.server}")
 
 
 async def _unbind_bundle(
