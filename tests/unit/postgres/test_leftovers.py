@@ -55,9 +55,9 @@ def not_found(details: StatusDetails | None) -> ClientError:
 async def test_strays(
     answer: Object | ClientError, removed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def get(resource: Resource, *_: Any) -> Object:
+    async def get(resource: Resource, name: str, *_: Any) -> Object:
         if resource == CONFIGMAPS:
-            raise not_found(StatusDetails(name="given-up-u-1"))
+            raise not_found(StatusDetails(name=name))
         if isinstance(answer, Object):
             return answer
         raise answer

@@ -158,7 +158,7 @@ class AccessController:
             case AccessStep.SYNC_DATABASE:
                 await _in_time(self._sync(current))
             case AccessStep.GIVE_UP:
-                await self._leftovers.give_up(current.found, "Abandon")
+                await self._leftovers.record(current.found, "Abandon")
                 current.learn(given_up=True)
             case AccessStep.DROP_ROLE:
                 await _in_time(self._drop(current))
@@ -227,7 +227,7 @@ class AccessController:
             if policy != "Retain":
                 raise
             _log.warning("the server of a retained role could not be reached", role=username)
-            await self._leftovers.give_up(current.found, "Retain")
+            await self._leftovers.record(current.found, "Retain")
         await self._publication.remove(current)
         current.learn(dropped=True)
 

@@ -9,11 +9,12 @@ somebody can; it is never dropped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import blake2b
 from typing import Literal
 
 import structlog
 
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
@@ -52,7 +53,7 @@ class Leftovers:
             if not _holds(current, role, claim):
                 await self._remove(endpoint, role, claim)
 
-    async def give_up(self, access: Object, policy: Literal["Retain", "Abandon"]) -> None:
+    async def record(self, access: Object, policy: Literal["Retain", "Abandon"]) -> None:
         """Record that the role of an object is nobody's any more, whoever finds its claim.
 
         Raises:
@@ -61,7 +62,7 @@ class Leftovers:
         body: JSON = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": _record(access.meta.uid), "namespace": self._options.namespace},
+            "metadata": {"name": _record(access.key), "namespace": self._options.namespace},
             "data": {"policy": policy, "access": str(access.key)},
         }
         try:
@@ -69,23 +70,29 @@ class Leftovers:
         except AlreadyExists:
             return
 
+    async def _released(self, endpoint: Endpoint, role: str, claim: Claim) -> bool:
+        """Whether the role was given up; then it loses its claim, and the record goes."""
+        name, namespace = _record(Key(claim.namespace, claim.name)), self._options.namespace
+        record = await find(self._client, CONFIGMAPS, name, namespace)
+        if record is None:
+            return False
+        policy = (record.to_dict().get("data") or {}).get("policy")
+        await give_up(endpoint, role, claim, fence=policy == "Retain")
+        await self._client.delete(CONFIGMAPS, name, namespace)
+        _log.info("a role that was given up has lost its claim", role=role)
+        return True
+
     async def _current(self, claim: Claim) -> Object | None:
         return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
 
     async def _remove(self, endpoint: Endpoint, role: str, claim: Claim) -> None:
         if excluded(role, self._options.excluded_users):
             return
-        namespace = self._options.namespace
         try:
-            record = await find(self._client, CONFIGMAPS, _record(claim.uid), namespace)
-            if record is not None:
-                policy = (record.to_dict().get("data") or {}).get("policy")
-                await give_up(endpoint, role, claim, fence=policy == "Retain")
-                await self._client.delete(CONFIGMAPS, record.meta.name, namespace)
-                _log.info("a role that was given up has lost its claim", role=role)
+            if await self._released(endpoint, role, claim):
                 return
         except (AccessError, ClientError) as error:
-            _log.warning("a role that was given up keeps its claim", role=role, error=str(error))
+            _log.warning("a role that may be given up stays", role=role, error=str(error))
             return
         if self._options.unmanaged_users == "Report":
             _log.warning("a role's PostgresAccess is gone", role=role, server=str(endpoint))
@@ -98,9 +105,9 @@ class Leftovers:
             _log.info("a leftover role was removed", role=role, server=str(endpoint))
 
 
-def _record(uid: str) -> str:
-    """The name of the record about the object of this uid."""
-    return f"given-up-{uid}"
+def _record(key: Key) -> str:
+    """The name of the record about a PostgresAccess; a claim may have the uid of an older one."""
+    return f"given-up-{blake2b(str(key).encode(), digest_size=16).hexdigest()}"
 
 
 def _holds(access: Object | None, role: str, claim: Claim) -> bool:
