@@ -12,7 +12,7 @@ import asyncio
 import os
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -122,6 +122,15 @@ class Session:
         """One statement that gives no rows."""
         async with self._connection.cursor(binary=True) as cursor:
             await cursor.execute(statement, binary=True)
+
+    async def run_all(self, statements: Iterable[Statement]) -> None:
+        """Statements that give no rows, in one round trip; the first that fails ends it.
+
+        Inside a transaction nothing of it can go on then but a rollback, of a savepoint at least.
+        """
+        async with self._connection.pipeline():
+            for statement in statements:
+                await self.run(statement)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
