@@ -19,15 +19,18 @@ from tests.unit.postgres.helpers import (
     privileges,
     roles,
     run,
+    sync,
     wanted,
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database import session
+from fairlead.postgres.database.drift import look
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import sync
+from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
 
@@ -606,8 +609,11 @@ async def test_the_claims_of_this_installation_are_listed(
     foreign = Claim(installation="there", namespace="a", name="b", uid="c")
     await sync(endpoint, wanted("foreign", claimed=foreign))
     await sync(endpoint, wanted("first", claimed=claim("first")))
-    result = await sync(endpoint, wanted("second", claimed=claim("second")))
-    assert result.claimed == {"first": claim("first"), "second": claim("second")}
+    await sync(endpoint, wanted("second", claimed=claim("second")))
+    sessions = Sessions(endpoint)
+    found = await look(sessions, [], Verifiers(), "here")
+    await sessions.close()
+    assert found.claimed == {"first": claim("first"), "second": claim("second")}
 
 
 @pytest.mark.parametrize("method", ["run", "rows"])

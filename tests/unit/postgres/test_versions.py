@@ -16,19 +16,19 @@ from tests.unit.postgres.helpers import (
     PASSWORD,
     can_login,
     claim,
+    cleanup,
     grant,
     login,
     privileges,
     roles,
     run,
+    sync,
     wanted,
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -52,7 +53,16 @@ _LOCK = sql.SQL(
 )
 """The same for all installations, so that they exclude one another."""
 
-_QUIET = ("log_statement = 'none'", "log_min_error_statement = 'panic'")
+_PARAMETERS_VERSION = 150000
+"""Privileges on parameters came with PostgreSQL 15."""
+_HUSHED = """
+SELECT pg_catalog.set_config(p.name, p.value, true)
+  FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
+               ('log_min_duration_statement', '-1'), ('pg_stat_statements.track', 'none'))
+       AS p(name, value)
+"""
+_HUSH_14 = sql.SQL(_HUSHED + " WHERE pg_catalog.current_setting('is_superuser') = 'on'")
+_HUSH = sql.SQL(_HUSHED + " WHERE pg_catalog.has_parameter_privilege(p.name, 'SET')")
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -105,6 +115,18 @@ class Session:
     def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._connection = connection
 
+    async def close(self) -> None:
+        """End the connection."""
+        await self._connection.close()
+
+    def is_usable(self) -> bool:
+        """Whether nothing has come unasked, as it does when a server ends a session."""
+        if self._connection.closed:
+            return False
+        watched = select.poll()
+        watched.register(self._connection.pgconn.socket, select.POLLIN)
+        return not watched.poll(0)
+
     @property
     def server_version(self) -> int:
         """``server_version_num``."""
@@ -146,9 +168,20 @@ class Session:
             yield
 
     async def hush(self) -> None:
-        """Keep the statements of this transaction out of the server's log; needs a superuser."""
-        for setting in _QUIET:
-            await self.run(sql.SQL(f"SET LOCAL {setting}"))
+        """Keep the statements of this transaction out of the server's log and statistics.
+
+        That is for superusers, and for who was granted SET on the parameters.
+        """
+        await self.rows(_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14)
+
+
+async def open_session(endpoint: Endpoint, database: str) -> Session:
+    """A session in one database.
+
+    Raises:
+        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
+    """
+    return Session(await _open(endpoint, database))
 
 
 @asynccontextmanager
