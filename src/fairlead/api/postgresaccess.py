@@ -358,16 +358,23 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     warnings: list[str] = []
 
 
-_TYPE = "(has({0}.secretTemplate) && has({0}.secretTemplate.type) ? {0}.secretTemplate.type : 'Opaque')"
 _NO_OWN_ROTATION = (
     "!(has(self.passwordSecretRef) && has(self.passwordPolicy)"
     " && has(self.passwordPolicy.rotateEvery))"
 )
+
+
+def _secret_type(of: str) -> str:
+    """In CEL, the type of the generated Secret; the template may be new, and its type not."""
+    given = f"has({of}.secretTemplate) && has({of}.secretTemplate.type)"
+    return f"({given} ? {of}.secretTemplate.type : 'Opaque')"
+
+
 _SPEC_RULES = Meta(
     extra_json_schema=_rules(
         (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
         (
-            f"{_TYPE.format('self')} == {_TYPE.format('oldSelf')}",
+            f"{_secret_type('self')} == {_secret_type('oldSelf')}",
             "secretTemplate.type cannot be changed",
         ),
     )

@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.budgets import SLOW_SECONDS, Budgets, budgets_of
+from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
@@ -69,7 +70,12 @@ class AccessController:
         self._known = watches.accesses.get
         self._options = options
         self._sources = sources
-        self._publication = Publication(cluster.client, watches)
+        self._publication = Publication(
+            cluster.client,
+            watches,
+            InstallationKey(cluster.client, options.namespace),
+            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+        )
         self._leftovers = Leftovers(cluster.client, watches, options)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
@@ -139,6 +145,7 @@ class AccessController:
         current.learn(
             excluded=excluded(access.spec.username, self._options.excluded_users),
             published=self._publication.exists(current),
+            rotating=self._publication.may_rotate(current),
         )
         return current
 
@@ -185,6 +192,7 @@ class AccessController:
         username, claim = current.decoded.spec.username, await self._claim(current.found)
         try:
             await _in_time(check_claim(current.reached, username, claim))
+            current.learn(answers=True)
         except AccessError as error:
             if error.verdict:
                 raise
@@ -195,6 +203,7 @@ class AccessController:
         wanted = Wanted(
             username=access.spec.username,
             password=current.password,
+            iterations=current.iterations,
             claim=await self._claim(current.found),
             grants=tuple(access.spec.grants),
         )
@@ -247,7 +256,7 @@ class AccessController:
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         await self._statuses.write(current.found, body)
-        return self._again(outcome)
+        return sooner(self._again(outcome), self._publication.rotates_in(status.password))
 
     def _again(self, outcome: Outcome) -> Result:
         if outcome.again == "backoff":
@@ -257,6 +266,13 @@ class AccessController:
         pending = outcome.again == "pending"
         delay = self._options.pending_interval if pending else self._options.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+
+
+def sooner(result: Result, seconds: float | None) -> Result:
+    """The same, but not later than in so many seconds; a back-off stays what it is."""
+    if seconds is None or result.requeue_after is None:
+        return result
+    return Result(min(result.requeue_after, max(seconds, _AT_ONCE_SECONDS)))
 
 
 async def _in_time(work: Awaitable[None]) -> None:

@@ -19,6 +19,21 @@ KEY_BYTES = 32
 """Random bytes of the key: as many as SHA-256 gives."""
 
 
+class InstallationKey:
+    """The key, asked for once."""
+
+    def __init__(self, client: Client, namespace: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._key = b""
+
+    async def __call__(self) -> bytes:
+        """The key of this installation, see :func:`installation_key`."""
+        if not self._key:
+            self._key = await installation_key(self._client, self._namespace)
+        return self._key
+
+
 async def installation_key(client: Client, namespace: str) -> bytes:
     """The key of this installation, made once and kept in the operator's own namespace.
 

@@ -7,10 +7,15 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
+from fairlead.api.postgresaccess import (
+    PasswordInfo,
+    PostgresAccess,
+    ServerInfo,
+)
 from fairlead.postgres.controllers.reconcile import Facts, Failure
 from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
 from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.errors import AccessError, refusal
 
@@ -24,6 +29,9 @@ class Pass:
     facts: Facts
     endpoint: Endpoint | None = None
     password: str = field(default="", repr=False)
+    iterations: int = ITERATIONS
+    secret_uid: str = ""
+    password_info: PasswordInfo | None = None
     synced: Synced | None = None
 
     def learn(self, **facts: object) -> None:
@@ -74,6 +82,8 @@ def login_of(current: Pass) -> Login | None:
     return Login(
         username=spec.username,
         secret=spec.generated_secret,
+        secret_uid=current.secret_uid,
+        password=current.password_info,
         server=ServerInfo(
             host=current.endpoint.public_host or current.endpoint.host,
             version=synced.server.version_text,

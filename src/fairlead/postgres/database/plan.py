@@ -13,6 +13,7 @@ from psycopg import sql
 from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database import password, statements
 from fairlead.postgres.database.grants import Desired
+from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.snapshot import (
     Claim,
     DatabaseFacts,
@@ -30,6 +31,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     password: str
     claim: Claim
     grants: tuple[Grant, ...] = ()
+    iterations: int = ITERATIONS
 
     def __repr__(self) -> str:
         return f"Wanted({self.username!r})"
@@ -123,10 +125,14 @@ def _role_steps(
 ) -> Iterator[Change]:
     name = wanted.username
     if role is None:
-        verifier = password.verifier(wanted.password)
+        verifier = password.verifier(wanted.password, iterations=wanted.iterations)
         yield Change(statement=statements.create_role(name, verifier), what=f"create role {name}")
     elif not (role.login and password_matches):
-        verifier_ = None if password_matches else password.verifier(wanted.password)
+        verifier_ = (
+            None
+            if password_matches
+            else password.verifier(wanted.password, iterations=wanted.iterations)
+        )
         yield Change(
             statement=statements.alter_role(name, login=not role.login, verifier=verifier_),
             what=f"give role {name} its login",
