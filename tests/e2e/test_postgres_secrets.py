@@ -696,15 +696,26 @@ async def test_a_secret_deleted_while_it_is_written_is_made_anew(
             await admin.delete(SECRETS, name, world.namespace)
         return found
 
+    states: list[str] = []
+    merge_patch = Client.merge_patch
+
+    async def noting(
+        client: Client, resource: Resource, name: str, namespace: str, patch: JSON, **options: str
+    ) -> Object:
+        states.append(patch.get("status", {}).get("lastReconcileState", ""))
+        return await merge_patch(client, resource, name, namespace, patch, **options)
+
     armed = asyncio.Event()
     async with running(world.admin, OPTIONS):
         name = await world.create(grants=[grant(world.database, "CONNECT")])
         body = await world.ready(name)
         monkeypatch.setattr(Client, "get", racing)
+        monkeypatch.setattr(Client, "merge_patch", noting)
         armed.set()
         await edit(world, f"{name}-login", username="wrong")
         await settled(world, name, fingerprint(body))
         assert deleted == [f"{name}-login"]
+        assert "Error" not in states
         assert await world.logs_in((await world.secret(name))["uri"])
 
 
