@@ -217,8 +217,9 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         Annotated[str, Meta(min_length=2, max_length=94)] | None,
         Meta(
             description=(
-                "urlsafe (the default: letters, digits, - and _), alphanumeric, or the characters"
-                " themselves, printable ASCII without the blank. A password has 96 bits at least."
+                "urlsafe (the default: letters, digits, - and _), alphanumeric, hex, or the"
+                " characters themselves, printable ASCII without the blank. A password has 96 bits"
+                " at least."
             ),
         ),
     ] = None

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import PasswordInfo, PasswordPolicy
+from fairlead.api.postgresaccess import PasswordInfo
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
@@ -23,6 +23,7 @@ from fairlead.postgres.controllers.login_secret import (
 )
 from fairlead.postgres.controllers.passes import Pass
 from fairlead.postgres.controllers.rotation import (
+    PasswordDefaults,
     PasswordRules,
     asked_for,
     is_due,
@@ -65,7 +66,7 @@ class Publication:
         key: Callable[[], Awaitable[bytes]],
         *,
         opened: Callable[[Informer], object],
-        defaults: Callable[[], PasswordPolicy] = PasswordPolicy,
+        defaults: Callable[[], PasswordDefaults] = PasswordDefaults,
     ) -> None:
         self._client = client
         self._watches = watches

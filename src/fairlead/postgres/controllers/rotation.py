@@ -33,6 +33,15 @@ _MAX_MARK = 128
 """Characters of an annotation's value that are copied; of longer ones a digest is."""
 
 
+class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for accesses that do not say; ``rotate_every`` is in seconds, 0 is never."""
+
+    length: int = password.LENGTH
+    alphabet: str = "urlsafe"
+    rotate_every: float = 0.0
+    iterations: int = password.ITERATIONS
+
+
 class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
     """A password policy with every default filled in; ``alphabet`` has all its characters."""
 
@@ -46,15 +55,15 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
         return password.generate(self.length, self.alphabet)
 
 
-def password_rules(spec: PostgresAccessSpec, defaults: PasswordPolicy) -> PasswordRules:
-    """The rules of an access: its own policy, then the Controller's defaults, then ours.
+def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
+    """The rules of an access: its own policy over the defaults.
 
     Raises:
         AccessError: PasswordPolicyInvalid, naming the field.
     """
     own = spec.password_policy or PasswordPolicy()
-    length = own.length or defaults.length or password.LENGTH
-    alphabet = _characters(own.alphabet or defaults.alphabet or "urlsafe")
+    length = own.length or defaults.length
+    alphabet = _characters(own.alphabet or defaults.alphabet)
     # 2 to the 96th is an integer, so that no rounding decides.
     if len(alphabet) ** length < 2**MIN_BITS:
         raise _wrong(
@@ -62,18 +71,33 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordPolicy) -> Passwo
             f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
             " or add characters",
         )
+    iterations = own.iterations or defaults.iterations
+    if iterations > password.MAX_ITERATIONS:
+        raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
+    return PasswordRules(
+        length=length,
+        alphabet=alphabet,
+        rotate_every=_period(spec, own, defaults),
+        iterations=iterations,
+    )
+
+
+def _period(
+    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PasswordDefaults
+) -> timedelta | None:
     every = own.rotate_every
     if spec.password_secret_ref is not None:
         if every:
             raise _wrong("rotateEvery", "spec.passwordSecretRef excludes it; remove one of them")
-    else:
-        every = every or defaults.rotate_every
-    return PasswordRules(
-        length=length,
-        alphabet=alphabet,
-        rotate_every=_period(every),
-        iterations=own.iterations or defaults.iterations or password.ITERATIONS,
-    )
+        return None
+    if not every:
+        return timedelta(seconds=defaults.rotate_every) if defaults.rotate_every else None
+    period = parse_duration(every)
+    if period is None or not _MIN_EVERY <= period <= _MAX_EVERY:
+        raise _wrong(
+            "rotateEvery", f"{every} is no duration from 1m to 87600h; write one like 720h"
+        )
+    return period
 
 
 def _characters(alphabet: str) -> str:
@@ -82,21 +106,10 @@ def _characters(alphabet: str) -> str:
     if not all("!" <= character <= "~" for character in alphabet):
         raise _wrong(
             "alphabet",
-            "it is urlsafe, alphanumeric or characters that are printable ASCII and no blank;"
+            "it is urlsafe, alphanumeric, hex or characters that are printable ASCII and no blank;"
             " remove the others",
         )
     return "".join(sorted(set(alphabet)))
-
-
-def _period(every: str | None) -> timedelta | None:
-    if not every:
-        return None
-    period = parse_duration(every)
-    if period is None or not _MIN_EVERY <= period <= _MAX_EVERY:
-        raise _wrong(
-            "rotateEvery", f"{every} is no duration from 1m to 87600h; write one like 720h"
-        )
-    return period
 
 
 def _wrong(field: str, why: str) -> AccessError:

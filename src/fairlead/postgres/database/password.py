@@ -29,6 +29,7 @@ MAX_ITERATIONS = 100_000
 ALPHABETS = {
     "urlsafe": string.ascii_letters + string.digits + "-_",
     "alphanumeric": string.ascii_letters + string.digits,
+    "hex": string.digits + "abcdef",
 }
 _SALT_BYTES = 16
 """Random bytes of salt, as PostgreSQL takes them."""
