@@ -24,6 +24,9 @@ POSTGRESSERVERS = Resource(GROUP, "v1", "postgresservers", "PostgresServer", nam
 FINALIZER = f"{GROUP}/finalizer"
 ABANDON_ANNOTATION = f"{GROUP}/abandon"
 """Set to "true", it lets a deletion go on without touching the database."""
+ROTATE_ANNOTATION = f"{GROUP}/rotate-at"
+"""On a PostgresAccess: each new value asks for a new password, once. On the generated Secret: the
+value that its password was made for."""
 
 PROVISIONED_SERVICE_LABEL = "servicebinding.io/provisioned-service"
 EXPORTED_LABEL = "kube-bind.io/exported"
@@ -149,6 +152,110 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     ]
 
 
+class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What the generated Secret has beside the login itself.
+
+    Values of ``data`` are texts with placeholders ``{{name}}`` or ``{{name|filter}}``: the names
+    are username, password, host, port, database, sslmode, url and jdbcUrl, the filters urlquote,
+    json and b64.
+    """
+
+    labels: Annotated[
+        dict[str, Annotated[str, Meta(max_length=63)]],
+        Meta(max_length=32, description="Labels of the Secret; those of others stay."),
+    ] = {}
+    annotations: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(max_length=32, description="Annotations of the Secret; those of others stay."),
+    ] = {}
+    type: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=253,
+            description="The Secret's type, which cannot be changed.",
+            extra_json_schema={"x-default": "Opaque"},
+        ),
+    ] = "Opaque"
+    include_default_keys: Annotated[
+        bool,
+        Meta(
+            description="False leaves username and password alone beside the keys of data.",
+            extra_json_schema={"x-default": True},
+        ),
+    ] = True
+    data: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(
+            max_length=32,
+            description=(
+                "More keys, as texts with {{username}}, {{password}}, {{host}}, {{port}},"
+                " {{database}}, {{sslmode}}, {{url}} and {{jdbcUrl}}, each also with |urlquote,"
+                " |json or |b64."
+            ),
+            extra_json_schema=_rules(
+                (
+                    "!('username' in self) && !('password' in self)",
+                    "the keys username and password hold the login itself; choose others",
+                ),
+            ),
+        ),
+    ] = {}
+
+
+_GO_DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
+
+
+class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """How passwords are made, and when anew; what is not set comes from the Controller."""
+
+    length: Annotated[
+        Annotated[int, Meta(ge=16, le=128)] | None,
+        Meta(description="Characters of a password; default 32."),
+    ] = None
+    alphabet: Annotated[
+        Annotated[str, Meta(min_length=2, max_length=94)] | None,
+        Meta(
+            description=(
+                "urlsafe (the default: letters, digits, - and _), alphanumeric, hex, or the"
+                " characters themselves, printable ASCII without the blank. A password has 96 bits"
+                " at least."
+            ),
+        ),
+    ] = None
+    rotate_every: Annotated[
+        Annotated[str, Meta(max_length=32, pattern=_GO_DURATION)] | None,
+        Meta(
+            description=(
+                "A new password each time that so much has passed since it changed: a duration"
+                " such as 720h, of 1m at least."
+            ),
+            extra_json_schema=_rules(
+                (
+                    "duration(self) >= duration('1m') && duration(self) <= duration('87600h')",
+                    "rotateEvery must be between 1m and 87600h",
+                ),
+            ),
+        ),
+    ] = None
+    iterations: Annotated[
+        Annotated[int, Meta(ge=4096, le=100_000)] | None,
+        Meta(
+            description=(
+                "Rounds of SCRAM-SHA-256 for the next password that is stored; default 4096."
+                " Clients work as many at each login."
+            ),
+        ),
+    ] = None
+
+
+class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """One key of a Secret in the object's own namespace that holds a password made elsewhere."""
+
+    name: Name
+    key: Annotated[Name, Meta(extra_json_schema={"x-default": "password"})] = "password"
+
+
 class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The role, its grants and the Secret to log in with."""
 
@@ -169,6 +276,29 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             extra_json_schema=_rules(("self == oldSelf", "username cannot be changed")),
         ),
     ]
+    secret_template: Annotated[
+        SecretTemplate | None,
+        Meta(description="What the Secret has beside the login, and under which keys."),
+    ] = None
+    password_policy: Annotated[
+        PasswordPolicy | None,
+        Meta(
+            description=(
+                "How the password is made, and when anew. A new one is also made for each new"
+                f" value of annotation {ROTATE_ANNOTATION}, and when the Secret or its key"
+                " password is deleted."
+            )
+        ),
+    ] = None
+    password_secret_ref: Annotated[
+        PasswordSecretRef | None,
+        Meta(
+            description=(
+                "A password made elsewhere, which is never changed here and taken over when it"
+                " changes there."
+            )
+        ),
+    ] = None
     connection: Connection
     grants: Annotated[list[Grant], Meta(max_length=64)] = []
     cleanup_policy: Annotated[
@@ -190,6 +320,21 @@ class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     name: str = ""
 
 
+class SecretInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The generated Secret, once its login works."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The password that the server has, as a keyed hash; times are RFC 3339 in UTC."""
+
+    fingerprint: str = ""
+    changed_at: str = ""
+    next_rotation: str = ""
+
+
 class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The server that answered."""
 
@@ -207,9 +352,34 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     observed_generation: int = 0
     binding: Binding | None = None
     username: str = ""
+    secret: SecretInfo | None = None
+    password: PasswordInfo | None = None
     server: ServerInfo | None = None
     applied_grants: list[str] = []
     warnings: list[str] = []
+
+
+_NO_OWN_ROTATION = (
+    "!(has(self.passwordSecretRef) && has(self.passwordPolicy)"
+    " && has(self.passwordPolicy.rotateEvery))"
+)
+
+
+def _secret_type(of: str) -> str:
+    """In CEL, the type of the generated Secret; the template may be new, and its type not."""
+    given = f"has({of}.secretTemplate) && has({of}.secretTemplate.type)"
+    return f"({given} ? {of}.secretTemplate.type : 'Opaque')"
+
+
+_SPEC_RULES = Meta(
+    extra_json_schema=_rules(
+        (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
+        (
+            f"{_secret_type('self')} == {_secret_type('oldSelf')}",
+            "secretTemplate.type cannot be changed",
+        ),
+    )
+)
 
 
 class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -218,7 +388,7 @@ class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     api_version: str = POSTGRESACCESSES.api_version
     kind: str = POSTGRESACCESSES.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PostgresAccessSpec
+    spec: Annotated[PostgresAccessSpec, _SPEC_RULES]
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
 
 

@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Place, Sync, owner_of
+from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
@@ -65,7 +66,12 @@ class AccessController:
         self._known = watches.accesses.get
         self._options = options
         self._sources = sources
-        self._publication = Publication(cluster.client, watches)
+        self._publication = Publication(
+            cluster.client,
+            watches,
+            InstallationKey(cluster.client, options.namespace),
+            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+        )
         self._leftovers = Leftovers(cluster.client, watches, options)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
@@ -171,6 +177,7 @@ class AccessController:
         current.learn(
             excluded=excluded(access.spec.username, self._options.excluded_users),
             published=self._publication.exists(current),
+            rotating=self._publication.may_rotate(current),
         )
         return current
 
@@ -208,7 +215,7 @@ class AccessController:
                 # Why a server cannot be asked is told by the steps that need it.
                 if isinstance(answer, AccessError) and answer.verdict:
                     raise answer
-                current.learn(checked=True)
+                current.learn(checked=True, answers=answer is None)
             case AccessStep.SYNC_DATABASE:
                 await self._synced(current, answer)
             case _:
@@ -234,6 +241,7 @@ class AccessController:
         return Wanted(
             username=spec.username,
             password=current.password,
+            iterations=current.iterations,
             claim=await self._claim(current.found),
             grants=tuple(spec.grants),
         )
@@ -310,7 +318,7 @@ class AccessController:
         if known is not None and _asked_for(known) != _asked_for(current.found):
             # Something has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
-        return result
+        return sooner(result, self._publication.rotates_in(status.password))
 
     def _again(self, outcome: Outcome) -> Result:
         if outcome.again == "backoff":
@@ -332,6 +340,18 @@ class _Waiting(NamedTuple):
 def _asked_for(access: Object) -> tuple[object, ...]:
     meta = access.meta
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.annotations
+
+
+def sooner(result: Result | None, seconds: float | None) -> Result | None:
+    """The same, but not later than in so many seconds; a back-off stays what it is."""
+    if seconds is None:
+        return result
+    seconds = max(seconds, _AT_ONCE_SECONDS)
+    if result is None:
+        return Result(seconds)
+    if result.requeue_after is None:
+        return result
+    return Result(min(result.requeue_after, seconds))
 
 
 def _decide(current: Pass) -> AccessStep:
