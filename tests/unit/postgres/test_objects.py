@@ -10,7 +10,9 @@ import pytest
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
+from fairlead.api.postgresaccess import PostgresAccessSpec
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
 from fairlead.postgres.controllers.login_secret import (
     check_name,
     check_ours,

@@ -10,7 +10,8 @@ import pytest
 from tests.support.stale import StaleServer
 
 from fairlead.api.meta import Object, object_from_dict
-from fairlead.api.postgresaccess import Connection, PostgresAccess
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresconnection import Connection
 from fairlead.postgres.controllers.resolution import secret_endpoint
 from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.errors import AccessError

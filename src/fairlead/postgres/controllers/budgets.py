@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import ServerRef
+from fairlead.api.postgresconnection import ServerRef
 from fairlead.postgres.options import DEFAULT_WORKERS
 from fairlead.runtime import Request
 

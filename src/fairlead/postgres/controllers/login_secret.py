@@ -10,7 +10,8 @@ import msgspec
 
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
-from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, PostgresAccessSpec
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccessSpec
+from fairlead.api.postgresconnection import GROUP
 from fairlead.postgres.controllers.resolution import secret_data, text_of
 from fairlead.postgres.database import password
 from fairlead.postgres.database.endpoint import Endpoint

@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
+from fairlead.api.postgresaccess import PostgresAccessSpec
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.names import matches

@@ -5,12 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import (
-    POSTGRESSERVERS,
-    PostgresAccess,
-    PostgresServer,
-    ValueOrSecret,
-)
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresconnection import ValueOrSecret
+from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.postgres.controllers.resolution import (

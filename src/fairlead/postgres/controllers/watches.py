@@ -7,7 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, READY
+from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
+from fairlead.api.postgresconnection import GROUP
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.controllers.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
