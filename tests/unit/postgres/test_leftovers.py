@@ -12,6 +12,7 @@ from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
 from fairlead.postgres.controllers.leftovers import Leftovers
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
@@ -71,7 +72,7 @@ async def test_strays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    leftovers = Leftovers(known, cast("Any", watches), PostgresOptions())
+    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
     await leftovers.sweep(ENDPOINT, {"app": CLAIM})
     assert taken == (["app"] if removed else [])
 
@@ -86,7 +87,9 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     options = PostgresOptions(excluded_users=("app",))
-    leftovers = Leftovers(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), options)
+    leftovers = Leftovers(
+        cast("Any", SimpleNamespace(get=get)), cast("Any", watches), Settings(options)
+    )
     await leftovers.sweep(ENDPOINT, {"app": CLAIM})
 
 
@@ -109,4 +112,6 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    await Leftovers(known, cast("Any", watches), PostgresOptions()).sweep(ENDPOINT, {"app": CLAIM})
+    await Leftovers(known, cast("Any", watches), Settings(PostgresOptions())).sweep(
+        ENDPOINT, {"app": CLAIM}
+    )

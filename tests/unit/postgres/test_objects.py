@@ -21,9 +21,10 @@ from fairlead.postgres.controllers.login_secret import (
     secret_body,
     secret_values,
 )
+from fairlead.postgres.controllers.policy import check_policy
 from fairlead.postgres.controllers.resolution import (
+    Certificates,
     check_connection,
-    check_policy,
     direct_endpoint,
     secret_endpoint,
     server_endpoint,
@@ -140,7 +141,7 @@ def test_the_generated_secret_has_a_name_that_a_secret_can_have(name: str, wrong
 
 def test_a_profile_says_where_clients_go() -> None:
     found = server_endpoint(
-        server(externalHost="db.example.org", externalPort=6432), CREDENTIALS, "PEM"
+        server(externalHost="db.example.org", externalPort=6432), CREDENTIALS, Certificates("PEM")
     )
     assert (found.host, found.port, found.ca) == ("db.internal", 5432, "PEM")
     assert (found.public_host, found.public_port) == ("db.example.org", 6432)
@@ -152,7 +153,7 @@ def test_a_profile_says_where_clients_go() -> None:
 def test_incomplete_credentials_are_named(key: str) -> None:
     rest = {name: value for name, value in CREDENTIALS.items() if name != key}
     with pytest.raises(AccessError, match=f"has no key {key}"):
-        server_endpoint(server(), rest, "")
+        server_endpoint(server(), rest)
 
 
 @pytest.mark.parametrize(

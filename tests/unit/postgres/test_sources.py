@@ -13,6 +13,7 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.api.postgresconnection import Connection
 from fairlead.postgres.controllers.resolution import secret_endpoint
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
@@ -53,20 +54,22 @@ SERVER = StaleServer({}, [credentials("team"), credentials("other")])
 )
 async def test_existing_secrets(named: dict[str, str], allowed: bool, whose: str) -> None:
     options = PostgresOptions(existing_secret_namespace=allowed)
-    endpoint = await Sources(SERVER.client, options).endpoint(access(**named), enforce=True)
+    endpoint = await Sources(SERVER.client, Settings(options)).endpoint(
+        access(**named), enforce=True
+    )
     assert endpoint.password == f"of-{whose}"
 
 
 @pytest.mark.parametrize("enforce", [True, False], ids=["living", "deleting"])
 async def test_anothers_secret_is_refused_unless_the_operator_allows_it(enforce: bool) -> None:
-    sources = Sources(SERVER.client, PostgresOptions())
+    sources = Sources(SERVER.client, Settings(PostgresOptions()))
     with pytest.raises(AccessError) as refused:
         await sources.endpoint(access(existingSecretNamespace="other"), enforce=enforce)
     assert refused.value.reason == "PolicyDenied"
 
 
 async def test_the_database_that_is_written_out_wins_over_the_secrets() -> None:
-    sources = Sources(SERVER.client, PostgresOptions())
+    sources = Sources(SERVER.client, Settings(PostgresOptions()))
     endpoint = await sources.endpoint(access(database="orders"), enforce=True)
     assert endpoint.fallback == "orders"
 

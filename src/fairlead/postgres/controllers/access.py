@@ -23,6 +23,7 @@ from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
@@ -33,7 +34,6 @@ from fairlead.postgres.database.plan import Wanted
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.sync import check_claim, sync
 from fairlead.postgres.errors import AccessError, refusal
-from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -63,18 +63,19 @@ class AccessController:
     """Brings the role of every PostgresAccess into its server."""
 
     def __init__(
-        self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
+        self, cluster: Cluster, watches: Watches, settings: Settings, sources: Sources
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
-        self._options = options
+        self._settings = settings
         self._sources = sources
         self._publication = Publication(cluster.client, watches)
-        self._leftovers = Leftovers(cluster.client, watches, options)
+        self._leftovers = Leftovers(cluster.client, watches, settings)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
-        self.controller = Controller("postgresaccess", self.reconcile, workers=options.workers)
+        workers = settings.latest.workers
+        self.controller = Controller("postgresaccess", self.reconcile, workers=workers)
         self._budgets = Budgets(self.controller.enqueue)
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.secrets, watches.accesses_of_secret())
@@ -131,13 +132,16 @@ class AccessController:
         current = Pass(found=found, access=None, facts=facts)
         try:
             access = current.access = decode_access(found)
+            settings = self._settings.current
         except AccessError as error:
             if not facts.abandoned:
                 stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
             return current
         current.learn(
-            excluded=excluded(access.spec.username, self._options.excluded_users),
+            excluded=excluded(
+                access.spec.username, settings.excluded_users, settings.excluded_user_patterns
+            ),
             published=self._publication.exists(current),
         )
         return current
@@ -222,10 +226,14 @@ class AccessController:
         try:
             endpoint = await self._sources.endpoint(access, enforce=False)
             await cleanup(endpoint, username, claim, policy)
-        except AccessError:
+        except AccessError as error:
             # A role that stays anyway must not keep its object from going when the server is gone.
-            if policy != "Retain":
+            if policy != "Retain" and not (error.verdict and not access.status.username):
                 raise
+            if policy != "Retain":
+                # Never anything was made for what was refused from the beginning.
+                current.learn(dropped=True)
+                return
             _log.warning("the server of a retained role could not be reached", role=username)
             await self._leftovers.record(current.found, "Retain")
         await self._publication.remove(current)
@@ -254,8 +262,9 @@ class AccessController:
             return Result(backoff=RETRIES)
         if outcome.again == "at-once":
             return Result(_AT_ONCE_SECONDS)
+        settings = self._settings.latest
         pending = outcome.again == "pending"
-        delay = self._options.pending_interval if pending else self._options.synced_interval
+        delay = settings.pending_interval if pending else settings.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
 
