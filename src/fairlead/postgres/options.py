@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from datetime import timedelta
 
 import msgspec
 
-from fairlead.api.durations import parse_duration
+from fairlead.api.durations import format_duration, parse_duration
 from fairlead.api.postgrescontroller import (
     Alphabet,
     ConnectionsPolicy,
@@ -139,7 +140,8 @@ def _seconds(text: str | None, field: str, least: float) -> float | None:
     seconds = duration.total_seconds()
     if not least <= seconds <= _MOST_SECONDS:
         raise SettingError(
-            f"{field} {text} is out of range; {least:g}s is the least, ten years the most"
+            f"{field} {text} is out of range; {format_duration(timedelta(seconds=least))} is the"
+            " least, ten years the most"
         )
     return seconds
 
