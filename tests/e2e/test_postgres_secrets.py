@@ -22,7 +22,8 @@ from tests.support.postgres import access, credentials, prepare, running, server
 from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS, ROTATE_ANNOTATION
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS, Resource
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
