@@ -141,7 +141,7 @@ def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> It
     # An owner has all privileges anyway, and revoking them from it would change the database.
     if facts.owned:
         return
-    wanted = desired.of(facts.name).database
+    wanted = desired.of(facts.name).database.keys()
     if missing := wanted - facts.held:
         yield Change(
             statement=statements.database_grant("grant", missing, facts.name, username),
@@ -187,5 +187,5 @@ def public_warnings(desired: Desired, snapshot: Snapshot) -> list[str]:
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
         for name, wanted in sorted(desired.databases.items())
         if name in snapshot.databases
-        and (extra := snapshot.databases[name].public - wanted.database)
+        and (extra := snapshot.databases[name].public - wanted.database.keys())
     ]

@@ -36,6 +36,8 @@ _OPTIONS = {
     "row_security": "on",
     "standard_conforming_strings": "on",
     "client_min_messages": "warning",
+    # Nobody knows how many rows there are in what was sent: a loop in a loop is the worst guess.
+    "enable_nestloop": "off",
 }
 
 _CONNECT_TIMEOUT_SECONDS = 10

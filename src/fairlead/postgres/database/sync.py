@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
 import psycopg
 
 from fairlead.postgres.database import password
-from fairlead.postgres.database.catalog import read_differences, read_snapshot
+from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.comparison import RoleGrants
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.database.grants import DatabaseGrants, Desired, desired_grants
+from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Change,
     Synced,
@@ -30,9 +31,10 @@ from fairlead.postgres.database.plan import (
     plan_role,
     public_warnings,
 )
+from fairlead.postgres.database.privileges import RoleOutcome, settle
 from fairlead.postgres.database.session import Session, connect, logs_in
-from fairlead.postgres.database.snapshot import Claim, Difference, ServerFacts, Snapshot
-from fairlead.postgres.database.statements import object_grants
+from fairlead.postgres.database.snapshot import Claim, ServerFacts, Snapshot
+from fairlead.postgres.database.targets import DatabaseGrants
 from fairlead.postgres.errors import AccessError
 
 
@@ -205,59 +207,15 @@ class _DatabasePass:
         return False
 
     async def _run(self, session: Session) -> bool:
-        found = await self._look(session)
-        if not _changes(found):
-            self._absent(found)
-            return False
+        role = RoleGrants(oid=self._role, username=self._username, grants=self._wanted)
 
-        async def write() -> None:
-            await self._write(session)
+        async def work() -> dict[str, RoleOutcome]:
+            return await settle(session, self._name, [role], self._server.admin)
 
-        await retried(write, f"change privileges in database {self._name}")
-        # PostgreSQL answers OK to grants that it did not make, with a warning alone.
-        left = await self._look(session)
-        if _changes(left) and not self.problems:
-            self.problems.append(
-                _not_applied(_describe(_changes(left)[0], self._name), self._server.admin)
-            )
-        self._absent(left)
-        return True
-
-    async def _look(self, session: Session) -> list[Difference]:
-        return await read_differences(session, self._role, self._wanted)
-
-    def _absent(self, found: Iterable[Difference]) -> None:
-        self.problems += [
-            AccessError(
-                "SchemaNotFound",
-                f"schema {one.schema} of spec.grants does not exist in database {self._name};"
-                " create it, or correct the name",
-            )
-            for one in found
-            if one.action == "absent"
-        ]
-
-    async def _write(self, session: Session) -> None:
-        self.problems = []
-        async with session.transaction():
-            for statement in object_grants(await self._look(session), self._username):
-                try:
-                    async with session.savepoint():
-                        await session.run(statement)
-                except psycopg.Error as error:
-                    if error.sqlstate in TRANSIENT_STATES:
-                        raise
-                    what = f"change privileges on objects of database {self._name}"
-                    self.problems.append(explain_statement(error, what, self._server.admin))
-
-
-def _changes(found: Iterable[Difference]) -> Sequence[Difference]:
-    return [one for one in found if one.action != "absent"]
-
-
-def _describe(one: Difference, database: str) -> str:
-    name = f"{one.schema}.{one.name}" if one.name else one.schema
-    return f"{one.action} {one.privilege} on {one.level} {name} in database {database}"
+        outcomes = await retried(work, f"change privileges in database {self._name}")
+        outcome = outcomes[self._username]
+        self.problems += outcome.problems
+        return outcome.changed
 
 
 def _not_applied(what: str, admin: str) -> AccessError:
