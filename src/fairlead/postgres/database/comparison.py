@@ -130,8 +130,13 @@ WITH member AS MATERIALIZED (
   UNION ALL
   SELECT 'routine', p.pronamespace, p.oid, 0, p.proowner, p.proacl, p.proname, ''
     FROM pg_catalog.pg_proc p
-   WHERE p.proacl IS NOT NULL
-      OR p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine')
+   WHERE (p.proacl IS NOT NULL
+          OR p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine'))
+     -- What makes values of a range type is always the first superuser's, whoever made the type.
+     AND NOT (p.proowner = 10 AND EXISTS (
+           SELECT FROM pg_catalog.pg_depend e
+            WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid
+              AND e.deptype = 'i'))
   UNION ALL
   SELECT 'type', t.typnamespace, t.oid, 0, t.typowner, t.typacl, t.typname, ''
     FROM pg_catalog.pg_type t

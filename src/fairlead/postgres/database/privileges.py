@@ -102,13 +102,12 @@ class _Settling:
         async with self._session.transaction():
             reading = await self._read()
             for _ in range(_ROUNDS):
-                before = reading.possible()
-                if not before:
+                if not reading.possible():
                     break
-                await self._apply(plan(reading.differences))
+                before = reading
+                await self._apply(plan(before.differences))
                 reading = await self._read()
-                stuck = not reading.cut and reading.possible() >= before
-                if self._failed or stuck:
+                if self._failed or (not reading.cut and _same(before, reading)):
                     break
             return reading
 
@@ -159,15 +158,33 @@ class _Settling:
         problems = _absent(reading.absent.get(username, ()), self._database)
         if username in reading.gone:
             problems.append(AccessError("Conflict", f"role {username} was dropped meanwhile"))
-        failed = self._failed.get(username, [])
-        problems += [*failed[:_TOLD], *_refused(left, self._database, self._admin)]
-        silent = [one for one in left if one.possible]
+        problems += _refused(left, self._database, self._admin)
+        # What failed for an object that is gone by now is in order.
+        open_ = [one for one in left if one.possible]
+        failed = self._failed.get(username, []) if open_ else []
+        problems += failed[:_TOLD]
         if username in reading.cut:
             problems.append(_unfinished(self._database))
-        elif silent and not failed:
-            problems.append(_silent(silent, self._database, self._admin))
+        elif open_ and not failed:
+            problems.append(_silent(open_, self._database, self._admin))
         changed = username in self._changed
         return RoleOutcome(problems=tuple(problems), changed=changed, left=len(left))
+
+
+def _same(before: Reading, after: Reading) -> bool:
+    """Whether nothing came of it: PostgreSQL had no right to it, and did not say so."""
+    if not after.possible():
+        return False
+    first, second = (
+        {
+            (username, one.action, one.objects.level, one.objects.items, one.privilege)
+            for username, found in reading.differences.items()
+            for one in found
+            if one.possible
+        }
+        for reading in (before, after)
+    )
+    return second == first
 
 
 def _raise_what_is_nobodys(error: psycopg.Error) -> None:
