@@ -17,7 +17,14 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresconnection import CONDITIONS as _CONDITIONS
-from fairlead.api.postgresconnection import CONNECTION_RULES, GROUP, Connection, Identifier, Name
+from fairlead.api.postgresconnection import (
+    CONNECTION_RULES,
+    GROUP,
+    UNSEEN,
+    Connection,
+    Identifier,
+    Name,
+)
 from fairlead.api.postgresconnection import rules as _rules
 from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
 from fairlead.api.postgresserver import POSTGRESSERVERS, SERVER_COLUMNS, PostgresServer
@@ -39,6 +46,11 @@ EXPORTED_LABEL = "kube-bind.io/exported"
 READY = "Ready"
 SUCCESS = "Success"
 IN_PROGRESS = "InProgress"
+RECONCILING = "Reconciling"
+STALLED = "Stalled"
+SUSPENDED = "Suspended"
+APPROVE_ANNOTATION = f"{GROUP}/approve"
+"""The digest of the plan that may be carried out where spec.approval is Manual."""
 
 Privilege = Literal[
     "SELECT",
@@ -335,6 +347,64 @@ class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_o
     key: Annotated[Name, Meta(extra_json_schema={"x-default": "password"})] = "password"
 
 
+class MemberOf(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A group that the role is a member of."""
+
+    role: Identifier
+    inherit: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether the group's privileges hold at once (the default); since PostgreSQL 16."
+            )
+        ),
+    ] = True
+    set: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether SET ROLE to the group is allowed (the default); since PostgreSQL 16."
+            )
+        ),
+    ] = True
+    admin: Annotated[
+        bool, Meta(description="Whether the role may make others members of the group.")
+    ] = False
+
+
+class Attributes(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Attributes of the role; those that would give it power over others cannot be asked for."""
+
+    connection_limit: Annotated[
+        Annotated[int, Meta(ge=-1, le=262143)] | None,
+        Meta(description="Connections at once; -1 is no limit."),
+    ] = None
+    valid_until: Annotated[
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(
+            description="Until when the password logs in, in RFC 3339.",
+            extra_json_schema={"format": "date-time"},
+        ),
+    ] = None
+    inherit: Annotated[
+        bool | None, Meta(description="INHERIT or NOINHERIT; default as the server has it.")
+    ] = None
+    config: Annotated[
+        dict[str, Annotated[str, Meta(max_length=1024)]],
+        Meta(
+            max_length=32,
+            description=(
+                "Parameters that the role's sessions start with; others that it had are reset."
+            ),
+        ),
+    ] = {}
+
+
+AdoptionPolicy = Literal["Never", "IfUnclaimed"]
+Mode = Literal["Enforce", "Observe"]
+Approval = Literal["Automatic", "Manual"]
+
+
 class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The role, its grants and the Secret to log in with."""
 
@@ -389,7 +459,6 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
                 "Authoritative revokes what the role holds beside its grants, in their databases;"
                 " Additive only what this object has granted before."
             ),
-            extra_json_schema={"x-default": "Authoritative"},
         ),
     ] = "Authoritative"
     cleanup_policy: Annotated[
@@ -403,6 +472,61 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             extra_json_schema={"x-default": "Restrict"},
         ),
     ] = "Restrict"
+    orphan_to: Annotated[
+        Identifier | None,
+        Meta(
+            description=(
+                "The role that Orphan gives everything to; default the owner of each database. It"
+                " must have no powers."
+            )
+        ),
+    ] = None
+    member_of: Annotated[
+        Annotated[list[MemberOf], Meta(max_length=32)] | None,
+        Meta(
+            description=(
+                "Groups of the role; those that are not listed are left. Without the field"
+                " memberships are nobody's concern."
+            )
+        ),
+    ] = None
+    attributes: Attributes | None = None
+    adoption_policy: Annotated[
+        AdoptionPolicy,
+        Meta(
+            description=(
+                "IfUnclaimed takes over a role that exists and was made by hand, if the"
+                " operator's Controller allows it."
+            ),
+        ),
+    ] = "Never"
+    suspend: Annotated[
+        bool, Meta(description="Leave role and Secret as they are; a deletion goes on.")
+    ] = False
+    mode: Annotated[
+        Mode,
+        Meta(
+            description="Observe writes nothing, and tells in status.plan what would be done.",
+        ),
+    ] = "Enforce"
+    approval: Annotated[
+        Approval,
+        Meta(
+            description=(
+                f"Manual does only what annotation {GROUP}/approve names by the digest of"
+                " status.plan."
+            ),
+        ),
+    ] = "Automatic"
+    expires_after: Annotated[
+        Annotated[str, Meta(max_length=32, pattern=_GO_DURATION)] | None,
+        Meta(
+            description=(
+                "How long after its creation the access ends, such as 8h: the password logs in no"
+                " more, and the role goes as cleanupPolicy says."
+            )
+        ),
+    ] = None
 
 
 class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -434,13 +558,40 @@ class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     system_identifier: str = ""
 
 
+class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What would be done in the server; passwords are ***.
+
+    ``digest`` names all statements, of which the first are listed; ``approved_by`` is the manager
+    of fields that has written the approval, and when.
+    """
+
+    digest: str = ""
+    statements: list[str] = []
+    total: int = 0
+    approved_by: str = ""
+
+
+class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What a role owns in one database."""
+
+    database: str
+    objects: list[str] = []
+
+
+class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What a deletion waits for; ``truncated`` says that there is more than is listed."""
+
+    blockers: list[Blockers] = []
+    truncated: bool = False
+
+
 class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What the last pass found."""
 
     conditions: Annotated[list[Condition], _CONDITIONS] = []
     last_reconcile_state: ReconcileState | None = None
     last_log: str = ""
-    observed_generation: int = 0
+    observed_generation: int = -1
     binding: Binding | None = None
     username: str = ""
     secret: SecretInfo | None = None
@@ -448,6 +599,9 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     server: ServerInfo | None = None
     applied_grants: list[str] = []
     warnings: list[str] = []
+    plan: Plan | None = None
+    expires_at: str = ""
+    deletion: Deletion | None = None
 
 
 _NO_OWN_ROTATION = (
@@ -480,7 +634,9 @@ class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     kind: str = POSTGRESACCESSES.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: Annotated[PostgresAccessSpec, _SPEC_RULES]
-    status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
+    status: Annotated[PostgresAccessStatus, UNSEEN] = msgspec.field(
+        default_factory=PostgresAccessStatus
+    )
 
 
 ACCESS_COLUMNS = (

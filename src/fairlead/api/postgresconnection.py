@@ -32,6 +32,12 @@ def rules(*given: tuple[str, str]) -> JSON:
     }
 
 
+UNSEEN = Meta(extra_json_schema={"x-default": {"observedGeneration": -1}})
+"""A status that nobody has written yet: kstatus takes no fresh object for ready then.
+
+https://pkg.go.dev/sigs.k8s.io/cli-utils/pkg/kstatus
+"""
+
 CONDITIONS = Meta(
     extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 )

@@ -6,6 +6,7 @@ libpq's a connection string.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 
@@ -27,6 +28,7 @@ class AccessError(Exception):
         retry: when to look again.
         verdict: whether ``reason`` is a decision about this access, which then stands as the
             condition's own reason, rather than a step that failed.
+        blockers: databases, and what in them is in the way.
     """
 
     def __init__(
@@ -36,12 +38,14 @@ class AccessError(Exception):
         *,
         retry: Retry = Retry.BACKOFF,
         verdict: bool = False,
+        blockers: Sequence[tuple[str, Sequence[str]]] = (),
     ) -> None:
         super().__init__(f"{reason}: {message}")
         self.reason = reason
         self.message = message
         self.retry = retry
         self.verdict = verdict
+        self.blockers = blockers
 
 
 def refusal(reason: str, message: str) -> AccessError:

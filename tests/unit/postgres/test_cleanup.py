@@ -192,7 +192,7 @@ async def test_retain_keeps_the_role_without_its_login_and_claim(
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(claim(namespace="rivals"), id="other-namespace"),
+        pytest.param(claim(namespace="rivals", uid="u2"), id="other-namespace"),
         pytest.param(
             Claim(installation="there", namespace="team", name="access", uid="u1"),
             id="other-cluster",

@@ -11,12 +11,14 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
+from fairlead.postgres.controllers import leftovers
+from fairlead.postgres.controllers.claims import Claims
 from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.snapshot import Claim, parse_claim
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -44,57 +46,105 @@ def not_found(details: StatusDetails | None) -> ClientError:
     return api_error(Status("Failure", "not found", "NotFound", 404, details))
 
 
+class World:
+    """A cluster whose API server and cache say what they are told to, and what was done then."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+        self.listed: list[Object] | ClientError = []
+        self.cached: list[Object] = []
+        self.record: Object | ClientError | None = None
+        self.removed: list[str] = []
+        self.fenced: list[str] = []
+        self.told: list[Object] = []
+        for name in ("cleanup", "fence"):
+            monkeypatch.setattr(f"{leftovers.__name__}.{name}", getattr(self, f"_{name}"))
+        watches = SimpleNamespace(accesses=SimpleNamespace(list=lambda: self.cached))
+        self.claims = Claims(cast("Any", self), cast("Any", self._key))
+        self.leftovers = Leftovers(
+            cast("Any", SimpleNamespace(get=self._get, list=self._list)),
+            cast("Any", watches),
+            Settings(PostgresOptions(**options)),
+            self.claims,
+            self.told.append,
+        )
+
+    async def sweep(self, claim: Claim = CLAIM) -> None:
+        await self.leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": claim})
+
+    async def installation(self) -> str:
+        return "i"
+
+    async def _key(self) -> bytes:
+        return b"key"
+
+    async def _get(self, resource: Resource, name: str, *_: Any) -> Object:
+        assert resource == CONFIGMAPS
+        if isinstance(self.record, Object):
+            return self.record
+        raise self.record or not_found(StatusDetails(name=name))
+
+    async def _list(self, resource: Resource) -> Any:
+        if isinstance(self.listed, ClientError):
+            raise self.listed
+        return SimpleNamespace(items=self.listed)
+
+    async def _cleanup(self, _sessions: Sessions, role: str, _claim: Claim, policy: str) -> None:
+        assert policy == "Restrict"
+        self.removed.append(role)
+
+    async def _fence(self, _sessions: Sessions, role: str, _claim: Claim) -> bool:
+        self.fenced.append(role)
+        return True
+
+
 @pytest.mark.parametrize(
-    ("answer", "removed"),
+    ("listed", "removed"),
     [
-        pytest.param(not_found(StatusDetails(name="app")), True, id="gone"),
+        pytest.param([], True, id="gone"),
         pytest.param(not_found(None), False, id="the-kind-is-not-served"),
         pytest.param(ConnectionFailed("away"), False, id="no-answer"),
-        pytest.param(
-            api_error(Status("Failure", "bad name", "BadRequest", 400)), False, id="odd-claim"
-        ),
-        pytest.param(access("u-1", "other"), False, id="the-same-object"),
-        pytest.param(access("u-2", "app"), False, id="made-anew"),
-        pytest.param(access("u-2", "other"), True, id="made-anew-for-another-role"),
+        pytest.param([access("u-1", "app")], False, id="the-same-object"),
+        pytest.param([access("u-2", "app")], False, id="made-anew"),
+        pytest.param([access("u-2", "other")], True, id="made-anew-for-another-role"),
     ],
 )
-async def test_strays(
-    answer: Object | ClientError, removed: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("older", [False, True], ids=["hashed", "named"])
+async def test_a_role_is_removed_when_the_server_says_that_its_object_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+    listed: list[Object] | ClientError,
+    removed: bool,
+    older: bool,
 ) -> None:
-    async def get(resource: Resource, name: str, *_: Any) -> Object:
-        if resource == CONFIGMAPS:
-            raise not_found(StatusDetails(name=name))
-        if isinstance(answer, Object):
-            return answer
-        raise answer
+    world = World(monkeypatch)
+    world.listed = listed
+    claim = CLAIM
+    if not older:
+        hashed = await world.claims.of(access("u-1", "app").meta)
+        claim = parse_claim(hashed.text()) or CLAIM
+        assert (claim.namespace, claim.name) == ("", "")
+    await world.sweep(claim)
+    assert world.removed == (["app"] if removed else [])
 
-    taken: list[str] = []
 
-    async def cleanup(_sessions: Sessions, role: str, _claim: Claim, policy: str) -> None:
-        assert policy == "Restrict"
-        taken.append(role)
-
-    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
-    watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
-    known = cast("Any", SimpleNamespace(get=get))
-    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
-    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
-    assert taken == (["app"] if removed else [])
+async def test_a_role_that_was_renamed_by_hand_loses_its_login(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.cached = [access("u-1", "other")]
+    await world.sweep()
+    await world.sweep()
+    assert (world.removed, world.fenced) == ([], ["app", "app"])
+    assert world.told == world.cached
+    assert world.leftovers.renamed == {"u-1": {"app"}}
+    world.cached = [access("u-1", "app")]
+    await world.sweep()
+    assert (len(world.told), world.leftovers.renamed) == (2, {})
 
 
 async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def get(*_: Any) -> Object:
-        raise not_found(StatusDetails(name="app"))
-
-    async def cleanup(*_: Any) -> None:
-        raise AssertionError("an excluded role was touched")
-
-    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
-    watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
-    options = PostgresOptions(excluded_users=("app",))
-    known = cast("Any", SimpleNamespace(get=get))
-    leftovers = Leftovers(known, cast("Any", watches), Settings(options))
-    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
+    world = World(monkeypatch, excluded_users=("app",))
+    await world.sweep()
+    assert world.removed == []
 
 
 @pytest.mark.parametrize(
@@ -107,14 +157,24 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
 async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     answer: ClientError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def get(resource: Resource, *_: Any) -> Object:
-        raise answer if resource == CONFIGMAPS else not_found(StatusDetails(name="app"))
+    world = World(monkeypatch)
+    world.record = answer
+    await world.sweep()
+    assert world.removed == []
 
-    async def cleanup(*_: Any) -> None:
-        raise AssertionError("the role was dropped")
 
-    monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
-    watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
-    known = cast("Any", SimpleNamespace(get=get))
-    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
-    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
+async def test_a_server_of_a_tenant_takes_no_record_of_another_one_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.record = object_from_dict(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "given-up"},
+            "data": {"policy": "Retain", "owner": "namespace team"},
+        }
+    )
+    place = Place("namespace stranger", PLACE.endpoint)
+    await world.leftovers.sweep(place, Sessions(PLACE.endpoint), {"app": CLAIM})
+    assert world.removed == []

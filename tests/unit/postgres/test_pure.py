@@ -188,7 +188,8 @@ def test_what_the_role_needs(
     existing: RoleFacts | None, matches: bool, expected: list[str]
 ) -> None:
     verifier = None if matches else password.verifier(PASSWORD)
-    steps = plan_role(wanted("app"), snapshot(existing), verifier)
+    steps, problems = plan_role(wanted("app"), snapshot(existing), verifier)
+    assert not problems
     assert [step.what for step in steps] == expected
     assert all(PASSWORD not in step.statement.as_string() for step in steps)
 

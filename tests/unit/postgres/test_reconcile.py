@@ -224,7 +224,7 @@ def test_a_turn_changes_the_transition_time_of_what_turned() -> None:
     first = report(PostgresAccessStatus(), success(), login=LOGIN)
     second = report(first, failed(Failure("DatabaseSyncFailed", DOWN)), now=LATER)
     times = {one.type: one.last_transition_time for one in second.conditions}
-    assert times == {"Ready": LATER, "Success": LATER, "InProgress": NOW}
+    assert times == {"Ready": LATER, "Success": LATER, "InProgress": NOW, "Reconciling": LATER}
 
 
 def test_the_binding_outlives_a_failure_and_not_a_refusal() -> None:

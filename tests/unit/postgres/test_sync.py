@@ -155,10 +155,14 @@ async def test_a_role_given_powers_is_refused(
     ("other", "message"),
     [
         pytest.param(
-            claim(namespace="rivals"), "is taken in another namespace", id="other-namespace"
+            claim(namespace="rivals", uid="u2"),
+            "is taken by another PostgresAccess",
+            id="other-namespace",
         ),
         pytest.param(
-            claim(name="second"), "belongs to PostgresAccess access", id="same-namespace"
+            claim(name="second", uid="u2"),
+            "is taken by another PostgresAccess",
+            id="same-namespace",
         ),
         pytest.param(
             Claim(installation="there", namespace="team", name="access", uid="u1"),

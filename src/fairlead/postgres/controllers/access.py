@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
 
 import msgspec
 import structlog
 
+from fairlead.api.conditions import get_condition
+from fairlead.api.durations import parse_duration
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
+    APPROVE_ANNOTATION,
     FINALIZER,
     POSTGRESACCESSES,
+    READY,
+    Plan,
+    PostgresAccessSpec,
     PostgresAccessStatus,
 )
-from fairlead.api.timestamps import now
+from fairlead.api.timestamps import format_time, now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
-from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Place, Sync, owner_of
+from fairlead.postgres.controllers.claims import Claims
+from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Look, Place, Sync, owner_of
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
@@ -26,15 +34,22 @@ from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
-from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
+from fairlead.postgres.controllers.status import (
+    Outcome,
+    access_events,
+    approver_of,
+    new_status,
+    plan_of,
+    problems,
+)
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
+from fairlead.postgres.database.attributes import check_attributes, check_members, valid_until
 from fairlead.postgres.database.drift import Kept
 from fairlead.postgres.database.grants import check_grants
 from fairlead.postgres.database.names import check_username, excluded
-from fairlead.postgres.database.plan import Synced, Wanted
-from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.errors import AccessError, refusal
+from fairlead.postgres.database.plan import Planned, Synced, Wanted
+from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -66,13 +81,23 @@ class AccessController:
         self._known = watches.accesses.get
         self._settings = settings
         self._sources = sources
+        key = InstallationKey(cluster.client, settings.namespace)
+        self._claims = Claims(sources, key)
         self._publication = Publication(
             cluster.client,
             watches,
-            InstallationKey(cluster.client, settings.namespace),
+            key,
             opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
         )
-        self._leftovers = Leftovers(cluster.client, watches, settings)
+        self._leftovers = Leftovers(
+            cluster.client,
+            watches,
+            settings,
+            self._claims,
+            renamed=lambda access: self.controller.enqueue(
+                Request(cluster.name, access.meta.namespace, access.meta.name)
+            ),
+        )
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
@@ -175,7 +200,14 @@ class AccessController:
                 stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
             return current
+        current.expires_at, expired = self._expiry(current)
+        current.renamed = self._leftovers.renamed.get(found.meta.uid, frozenset())
+        ready = get_condition(access.status.conditions, READY)
         current.learn(
+            suspended=access.spec.suspend,
+            expired=expired,
+            ended=expired and ready is not None and ready.reason == "Expired",
+            planning=planning_of(access.spec),
             excluded=excluded(
                 access.spec.username, settings.excluded_users, settings.excluded_user_patterns
             ),
@@ -183,6 +215,22 @@ class AccessController:
             rotating=self._publication.may_rotate(current),
         )
         return current
+
+    def _expiry(self, current: Pass) -> tuple[str, bool]:
+        """When the access ends, "" for never, and whether it has."""
+        found, after = current.found, current.decoded.spec.expires_after
+        if not after:
+            return "", False
+        duration, created = parse_duration(after), found.meta.creation_timestamp
+        if duration is None or duration < timedelta() or not created:
+            stage = STAGES[AccessStep.DROP_ROLE if found.meta.deleting else AccessStep.RESOLVE]
+            error = invalid(
+                "InvalidSpec", f"spec.expiresAfter {after} is no duration; write one like 8h"
+            )
+            current.learn(failure=Failure(stage, error))
+            return "", False
+        ends = parse_time(created) + duration
+        return format_time(ends), ends <= datetime.now(UTC)
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
@@ -193,8 +241,11 @@ class AccessController:
                 current.learn(finalizer=True)
             case AccessStep.RESOLVE:
                 await self._resolve(current)
+            case AccessStep.PLAN:
+                current.password = await self._publication.password_of(current)
+                current.ask(step, Look(await self._wanted(current)))
             case AccessStep.CHECK_ROLE:
-                claim = await self._claim(current.found)
+                claim = await self._claims.of(current.found.meta)
                 current.ask(step, Check(current.decoded.spec.username, claim))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
@@ -214,6 +265,8 @@ class AccessController:
     async def _take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
         """Learn from what the server has answered to the job of a step."""
         match step:
+            case AccessStep.PLAN:
+                self._planned(current, answer)
             case AccessStep.CHECK_ROLE:
                 # Why a server cannot be asked is told by the steps that need it.
                 if isinstance(answer, AccessError) and answer.verdict:
@@ -226,10 +279,14 @@ class AccessController:
 
     async def _resolve(self, current: Pass) -> None:
         access = current.decoded
-        check_username(access.spec.username)
-        check_grants(access.spec.grants)
+        spec = access.spec
+        check_username(spec.username)
+        check_grants(spec.grants)
+        check_members(spec.member_of or [])
+        if spec.attributes is not None:
+            check_attributes(spec.attributes)
         known = access.status.username
-        if known and known != access.spec.username:
+        if known and known != spec.username:
             raise refusal(
                 "UsernameChanged",
                 f"spec.username was {known} and cannot be changed; set it back, or create another"
@@ -240,20 +297,36 @@ class AccessController:
         current.learn(resolved=True)
 
     async def _wanted(self, current: Pass) -> Wanted:
-        spec = current.decoded.spec
+        access = current.decoded
+        spec, status = access.spec, access.status
+        adopt = spec.adoption_policy == "IfUnclaimed" and self._settings.current.allow_adoption
         return Wanted(
             username=spec.username,
             password=current.password,
             iterations=current.iterations,
-            claim=await self._claim(current.found),
+            claim=await self._claims.of(current.found.meta),
             grants=tuple(spec.grants),
             policy=spec.grants_policy,
-            ledger=frozenset(current.decoded.status.applied_grants),
+            ledger=frozenset(status.applied_grants),
+            attributes=spec.attributes,
+            valid_until=valid_until(spec.attributes, current.expires_at, status.expires_at),
+            member_of=None if spec.member_of is None else tuple(spec.member_of),
+            adopt=adopt,
         )
+
+    def _planned(self, current: Pass, answer: Answer) -> None:
+        if not isinstance(answer, Planned):
+            raise answered_otherwise(answer)
+        current.plan = answer
+        approved = current.facts.planning == "Manual" and not answer.refused
+        if answer.statements:
+            asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+            approved = approved and asked == answer.digest()
+        current.learn(planned=True, approved=approved)
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):
-            raise answer or AccessError("Conflict", "the server has not been asked")
+            raise answered_otherwise(answer)
         current.synced = answer
         # After the database: until now the old Secret was the one that works.
         await self._publication.remove_renamed(current)
@@ -261,24 +334,19 @@ class AccessController:
             current.learn(failure=problems(answer.problems))
         current.learn(synced=True)
 
-    async def _claim(self, found: Object) -> Claim:
-        return Claim(
-            installation=await self._sources.installation(),
-            namespace=found.meta.namespace,
-            name=found.meta.name,
-            uid=found.meta.uid,
-        )
-
     async def _drop(self, current: Pass) -> None:
         access = current.decoded
         username = access.status.username or access.spec.username
-        claim = await self._claim(current.found)
+        claim = await self._claims.of(current.found.meta)
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
             await self._dropped(current, error)
         else:
-            current.ask(AccessStep.DROP_ROLE, Drop(username, claim, access.spec.cleanup_policy))
+            current.ask(
+                AccessStep.DROP_ROLE,
+                Drop(username, claim, access.spec.cleanup_policy, access.spec.orphan_to or ""),
+            )
 
     async def _dropped(self, current: Pass, answer: Answer) -> None:
         if isinstance(answer, Exception):
@@ -302,9 +370,15 @@ class AccessController:
         outcome = outcome_of(current)
         old = current.access.status if current.access else PostgresAccessStatus()
         failure = current.facts.failure
-        refused = current.facts.excluded or (failure is not None and failure.error.verdict)
+        refused = (
+            current.facts.excluded
+            or current.facts.expired
+            or (failure is not None and failure.error.verdict)
+        )
         status = new_status(
-            old,
+            msgspec.structs.replace(
+                old, plan=await self._plan(current), expires_at=current.expires_at
+            ),
             outcome,
             generation=current.found.meta.generation,
             now=now(),
@@ -328,11 +402,32 @@ class AccessController:
         if known is not None and _asked_for(known) != _asked_for(current.found):
             # Something has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
-        return sooner(result, self._publication.rotates_in(status.password))
+        result = sooner(result, self._publication.rotates_in(status.password))
+        return sooner(result, seconds_until(current))
 
-    def _again(self, outcome: Outcome) -> Result:
+    async def _plan(self, current: Pass) -> Plan | None:
+        """What the status says of the plan."""
+        if current.plan is None:
+            if current.access is None:
+                return None
+            kept = current.facts.suspended or current.facts.failure is not None
+            old: PostgresAccessStatus = current.access.status
+            return old.plan if kept else None
+        approved = ""
+        if current.facts.approved and current.plan.statements:
+            approved = await self._approver(current.found)
+        return plan_of(current.plan, approved)
+
+    async def _approver(self, found: Object) -> str:
+        """Who has written the approval, by the API server's word: the manager of the field."""
+        live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
+        return approver_of(live.to_dict().get("metadata", {}))
+
+    def _again(self, outcome: Outcome) -> Result | None:
         if outcome.again == "backoff":
             return Result(backoff=RETRIES)
+        if outcome.again == "waiting":
+            return None
         if outcome.again == "at-once":
             return Result(_AT_ONCE_SECONDS)
         settings = self._settings.latest
@@ -363,6 +458,27 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     if result.requeue_after is None:
         return result
     return Result(min(result.requeue_after, seconds))
+
+
+def seconds_until(current: Pass) -> float | None:
+    """Seconds until the access ends; None when it does not, or has."""
+    if not current.expires_at or current.facts.expired:
+        return None
+    return (parse_time(current.expires_at) - datetime.now(UTC)).total_seconds()
+
+
+def answered_otherwise(answer: Answer) -> Exception:
+    """The failure that an answer is, which is not what was asked for."""
+    if isinstance(answer, Exception):
+        return answer
+    return AccessError("Conflict", "the server has not been asked")
+
+
+def planning_of(spec: PostgresAccessSpec) -> Literal["", "Observe", "Manual"]:
+    """Why nothing is done at once, if so."""
+    if spec.mode == "Observe":
+        return "Observe"
+    return "Manual" if spec.approval == "Manual" else ""
 
 
 def _decide(current: Pass) -> AccessStep:

@@ -6,14 +6,14 @@ from typing import NamedTuple
 
 from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
 from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.plan import Synced, Wanted
+from fairlead.postgres.database.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 
 
 _NAMESPACE = "namespace "
 
-Answer = Synced | AccessError | Exception | None
+Answer = Synced | Planned | AccessError | Exception | None
 
 
 class Check(NamedTuple):
@@ -40,9 +40,21 @@ class Drop(NamedTuple):
     username: str
     claim: Claim
     policy: CleanupPolicy
+    orphan_to: str = ""
 
 
-Job = Check | Sync | Drop
+class Look(NamedTuple):
+    """Say what would be done for it; the answer is a plan."""
+
+    wanted: Wanted
+
+    @property
+    def username(self) -> str:
+        """Of the role."""
+        return self.wanted.username
+
+
+Job = Check | Sync | Drop | Look
 
 
 class Place(NamedTuple):

@@ -8,22 +8,23 @@ somebody can; it is never dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from hashlib import blake2b
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 from typing import Literal
 
 import structlog
 
-from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.meta import JSON, Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
+from fairlead.postgres.controllers.claims import Claims
 from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import decode_access
 from fairlead.postgres.controllers.watches import Watches
-from fairlead.postgres.database.cleanup import cleanup, give_up
+from fairlead.postgres.database.cleanup import cleanup, fence, give_up
 from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
@@ -39,26 +40,89 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 class Leftovers:
     """Removes leftover roles as Restrict does: one that owns anything stays, without its login."""
 
-    def __init__(self, client: Client, watches: Watches, settings: Settings) -> None:
+    def __init__(
+        self,
+        client: Client,
+        watches: Watches,
+        settings: Settings,
+        claims: Claims,
+        renamed: Callable[[Object], object] = lambda _: None,
+    ) -> None:
         self._client = client
         self._accesses = watches.accesses
         self._settings = settings
+        self._claims = claims
+        self._tell = renamed
+        self.renamed: dict[str, frozenset[str]] = {}
+        """By the uids of accesses: roles that carry their claim under another name."""
 
     async def sweep(self, place: Place, sessions: Sessions, claimed: Mapping[str, Claim]) -> None:
         """Look at every claim on a server; what fails is logged alone, for no object caused it."""
-        unknown = [
-            (role, claim)
-            for role, claim in claimed.items()
-            if not _holds(self._accesses.get(claim.namespace, claim.name), role, claim)
-        ]
-        for role, claim in unknown[:_MOST]:
-            try:
-                current = await self._current(claim)
-            except ClientError as error:
-                _log.warning("a role's PostgresAccess is unknown", role=role, error=str(error))
-                continue
-            if not _holds(current, role, claim):
+        known = await self._holders(self._accesses.list(), claimed)
+        await self._fence_renamed(sessions, known)
+        unknown = {role: claim for role, claim in claimed.items() if role not in known}
+        if not unknown:
+            return
+        try:
+            # Asked once more, so that a late cache drops nothing.
+            listed = await self._client.list(POSTGRESACCESSES)
+        except ClientError as error:
+            _log.warning("roles are left, for their objects are unknown", error=str(error))
+            return
+        known = await self._holders(listed.items, unknown)
+        for role, claim in islice(unknown.items(), _MOST):
+            if role not in known:
                 await self._remove(place, sessions, role, claim)
+
+    async def _holders(
+        self, accesses: Sequence[Object], claimed: Mapping[str, Claim]
+    ) -> dict[str, tuple[Claim, Object]]:
+        """The claims that objects hold, by role."""
+        found: dict[str, tuple[Claim, Object]] = {}
+        by_uid = {access.meta.uid: access for access in accesses}
+        by_hash: dict[str, Object] = {}
+        for role, claim in claimed.items():
+            holder = by_uid.get(claim.uid)
+            if holder is None:
+                if not by_hash:
+                    for access in accesses:
+                        meta = access.meta
+                        by_hash[await self._claims.hash(meta.namespace, meta.name)] = access
+                # Made anew under the same name: then it holds the role of its username alone.
+                holder = by_hash.get(await self._claims.object_of(claim))
+                if holder is not None and _username(holder) not in {role, None}:
+                    holder = None
+            if holder is not None:
+                found[role] = (claim, holder)
+        return found
+
+    async def _fence_renamed(
+        self, sessions: Sessions, known: Mapping[str, tuple[Claim, Object]]
+    ) -> None:
+        """Take the login of roles that carry the claim of an access with another username.
+
+        Somebody has renamed them by hand; the password is still that of the access.
+        """
+        renamed: dict[str, set[str]] = {}
+        objects: dict[str, Object] = {}
+        for role, (claim, access) in known.items():
+            uid = access.meta.uid
+            objects[uid] = access
+            if _username(access) in {role, None}:
+                continue
+            renamed.setdefault(uid, set()).add(role)
+            try:
+                if await fence(sessions, role, claim):
+                    _log.warning("a renamed role has lost its login", role=role)
+            except AccessError as error:
+                _log.warning("a renamed role cannot be fenced", role=role, error=str(error))
+        for uid, access in objects.items():
+            before = self.renamed.pop(uid, frozenset())
+            after = frozenset(renamed.get(uid, ()))
+            if after:
+                self.renamed[uid] = after
+            if before != after:
+                self._tell(access)
 
     async def record(
         self, access: Object, owner: str, policy: Literal["Retain", "Abandon"]
@@ -73,10 +137,11 @@ class Leftovers:
         Raises:
             ApiError: the server refused; without the record the role would be dropped.
         """
+        name = _record(await self._claims.hash(access.meta.namespace, access.meta.name))
         body: JSON = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": _record(access.key), "namespace": self._settings.namespace},
+            "metadata": {"name": name, "namespace": self._settings.namespace},
             "data": {"policy": policy, "access": str(access.key), "owner": owner},
         }
         try:
@@ -86,7 +151,7 @@ class Leftovers:
 
     async def _released(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> bool:
         """Whether the role was given up; then it loses its claim, and the record goes."""
-        name, namespace = _record(Key(claim.namespace, claim.name)), self._settings.namespace
+        name, namespace = _record(await self._claims.object_of(claim)), self._settings.namespace
         record = await find(self._client, CONFIGMAPS, name, namespace)
         if record is None:
             return False
@@ -99,14 +164,11 @@ class Leftovers:
         _log.info("a role that was given up has lost its claim", role=role)
         return True
 
-    async def _current(self, claim: Claim) -> Object | None:
-        return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
-
     async def _remove(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> None:
-        settings = self._settings.current
-        if excluded(role, settings.excluded_users, settings.excluded_user_patterns):
-            return
         try:
+            settings = self._settings.current
+            if excluded(role, settings.excluded_users, settings.excluded_user_patterns):
+                return
             if await self._released(place, sessions, role, claim):
                 return
         except (AccessError, ClientError) as error:
@@ -123,19 +185,14 @@ class Leftovers:
             _log.info("a leftover role was removed", role=role, server=str(place.endpoint))
 
 
-def _record(key: Key) -> str:
-    """The name of the record about a PostgresAccess; a claim may have the uid of an older one."""
-    return f"given-up-{blake2b(str(key).encode(), digest_size=16).hexdigest()}"
+def _record(object_: str) -> str:
+    """The name of the record about an object; a claim may have the uid of an older one."""
+    return f"given-up-{object_}"
 
 
-def _holds(access: Object | None, role: str, claim: Claim) -> bool:
-    """Whether the claim is that of a PostgresAccess which is still there."""
-    if access is None:
-        return False
-    if access.meta.uid == claim.uid:
-        return True
+def _username(access: Object) -> str | None:
+    """Of a PostgresAccess; None when that cannot be read."""
     try:
-        decoded: PostgresAccess = decode_access(access)
+        return decode_access(access).spec.username
     except AccessError:
-        return True
-    return decoded.spec.username == role
+        return None

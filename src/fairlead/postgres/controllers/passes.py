@@ -10,9 +10,18 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import PasswordInfo, PostgresAccess, ServerInfo
 from fairlead.postgres.controllers.jobs import Job, Place
 from fairlead.postgres.controllers.reconcile import AccessStep, Facts, Failure
-from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
+from fairlead.postgres.controllers.status import (
+    Login,
+    Outcome,
+    expired,
+    failed,
+    generated,
+    planned,
+    success,
+    suspended,
+)
 from fairlead.postgres.database.password import ITERATIONS
-from fairlead.postgres.database.plan import Synced
+from fairlead.postgres.database.plan import Planned, Synced
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -33,6 +42,10 @@ class Pass:
     secret_uid: str = ""
     password_info: PasswordInfo | None = None
     synced: Synced | None = None
+    plan: Planned | None = None
+    expires_at: str = ""
+    renamed: frozenset[str] = frozenset()
+    """Roles that carry the claim of this access under another name."""
 
     gone: bool = False
     """Whether the object has turned out to be gone."""
@@ -77,6 +90,12 @@ def outcome_of(current: Pass) -> Outcome:
         )
     if facts.failure is not None:
         return failed(facts.failure)
+    if facts.suspended:
+        return suspended(current.decoded.status)
+    if facts.expired:
+        return expired(current.expires_at)
+    if current.plan is not None and not facts.approved:
+        return planned(current.plan, facts.planning)
     return generated() if facts.secret == "generated" else success()  # noqa: S105
 
 
@@ -97,7 +116,7 @@ def login_of(current: Pass) -> Login | None:
             system_identifier=synced.server.system_identifier,
         ),
         applied=_ledger(current, synced),
-        warnings=synced.warnings,
+        warnings=[*synced.warnings, *map(_renamed, sorted(current.renamed))],
     )
 
 
@@ -105,3 +124,10 @@ def _ledger(current: Pass, synced: Synced) -> list[str]:
     """What was granted; while something stands in the way, also what may not be revoked yet."""
     before = current.decoded.status.applied_grants if synced.problems else []
     return [*synced.applied, *(one for one in before if one not in synced.applied)]
+
+
+def _renamed(role: str) -> str:
+    return (
+        f"role {role} carries the claim of this object: somebody has renamed it, and it has lost"
+        " its login; drop it, or give it its name back"
+    )

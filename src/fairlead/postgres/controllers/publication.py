@@ -80,6 +80,15 @@ class Publication:
         secret = self._watches.secrets.get(meta.namespace, spec.generated_secret)
         return secret is not None and secret.meta.owned_by(meta.uid)
 
+    async def password_of(self, current: Pass) -> str:
+        """The password that there is; without a Secret one that nobody has."""
+        spec, namespace = current.decoded.spec, current.found.meta.namespace
+        existing = None
+        if self.exists(current):
+            existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
+        kept = current_password(existing)
+        return kept or password_rules(spec, self._defaults()).generate()
+
     def version(self, namespace: str, name: str) -> str:
         """The resourceVersion of a generated Secret, or of one that spec.passwordSecretRef names.
 

@@ -20,6 +20,7 @@ class AccessStep(Enum):
     IGNORE = "nothing to do"
     ADD_FINALIZER = "add the finalizer"
     RESOLVE = "find the server and its policy"
+    PLAN = "see what would be done"
     CHECK_ROLE = "see whether the role may be the access's own"
     WRITE_SECRET = "write the generated Secret"  # noqa: S105
     SYNC_DATABASE = "bring role and grants into the database"
@@ -37,6 +38,7 @@ STAGES: dict[AccessStep, Stage] = {
     AccessStep.DROP_ROLE: "FinalizeFailed",
     AccessStep.REMOVE_FINALIZER: "FinalizeFailed",
     AccessStep.RESOLVE: "DatabaseSyncFailed",
+    AccessStep.PLAN: "DatabaseSyncFailed",
     AccessStep.CHECK_ROLE: "DatabaseSyncFailed",
     AccessStep.WRITE_SECRET: "SecretSyncFailed",
     AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
@@ -56,7 +58,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     ``published`` says that there is a generated Secret, ``rotating`` that its password may be
     due, ``checked`` that the role is not another's as far as can be said, ``answers`` that the
-    server has said so, ``secret`` whether the password was there already.
+    server has said so, ``secret`` whether the password was there already. ``expired`` is an access
+    whose time is up, ``ended`` one whose role has gone for that. ``planning`` says why nothing is
+    done before it was ``planned``: it is only observed, or has to be ``approved``.
     """
 
     found: bool = True
@@ -64,7 +68,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     finalizer: bool = False
     excluded: bool = False
     abandoned: bool = False
+    suspended: bool = False
+    expired: bool = False
+    ended: bool = False
     resolved: bool = False
+    planning: Literal["", "Observe", "Manual"] = ""
+    planned: bool = False
+    approved: bool = False
     published: bool = False
     rotating: bool = False
     checked: bool = False
@@ -99,10 +109,16 @@ def _finalize(facts: Facts) -> AccessStep:
 def _live(facts: Facts) -> AccessStep:
     if not facts.finalizer:
         return AccessStep.ADD_FINALIZER
-    if facts.excluded:
+    if facts.excluded or facts.suspended:
         return AccessStep.REPORT
+    if facts.expired:
+        return AccessStep.REPORT if facts.dropped or facts.ended else AccessStep.DROP_ROLE
     if not facts.resolved:
         return AccessStep.RESOLVE
+    if facts.planning and not facts.planned:
+        return AccessStep.PLAN
+    if facts.planning and not facts.approved:
+        return AccessStep.REPORT
     if not facts.checked and (facts.rotating or not facts.published):
         # A refused access gets no Secret, for that would log in nowhere; and no password is made
         # anew for a server that is away, for the old one still logs in there.

@@ -16,6 +16,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.postgres.controllers.policy import (
     check_host,
+    check_membership,
     check_own_connections,
     check_policy,
     secret_namespace,
@@ -91,9 +92,14 @@ class Sources:
                 namespace = access.metadata.namespace
                 labels = await self._labels(namespace)
                 check_policy(server, access.spec, namespace, labels)
+                for group in access.spec.member_of or ():
+                    check_membership(group.role, namespace, server, self._settings.current)
             return await self.server_endpoint(server)
         settings = self._settings.current
         check_own_connections(settings)
+        if enforce:
+            for group in access.spec.member_of or ():
+                check_membership(group.role, access.metadata.namespace, None, settings)
         namespace = secret_namespace(connection, access.metadata.namespace, settings)
         endpoint = await self._own_endpoint(connection, namespace)
         listed = check_host(endpoint.host, endpoint.port, access.metadata.namespace, settings)

@@ -14,19 +14,26 @@ from fairlead.api.conditions import (
     get_condition,
     set_condition,
 )
-from fairlead.api.meta import Object
+from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
+    APPROVE_ANNOTATION,
     IN_PROGRESS,
     READY,
+    RECONCILING,
+    STALLED,
     SUCCESS,
     Binding,
+    Blockers,
+    Deletion,
     PasswordInfo,
+    Plan,
     PostgresAccessStatus,
     ReconcileState,
     SecretInfo,
     ServerInfo,
 )
 from fairlead.postgres.controllers.reconcile import Failure
+from fairlead.postgres.database.plan import Planned
 from fairlead.postgres.errors import AccessError, Retry
 
 
@@ -36,8 +43,9 @@ MAX_LOG = 1024
 """Characters of a message in the status."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_GRANTED = 512
+_MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
-"""Lines of what was granted, and of warnings, that a status lists."""
+"""Lines of what was granted, of objects of a database, and of others that a status lists."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +54,9 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     state: ReconcileState
     reason: str
     message: str
-    again: Literal["synced", "pending", "at-once", "backoff"]
+    again: Literal["synced", "pending", "at-once", "backoff", "waiting"]
+    blockers: Sequence[tuple[str, Sequence[str]]] = ()
+    """Databases, and what a role owns there that keeps it from being removed."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +86,77 @@ def generated() -> Outcome:
     )
 
 
+def suspended(old: PostgresAccessStatus) -> Outcome:
+    """Nothing is done: what was said last stands."""
+    ready = get_condition(old.conditions, READY)
+    return Outcome(
+        state=old.last_reconcile_state or "InProgress",
+        reason=ready.reason if ready is not None else "Suspended",
+        message=ready.message if ready is not None else "spec.suspend is set; nothing is done",
+        again="waiting",
+    )
+
+
+def expired(expires_at: str) -> Outcome:
+    """The role has gone, for its time was up."""
+    return Outcome(
+        state="Error",
+        reason="Expired",
+        message=f"the access ended at {expires_at}, as spec.expiresAfter says; raise that, or"
+        " create another PostgresAccess",
+        again="waiting",
+    )
+
+
+def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
+    """Nothing is done but to say what would be."""
+    refused = [error for errors in plan.refused.values() for error in errors]
+    if refused:
+        return failed(problems(refused))
+    count = len(plan.statements)
+    if not count:
+        return (
+            success()
+            if why == "Manual"
+            else Outcome(
+                state="Success",
+                reason="Ready",
+                message=f"{IN_SYNC}; nothing would be done",
+                again="synced",
+            )
+        )
+    if why == "Observe":
+        message = f"{count} statements would be run, see status.plan; spec.mode is Observe"
+        return Outcome(state="InProgress", reason="Observed", message=message, again="synced")
+    message = (
+        f"{count} statements wait for an approval, see status.plan: annotate the object with"
+        f" {APPROVE_ANNOTATION}={plan.digest()}"
+    )
+    return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
+
+
+def plan_of(plan: Planned, approved_by: str) -> Plan:
+    """A plan as the status tells it: as many statements as fit."""
+    return Plan(
+        digest=plan.digest(),
+        statements=[
+            f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
+        ],
+        total=len(plan.statements),
+        approved_by=approved_by,
+    )
+
+
+def approver_of(metadata: JSON) -> str:
+    """The manager of fields that has written the approval, and when; "" when nobody says."""
+    field = f"f:{APPROVE_ANNOTATION}"
+    for entry in metadata.get("managedFields") or []:
+        fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if field in (fields.get("f:annotations") or {}):
+            return f"{entry.get('manager', '')} at {entry.get('time', '')}"
+    return ""
+
+
 def failed(failure: Failure) -> Outcome:
     """The three error boxes, and decisions against an access."""
     error = failure.error
@@ -91,6 +172,21 @@ def failed(failure: Failure) -> Outcome:
         reason=error.reason if error.verdict else failure.stage,
         message=error.message if error.verdict else str(error),
         again="synced" if error.retry is Retry.CHANGE else "backoff",
+        blockers=error.blockers,
+    )
+
+
+def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | None:
+    """What a deletion waits for."""
+    if not blockers:
+        return None
+    return Deletion(
+        blockers=[
+            Blockers(database=name, objects=list(objects[:_MAX_BLOCKERS]))
+            for name, objects in blockers[:_MAX_WARNINGS]
+        ],
+        truncated=len(blockers) > _MAX_WARNINGS
+        or any(len(objects) > _MAX_BLOCKERS for _, objects in blockers),
     )
 
 
@@ -127,11 +223,18 @@ def new_status(
     """
     conditions = old.conditions
     message = " ".join(outcome.message.split())[:MAX_LOG]
+    stalled = outcome.state == "Error" and outcome.again in {"synced", "waiting"}
     for type_, holds in (
         (READY, outcome.state == "Success"),
         (SUCCESS, outcome.state == "Success"),
         (IN_PROGRESS, outcome.state == "InProgress"),
+        (RECONCILING, outcome.state != "Success" and not stalled),
+        (STALLED, stalled),
     ):
+        if type_ in {RECONCILING, STALLED} and not holds:
+            # kstatus takes these to be there only while they hold.
+            conditions = [one for one in conditions if one.type != type_]
+            continue
         status: ConditionStatus = "True" if holds else "False"
         new = Condition(type_, status, outcome.reason, message, "", generation)
         conditions = set_condition(conditions, new, now=now)
@@ -142,6 +245,9 @@ def new_status(
         last_log=message,
         observed_generation=generation,
     )
+    deletion = deletion_of(outcome.blockers)
+    if deletion != old.deletion:
+        status_ = msgspec.structs.replace(status_, deletion=deletion)
     if refused:
         return msgspec.structs.replace(status_, binding=None)
     if login is None:

@@ -18,9 +18,10 @@ from typing import NamedTuple, TypeVar
 
 import structlog
 
-from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Job, Place, Sync
+from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
 from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.drift import Found, Kept, look
+from fairlead.postgres.database.planning import plan_accesses
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.sync import check_claims, sync
@@ -46,7 +47,7 @@ _OF_ONE_NAMESPACE = 32
 JITTER = 0.1
 """The part of an interval by which looks come sooner or later, so that they spread."""
 
-T = TypeVar("T", Check, Sync, Drop)
+T = TypeVar("T", Check, Sync, Drop, Look)
 
 Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
 """Looks at all claims of ours on a server, for those that no object holds."""
@@ -222,6 +223,7 @@ class _Server:
         checks: dict[Request, Check] = {}
         syncs: dict[Request, Sync] = {}
         drops: dict[Request, Drop] = {}
+        looks: dict[Request, Look] = {}
         for request, job in batch.items():
             match job:
                 case Check():
@@ -230,10 +232,13 @@ class _Server:
                     syncs[request] = job
                 case Drop():
                     drops[request] = job
+                case Look():
+                    looks[request] = job
         removals = asyncio.Semaphore(_REMOVALS)
         await asyncio.gather(
             self._answer(checks, self._check),
             self._answer(syncs, self._sync),
+            self._answer(looks, self._plan),
             *(self._remove(request, drop, removals) for request, drop in drops.items()),
         )
 
@@ -245,9 +250,21 @@ class _Server:
         wanted = [job.wanted for job in jobs]
         return await sync(self._sessions, wanted, self._verifiers)
 
+    async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
+        return {
+            job.username: await plan_accesses(self._sessions, [job.wanted], self._verifiers)
+            for job in jobs
+        }
+
     async def _remove(self, request: Request, drop: Drop, places: asyncio.Semaphore) -> None:
         async def remove(_: Iterable[Drop]) -> Mapping[str, Answer]:
-            await cleanup(self._sessions, drop.username, drop.claim, drop.policy)
+            await cleanup(
+                self._sessions,
+                drop.username,
+                drop.claim,
+                drop.policy,
+                orphan_to=drop.orphan_to,
+            )
             return {}
 
         async with places:

@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import sql
 
+from fairlead.postgres.database.attributes import GRANT_OPTIONS_VERSION, GroupFacts
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.snapshot import (
     CLAIM_PATTERN,
@@ -71,6 +72,15 @@ SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::in
 _GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true"))
 _GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option"))
 
+_GROUP_FACTS = sql.SQL("""
+SELECT g.rolname::text,
+       EXISTS (SELECT FROM pg_catalog.pg_roles s
+                WHERE (s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls)
+                  AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
+  FROM pg_catalog.pg_roles g
+ WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""")
+
 _DATABASES = sql.SQL("""
 SELECT d.datname::text, d.datallowconn, d.datdba::int8,
        ARRAY(SELECT a.privilege_type
@@ -102,8 +112,6 @@ SELECT DISTINCT s.refobjid::int8, d.datname::text
    AND s.refobjid = ANY (%(roles)s::oid[])
 """)
 
-GRANT_OPTIONS_VERSION = 160000
-"""Memberships have options of their own since PostgreSQL 16."""
 _BOOTSTRAP_SUPERUSER = 10
 """The oid of the role that initdb made, in whose name every superuser grants memberships."""
 _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
@@ -160,6 +168,14 @@ async def read_snapshot(
             if role.claim is not None and role.claim.installation == installation
         },
     )
+
+
+async def read_group_facts(session: Session, names: Collection[str]) -> dict[str, GroupFacts]:
+    """What is known of roles as groups; those that do not exist are missing."""
+    if not names:
+        return {}
+    rows = await session.rows(_GROUP_FACTS, {"names": list(names)})
+    return {name: GroupFacts(powerful=powerful) for name, powerful in rows}
 
 
 async def _read_groups(

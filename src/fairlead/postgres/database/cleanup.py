@@ -20,9 +20,8 @@ from fairlead.postgres.database.dependencies import (
     check_shared,
     owns_objects,
     read_dependencies,
+    read_heir,
     read_owned,
-    read_owner,
-    unsafe_owner,
 )
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
@@ -38,8 +37,17 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
 """)
 
 
-async def cleanup(sessions: Sessions, username: str, claim: Claim, policy: CleanupPolicy) -> bool:
+async def cleanup(
+    sessions: Sessions,
+    username: str,
+    claim: Claim,
+    policy: CleanupPolicy,
+    *,
+    orphan_to: str = "",
+) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
+
+    Orphan gives what it owns to ``orphan_to``, or else to the owner of each database.
 
     Returns:
         Whether there was anything to do.
@@ -53,10 +61,27 @@ async def cleanup(sessions: Sessions, username: str, claim: Claim, policy: Clean
         role = snapshot.roles.get(username)
         if role is None or role.claim is None or not role.claim.same_object(claim):
             return False
-        removal = _Removal(sessions, session, role, snapshot.server)
+        removal = _Removal(sessions, session, role, snapshot.server, orphan_to)
         await removal.fence(retain=policy == "Retain")
         if policy != "Retain":
             await removal.run(policy)
+    return True
+
+
+async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
+    """Take the login of a role away and end its sessions; returns whether it had one.
+
+    Raises:
+        AccessError: the server could not be worked on.
+    """
+    async with working(sessions, f"take the login of role {username} away") as session:
+        snapshot = await read_snapshot(session, [username], "")
+        role = snapshot.roles.get(username)
+        if role is None or role.claim is None or not role.claim.same_object(claim):
+            return False
+        if not role.login:
+            return False
+        await _Removal(sessions, session, role, snapshot.server).fence(retain=False)
     return True
 
 
@@ -85,8 +110,14 @@ class _Removal:
     """The removal of one role."""
 
     def __init__(
-        self, sessions: Sessions, session: Session, role: RoleFacts, server: ServerFacts
+        self,
+        sessions: Sessions,
+        session: Session,
+        role: RoleFacts,
+        server: ServerFacts,
+        heir: str = "",
     ) -> None:
+        self._heir = heir
         self._sessions = sessions
         self._session = session
         self._role = role
@@ -150,9 +181,7 @@ class _Removal:
             await retried(clean, f"clear database {database} of role {self._role.name}")
 
     async def _reassign(self, session: Session, database: str) -> None:
-        owner, unsafe = await read_owner(session)
-        if unsafe:
-            raise unsafe_owner(database, owner)
+        owner = await read_heir(session, self._heir, database)
         await session.run(
             sql.SQL("REASSIGN OWNED BY {} TO {}").format(self._name, sql.Identifier(owner))
         )

@@ -66,12 +66,14 @@ SELECT i.type || ' ' || i.identity
  LIMIT 4
 """)
 
-_OWNER = sql.SQL("""
+_HEIR = sql.SQL("""
 SELECT o.rolname::text,
        EXISTS (SELECT FROM pg_catalog.pg_roles s
                 WHERE s.rolsuper AND pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'))
   FROM pg_catalog.pg_database d
-  JOIN pg_catalog.pg_roles o ON o.oid = d.datdba
+  JOIN pg_catalog.pg_roles o
+    ON CASE WHEN %(name)s::text = '' THEN o.oid = d.datdba
+            ELSE o.rolname = %(name)s::text::pg_catalog.name END
  WHERE d.datname = pg_catalog.current_database()
 """)
 
@@ -97,13 +99,30 @@ async def read_owned(session: Session, role: int) -> list[str]:
     return [text for (text,) in await session.rows(_OWNED, {"role": role})]
 
 
-async def read_owner(session: Session) -> tuple[str, bool]:
-    """The owner of this database, and whether objects must not be given to it.
+async def read_heir(session: Session, name: str, database: str) -> str:
+    """Who gets what a role owns in this database: the role of this name, or the database's owner.
 
-    A superuser must not get them: a SECURITY DEFINER function would run with all powers.
+    A superuser must not get it: a SECURITY DEFINER function would run with all powers.
+
+    Raises:
+        AccessError: OwnsObjects.
     """
-    ((name, unsafe),) = await session.rows(_OWNER)
-    return name, unsafe
+    rows = await session.rows(_HEIR, {"name": name})
+    if not rows:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {name} of spec.orphanTo does not exist; create it, or name another",
+        )
+    ((heir, unsafe),) = rows
+    if unsafe and name:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {name} of spec.orphanTo is a superuser, or a member of one, who must not"
+            " inherit objects; name another",
+        )
+    if unsafe:
+        raise unsafe_owner(database, heir)
+    return str(heir)
 
 
 def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> None:
@@ -134,6 +153,7 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
         "OwnsObjects",
         f"role {username} owns {parts}; its login is taken away;"
         " drop or reassign them, or set spec.cleanupPolicy to Cascade or Orphan",
+        blockers=blockers,
     )
 
 

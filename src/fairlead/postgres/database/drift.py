@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.attributes import GroupFacts
+from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
 from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.failures import explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
@@ -19,7 +20,7 @@ from fairlead.postgres.database.plan import (
     Wanted,
     database_differences,
     plan_role,
-    public_warnings,
+    warnings_of,
 )
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Snapshot
@@ -60,13 +61,15 @@ async def look(
             databases=databases,
             claims=True,
         )
+        groups = {group.role for one in wanted for group in one.member_of or ()}
+        facts = await read_group_facts(session, groups)
     version = snapshot.server.version
     by_name = {one.username: one for one in wanted}
     desired = {one.username: desired_grants(one.grants, version) for one in wanted}
     differing = {
         one.wanted.username
         for one in kept
-        if _differs(one, desired[one.wanted.username], snapshot, verifiers)
+        if _differs(one, desired[one.wanted.username], snapshot, verifiers, facts)
     }
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
@@ -76,7 +79,13 @@ async def look(
     return Found(differing=frozenset(differing), claimed=snapshot.claimed)
 
 
-def _differs(one: Kept, desired: Desired, snapshot: Snapshot, verifiers: Verifiers) -> bool:
+def _differs(
+    one: Kept,
+    desired: Desired,
+    snapshot: Snapshot,
+    verifiers: Verifiers,
+    facts: Mapping[str, GroupFacts],
+) -> bool:
     wanted = one.wanted
     role = snapshot.roles.get(wanted.username)
     if role is None:
@@ -88,13 +97,13 @@ def _differs(one: Kept, desired: Desired, snapshot: Snapshot, verifiers: Verifie
     if changed:
         return True
     try:
-        planned = plan_role(wanted, snapshot, None)
+        planned, problems = plan_role(wanted, snapshot, None, facts)
     except AccessError:
         return True
     return (
-        bool(planned)
+        bool(planned or problems)
         or any(True for _ in database_differences(wanted, desired, snapshot))
-        or tuple(public_warnings(desired, snapshot)) != one.warnings
+        or tuple(warnings_of(wanted, desired, snapshot)) != one.warnings
     )
 
 

@@ -5,13 +5,23 @@ Pure: the same input gives the same plan (salts apart), and an empty plan when n
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import msgspec
 from psycopg import sql
 
-from fairlead.api.postgresaccess import Grant, GrantsPolicy
+from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, MemberOf
 from fairlead.postgres.database import statements
+from fairlead.postgres.database.attributes import (
+    GroupFacts,
+    attribute_parts,
+    foreign_memberships,
+    membership_statements,
+    setting_statements,
+)
 from fairlead.postgres.database.grants import Desired
 from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.snapshot import (
@@ -25,6 +35,9 @@ from fairlead.postgres.database.targets import parse
 from fairlead.postgres.errors import AccessError, refusal
 
 
+_VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
+
+
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """One access as the database shall know it."""
 
@@ -36,6 +49,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     ledger: frozenset[str] = frozenset()
     """What was granted before, as :meth:`Desired.describe` says it."""
     iterations: int = ITERATIONS
+    attributes: Attributes | None = None
+    valid_until: str | None = None
+    """Until when the password logs in, "" for ever; None is nobody's concern."""
+    member_of: tuple[MemberOf, ...] | None = None
+    adopt: bool = False
+    """Whether a role may be taken over that nobody has claimed."""
 
     def __repr__(self) -> str:
         return f"Wanted({self.username!r})"
@@ -50,6 +69,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     statement: sql.Composed
     what: str
     usernames: tuple[str, ...]
+    alone: bool = False
+    """Whether it may fail without failing all of its access."""
+
+    def shown(self) -> str:
+        """The statement, with *** for the verifier of a password."""
+        return _VERIFIER.sub("'***'", self.statement.as_string())
 
 
 class DatabaseChange(Change, frozen=True, kw_only=True):
@@ -83,10 +108,32 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     changed: bool = False
 
 
-def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
+class Statement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement that would be run in a database for the sake of ``usernames``, and why."""
+
+    database: str
+    text: str
+    reason: str
+    usernames: tuple[str, ...]
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be done; ``refused`` says by username why nothing would be, or not all."""
+
+    statements: tuple[Statement, ...]
+    refused: Mapping[str, tuple[AccessError, ...]] = {}
+
+    def digest(self) -> str:
+        """Names all the statements."""
+        text = "\n".join(f"{one.database}: {one.text}" for one in self.statements)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
     """Refuse roles that are not this access's to change.
 
-    The first claim wins, so that neither namespaces nor clusters take a role from one another.
+    The first claim wins, so that neither namespaces nor clusters take a role from one another. A
+    role that nobody claims may be taken over with ``adopt``.
 
     Raises:
         AccessError: UserReserved, AdoptionRefused or UsernameConflict.
@@ -98,13 +145,13 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
             "UserReserved",
             f"role {role.name} is the administrator's own; choose another spec.username",
         )
-    if role.claim is None:
+    if role.claim is None and not adopt:
         raise refusal(
             "AdoptionRefused",
             f"role {role.name} exists and was not made by Fairlead;"
             " choose another spec.username, or drop the role",
         )
-    if not role.claim.same_object(claim):
+    if role.claim is not None and not role.claim.same_object(claim):
         raise refusal("UsernameConflict", _conflict(role.name, role.claim, claim))
     if role.powers:
         raise refusal(
@@ -115,45 +162,68 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
 
 
 def _conflict(username: str, holder: Claim, claim: Claim) -> str:
-    """Say who holds the role; another cluster's or namespace's names are not told."""
+    """Say who holds the role, but no names of another cluster or namespace."""
     if holder.installation != claim.installation:
         return (
             f"role {username} belongs to another installation of Fairlead;"
             " choose another spec.username, or drop the role if that installation is gone"
         )
-    if holder.namespace != claim.namespace:
-        return f"role {username} is taken in another namespace; choose another spec.username"
-    return f"role {username} belongs to PostgresAccess {holder.name}; choose another spec.username"
+    return f"role {username} is taken by another PostgresAccess; choose another spec.username"
 
 
-def plan_role(wanted: Wanted, snapshot: Snapshot, verifier: str | None) -> list[Change]:
-    """What is missing of the role itself: role, login, password, claim.
+def plan_role(
+    wanted: Wanted,
+    snapshot: Snapshot,
+    verifier: str | None,
+    groups: Mapping[str, GroupFacts] = MappingProxyType({}),
+) -> tuple[list[Change], list[AccessError]]:
+    """What is missing of the role itself, and what stands in the way of single parts.
 
     Args:
         wanted: the access.
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
+        groups: what is known of the groups that it shall be a member of.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
     """
-    role = snapshot.roles.get(wanted.username)
-    check_role(role, wanted.claim, snapshot.server.admin)
-    return list(_role_steps(wanted, role, verifier))
+    name = wanted.username
+    role = snapshot.roles.get(name)
+    check_role(role, wanted.claim, snapshot.server.admin, adopt=wanted.adopt)
+    changes = list(_role_steps(wanted, role, verifier))
+    changes += [
+        Change(statement=statement, what=what, usernames=(name,), alone=True)
+        for statement, what in setting_statements(name, wanted.attributes, role)
+    ]
+    memberships, problems = membership_statements(
+        name, wanted.member_of, role, groups, snapshot.server.version
+    )
+    changes += [
+        Change(statement=statement, what=what, usernames=(name,), alone=True)
+        for statement, what in memberships
+    ]
+    return changes, problems
 
 
 def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
     name = wanted.username
+    parts = attribute_parts(wanted.attributes, wanted.valid_until, role)
 
     def change(statement: sql.Composed, what: str) -> Change:
         return Change(statement=statement, what=what, usernames=(name,))
 
     if role is None:
-        yield change(statements.create_role(name, verifier or ""), f"create role {name}")
+        yield change(statements.create_role(name, verifier or "", parts), f"create role {name}")
     elif not role.login or verifier is not None:
-        statement = statements.alter_role(name, login=not role.login, verifier=verifier)
+        statement = statements.alter_role(
+            name, login=not role.login, verifier=verifier, parts=parts
+        )
         yield change(statement, f"give role {name} its login")
-    if role is None or role.claim != wanted.claim:
+    elif parts:
+        statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
+        yield change(statement, f"change the attributes of role {name}")
+    if role is None or role.claim is None or role.claim.text() != wanted.claim.text():
         yield change(statements.comment_role(name, wanted.claim), f"claim role {name}")
 
 
@@ -228,11 +298,12 @@ def missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
     return None
 
 
-def public_warnings(desired: Desired, snapshot: Snapshot) -> list[str]:
-    """What everybody may do in the databases named, although this access does not ask for it."""
+def warnings_of(wanted: Wanted, desired: Desired, snapshot: Snapshot) -> list[str]:
+    """What the role can do that this access does not ask for, through PUBLIC or other grantors."""
+    role = snapshot.roles.get(wanted.username)
     return [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
-        for name, wanted in sorted(desired.databases.items())
+        for name, grants in sorted(desired.databases.items())
         if name in snapshot.databases
-        and (extra := snapshot.databases[name].public - wanted.database.keys())
-    ]
+        and (extra := snapshot.databases[name].public - grants.database.keys())
+    ] + foreign_memberships(wanted.member_of, role)

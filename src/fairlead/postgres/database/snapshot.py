@@ -38,25 +38,32 @@ CLAIM_PATTERN = _PREFIX + "{%"
 """What every claim is LIKE."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose role it is; ``installation`` is one cluster's operator."""
+class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Whose role it is; ``installation`` is one cluster's operator.
+
+    Everybody who logs in reads comments on roles, so that ``object`` is a keyed hash of the
+    object's namespace and name. Older claims have those themselves.
+    """
 
     installation: str
-    namespace: str
-    name: str
+    object: str = ""
     uid: str
+    namespace: str = ""
+    name: str = ""
 
     def text(self) -> str:
-        """The comment."""
-        return _PREFIX + msgspec.json.encode(self).decode()
+        """The comment, without the names where there is a hash of them."""
+        shown = self if not self.object else msgspec.structs.replace(self, namespace="", name="")
+        return _PREFIX + msgspec.json.encode(shown).decode()
 
     def same_object(self, other: Claim) -> bool:
         """Whether both name one object, a recreated one included."""
-        return (self.installation, self.namespace, self.name) == (
-            other.installation,
-            other.namespace,
-            other.name,
-        )
+        if self.installation != other.installation:
+            return False
+        if self.uid == other.uid or (self.object and self.object == other.object):
+            return True
+        names = (self.namespace, self.name)
+        return names == (other.namespace, other.name) and names != ("", "")
 
 
 def parse_claim(comment: str | None) -> Claim | None:

@@ -25,21 +25,30 @@ _ACTIONS = {
 _COMMA = sql.SQL(", ")
 
 
-def create_role(username: str, verifier: str) -> sql.Composed:
-    """A role that may log in and do nothing else."""
-    return sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
+def create_role(
+    username: str, verifier: str, parts: Iterable[sql.Composable] = ()
+) -> sql.Composed:
+    """A role that may log in, with ``parts`` for its other attributes."""
+    head = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
         sql.Identifier(username), sql.Literal(verifier)
     )
+    return sql.SQL(" ").join([head, *parts])
 
 
-def alter_role(username: str, *, login: bool, verifier: str | None) -> sql.Composed:
-    """Give a role its login or its password back; only what is named is changed."""
-    parts: list[sql.Composable] = [sql.SQL("ALTER ROLE {}").format(sql.Identifier(username))]
+def alter_role(
+    username: str,
+    *,
+    login: bool,
+    verifier: str | None,
+    parts: Iterable[sql.Composable] = (),
+) -> sql.Composed:
+    """Give a role its login or its password back, or attributes; only what is named is changed."""
+    words: list[sql.Composable] = [sql.SQL("ALTER ROLE {}").format(sql.Identifier(username))]
     if login:
-        parts.append(sql.SQL("LOGIN"))
+        words.append(sql.SQL("LOGIN"))
     if verifier is not None:
-        parts.append(sql.SQL("PASSWORD {}").format(sql.Literal(verifier)))
-    return sql.SQL(" ").join(parts)
+        words.append(sql.SQL("PASSWORD {}").format(sql.Literal(verifier)))
+    return sql.SQL(" ").join([*words, *parts])
 
 
 def fence_role(username: str) -> sql.Composed:

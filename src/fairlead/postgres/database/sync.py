@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import psycopg
 
-from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
 from fairlead.postgres.database.comparison import RoleGrants
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
@@ -31,7 +31,7 @@ from fairlead.postgres.database.plan import (
     missing_database,
     plan_databases,
     plan_role,
-    public_warnings,
+    warnings_of,
 )
 from fairlead.postgres.database.privileges import RoleOutcome, settle
 from fairlead.postgres.database.session import Session
@@ -116,8 +116,12 @@ async def sync(
             results[username] = Synced(
                 server=snapshot.server,
                 applied=desired.describe(),
-                warnings=public_warnings(desired, snapshot),
-                problems=(*desired.problems, *roles.problems.get(username, ())),
+                warnings=warnings_of(roles.wanted[username], desired, snapshot),
+                problems=(
+                    *desired.problems,
+                    *roles.hindered.get(username, ()),
+                    *roles.problems.get(username, ()),
+                ),
                 changed=username in roles.changed,
             )
     return results
@@ -141,6 +145,8 @@ class _RolePass:
         self.desired: dict[str, Desired] = {}
         self.failed: dict[str, AccessError] = {}
         self.problems: dict[str, list[AccessError]] = {}
+        self.hindered: dict[str, list[AccessError]] = {}
+        """By username, what of the role itself cannot be had."""
         self.changed: set[str] = set()
 
     async def run(self) -> Snapshot:
@@ -163,9 +169,15 @@ class _RolePass:
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
         missing = await self._verifiers.missing(self._sessions, wanted, snapshot)
+        groups = {group.role for one in wanted for group in one.member_of or ()}
+        facts = await read_group_facts(self._session, groups)
         changes: list[Change] = []
+        self.hindered = {}
         for one in wanted:
-            changes += plan_role(one, snapshot, missing.get(one.username))
+            own, problems = plan_role(one, snapshot, missing.get(one.username), facts)
+            changes += own
+            if problems:
+                self.hindered[one.username] = problems
         self.desired = {
             one.username: desired_grants(one.grants, snapshot.server.version) for one in wanted
         }
@@ -177,7 +189,12 @@ class _RolePass:
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
             try:
-                check_role(snapshot.roles.get(one.username), one.claim, snapshot.server.admin)
+                check_role(
+                    snapshot.roles.get(one.username),
+                    one.claim,
+                    snapshot.server.admin,
+                    adopt=one.adopt,
+                )
             except AccessError as error:
                 self.failed[one.username] = error
 
@@ -207,16 +224,18 @@ class _RolePass:
                 raise
         else:
             return
-        alone: dict[str, list[Change]] = {}
+        together: dict[str, list[Change]] = {}
         for change in changes:
-            if not isinstance(change, DatabaseChange):
-                alone.setdefault(change.usernames[0], []).append(change)
-        for username, own in alone.items():
+            if not (change.alone or isinstance(change, DatabaseChange)):
+                together.setdefault(change.usernames[0], []).append(change)
+        for username, own in together.items():
             await self._change_role(username, own, admin)
         for change in changes:
-            if isinstance(change, DatabaseChange):
-                left = [name for name in change.usernames if name not in self.failed]
-                await self._change_database(change.only(left), admin)
+            left = [name for name in change.usernames if name not in self.failed]
+            if isinstance(change, DatabaseChange) and left:
+                await self._change_some(change.only(left), admin)
+            elif change.alone and left:
+                await self._change_some(change, admin)
 
     async def _change_role(self, username: str, changes: Iterable[Change], admin: str) -> None:
         what = ""
@@ -230,22 +249,20 @@ class _RolePass:
                 raise
             self.failed[username] = explain_statement(error, what, admin)
 
-    async def _change_database(self, change: DatabaseChange, admin: str) -> None:
+    async def _change_some(self, change: Change, admin: str) -> None:
         """All roles in one statement; each alone when that fails."""
-        if not change.usernames:
-            return
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
         except psycopg.Error as error:
             if error.sqlstate in TRANSIENT_STATES:
                 raise
-            if len(change.usernames) == 1:
-                problem = explain_statement(error, change.what, admin)
-                self.problems.setdefault(change.usernames[0], []).append(problem)
+            if len(change.usernames) > 1 and isinstance(change, DatabaseChange):
+                for username in change.usernames:
+                    await self._change_some(change.only([username]), admin)
                 return
-            for username in change.usernames:
-                await self._change_database(change.only([username]), admin)
+            problem = explain_statement(error, change.what, admin)
+            self.problems.setdefault(change.usernames[0], []).append(problem)
 
 
 class _Visits:

@@ -1,0 +1,123 @@
+"""What would be done in a server, without doing it: the statements, each with its reason.
+
+Passwords are ***, so that the same plan reads the same however its verifiers are salted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fairlead.postgres.database import differences
+from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.comparison import read_differences
+from fairlead.postgres.database.grants import Desired, desired_grants
+from fairlead.postgres.database.plan import (
+    Change,
+    Planned,
+    Statement,
+    Wanted,
+    plan_databases,
+    plan_role,
+)
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.snapshot import Snapshot
+from fairlead.postgres.database.sync import databases_of, role_grants, working
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError
+
+
+async def plan_accesses(
+    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers
+) -> Planned:
+    """Plan accesses with different usernames together.
+
+    An access without a password leaves that of a role which exists alone.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    planning = _Planning(sessions, {one.username: one for one in wanted})
+    await planning.roles(verifiers)
+    await planning.objects()
+    return Planned(
+        statements=tuple(planning.statements),
+        refused={name: tuple(found) for name, found in planning.refused.items()},
+    )
+
+
+class _Planning:
+    def __init__(self, sessions: Sessions, wanted: Mapping[str, Wanted]) -> None:
+        self._sessions = sessions
+        self._wanted = wanted
+        self._snapshot: Snapshot | None = None
+        self._desired: dict[str, Desired] = {}
+        self.statements: list[Statement] = []
+        self.refused: dict[str, list[AccessError]] = {}
+
+    async def roles(self, verifiers: Verifiers) -> None:
+        """What is missing in the shared catalogs."""
+        wanted = self._wanted.values()
+        databases = {grant.database for one in wanted for grant in one.grants}
+        groups = {group.role for one in wanted for group in one.member_of or ()}
+        async with working(self._sessions, "read the catalogs") as session:
+            snapshot = await read_snapshot(session, self._wanted, "", databases=databases)
+            facts = await read_group_facts(session, groups)
+        given = [one for one in wanted if one.password or one.username not in snapshot.roles]
+        missing = await verifiers.missing(self._sessions, given, snapshot)
+        self._snapshot = snapshot
+        changes: list[Change] = []
+        for name, one in self._wanted.items():
+            try:
+                own, problems = plan_role(one, snapshot, missing.get(name), facts)
+            except AccessError as error:
+                self.refused[name] = [error]
+                continue
+            desired = self._desired[name] = desired_grants(one.grants, snapshot.server.version)
+            changes += own
+            self._refuse(name, [*desired.problems, *problems])
+        left = [self._wanted[name] for name in self._desired]
+        changes += plan_databases(left, self._desired, snapshot)
+        self.statements += [
+            Statement(
+                database=self._sessions.endpoint.maintenance,
+                text=change.shown(),
+                reason=change.what,
+                usernames=change.usernames,
+            )
+            for change in changes
+        ]
+
+    async def objects(self) -> None:
+        """What is missing in each database, of the roles that are there already."""
+        snapshot = self._snapshot
+        if snapshot is None:
+            return
+        visits, missing = databases_of(self._desired, snapshot)
+        for username, databases in missing.items():
+            for found in databases.values():
+                self._refuse(username, found)
+        for database, usernames in sorted(visits.items()):
+            roles = [
+                role_grants(self._wanted[name], self._desired[name].of(database), snapshot)
+                for name in usernames
+            ]
+            try:
+                async with self._sessions.use(database) as session:
+                    reading = await read_differences(session, database, roles)
+            except AccessError as error:
+                for name in usernames:
+                    self._refuse(name, [error])
+                continue
+            self.statements += [
+                Statement(
+                    database=database,
+                    text=change.statement.as_string(),
+                    reason=change.what,
+                    usernames=tuple(change.usernames),
+                )
+                for change in differences.plan(reading.differences)
+            ]
+
+    def _refuse(self, username: str, found: Iterable[AccessError]) -> None:
+        for error in found:
+            self.refused.setdefault(username, []).append(error)
