@@ -65,12 +65,19 @@ class Place:
     server: EmbeddedPostgres
     name: str
     admin: str
-    endpoint: Endpoint
     session: Counted
+    superuser: psycopg.AsyncConnection[tuple[Any, ...]]
 
     async def run(self, *statements: str, **names: str) -> None:
         """Statements of the superuser; ``{admin}`` is the administrator."""
-        await run(self.server, self.name, *statements, admin=self.admin, **names)
+        identifiers = {key: sql.Identifier(name) for key, name in names.items()}
+        identifiers["admin"] = sql.Identifier(self.admin)
+        try:
+            for statement in statements:
+                composed = sql.SQL(cast("Any", statement)).format(**identifiers)
+                await self.superuser.execute(composed)
+        finally:
+            await self.superuser.execute("RESET ROLE")
 
     async def role(self, username: str, *fields: JSON, **more: Any) -> RoleGrants:
         """A role, made if it is not there, and what it asks for."""
@@ -94,7 +101,8 @@ class Place:
         assert len(self.session.statements) == 1
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
-        return await fetch(self.server, self.name, query, *parameters)
+        cursor = await self.superuser.execute(cast("Any", query), parameters or None)
+        return await cursor.fetchall()
 
     async def held(self, username: str) -> set[str]:
         """``SELECT on t``; a star is the grant option."""
@@ -147,8 +155,11 @@ async def _place(server: EmbeddedPostgres, admin: str, options: str = "") -> Asy
     )
     try:
         await run(server, name, f"CREATE SCHEMA s AUTHORIZATION {admin}", "CREATE ROLE stranger")
-        async with connect(endpoint, name) as session:
-            yield Place(server, name, admin, endpoint, Counted(session))
+        async with (
+            connect(endpoint, name) as session,
+            await psycopg.AsyncConnection.connect(server.dsn(name), autocommit=True) as superuser,
+        ):
+            yield Place(server, name, admin, Counted(session), superuser)
     finally:
         await run(server, "postgres", "DROP DATABASE {name} WITH (FORCE)", name=name)
         roles = await fetch(server, "postgres", "SELECT rolname, oid FROM pg_roles")

@@ -4,4 +4,8 @@
 there as a ``snapshot``, ``plan`` decides, and ``statements`` composes SQL. ``session`` keeps
 servers from holding up the operator, and with the options of ``startup`` the owners of databases
 from bending what the administrator does.
+
+Privileges on objects are those of many roles at once: ``grants`` says what is wanted on which
+``targets``, ``comparison`` reads in one statement what a database lacks, ``differences`` makes the
+fewest statements of it, and ``privileges`` settles it.
 """

@@ -227,13 +227,15 @@ WITH member AS MATERIALIZED (
     FROM reached r
     JOIN atom a ON a.target = r.target AND a.known
     JOIN member m ON m.shape = a.shape
-), have AS MATERIALIZED (
-  SELECT g.id, m.role, m.strict, e.privilege_type AS privilege, e.is_grantable AS passed_on,
-         e.grantor
+), entry AS MATERIALIZED (
+  SELECT g.id, e.grantee, e.privilege_type AS privilege, e.is_grantable AS passed_on, e.grantor
     FROM alike g
    CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e
+   WHERE e.grantee <> g.owner
+), have AS MATERIALIZED (
+  SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor
+    FROM entry e
     JOIN member m ON m.role = e.grantee
-   WHERE m.role <> g.owner
 ), found AS (
   SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
     FROM want w
@@ -440,6 +442,7 @@ def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: set[str] = set()
+    total = 0
     for *about, roles, actions, privileges, options, grantors, possible in rows:
         if about[0] == "gone":
             gone = frozenset(privileges)
@@ -449,15 +452,15 @@ def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
             objects = _objects(*about)
             if objects.total > len(objects.items):
                 cut.update(usernames[role] for role in roles)
+            total += len(roles)
             values = zip(actions, privileges, options, grantors, possible, strict=True)
             for role, one in zip(roles, _shared(objects, values), strict=True):
                 if one is not None:
                     differences.setdefault(usernames[role], []).append(one)
-    counts = {username: len(some) for username, some in differences.items()}
-    if sum(counts.values()) >= MAX_DIFFERENCES:
+    if total >= MAX_DIFFERENCES:
         # They come in turns, so that those cut off are those that have the most.
-        most = max(counts.values())
-        cut.update(username for username, count in counts.items() if count >= most - 1)
+        most = max(map(len, differences.values()), default=0)
+        cut.update(name for name, some in differences.items() if len(some) >= most - 1)
     return Reading(differences=differences, absent=absent, gone=gone, cut=frozenset(cut))
 
 

@@ -140,11 +140,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def what(self) -> str:
         """The change in words: ``grant SELECT on table s.t to app``."""
+        verb = "revoke grant option for" if self.action == "revoke option" else self.action
         way = "to" if self.action == "grant" else "from"
-        objects = listed(self._words())
-        who = listed(self.usernames)
+        objects = listed([words(self.level, item, self.within) for item in self.items])
         option = " with grant option" if self.action == "grant" and self.option else ""
-        return f"{self.action} {', '.join(self.privileges)} on {objects} {way} {who}{option}"
+        who = listed(self.usernames)
+        return f"{verb} {', '.join(self.privileges)} on {objects} {way} {who}{option}"
 
     @property
     def reason(self) -> str:
@@ -187,9 +188,6 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             objects = [_composed(self.level, item) for item in self.items]
         return sql.SQL(" {}").format(_COMMA.join(objects))
 
-    def _words(self) -> list[str]:
-        return [words(self.level, item, self.within) for item in self.items]
-
 
 def _composed(level: Level, item: Item) -> sql.Composable:
     if level == "schema":
@@ -231,7 +229,7 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[Change]:
     """The fewest statements that settle what is possible, revocations first.
 
     Args:
-        differences: those of each username.
+        differences: those of each username; roles share a statement where they share a difference.
     """
     who: dict[Difference, list[str]] = {}
     for username, found in differences.items():
