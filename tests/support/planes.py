@@ -32,8 +32,10 @@ class ControlPlane(Protocol):
 class LoopThread:
     """An event loop in a thread, for servers that outlive the loop of one test."""
 
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+    def __init__(
+        self, make: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    ) -> None:
+        self._loop = make()
         self._thread = threading.Thread(target=self._loop.run_forever, name="planes", daemon=True)
         self._thread.start()
 

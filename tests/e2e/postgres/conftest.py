@@ -1,0 +1,57 @@
+"""One control plane and one operator for all rows, and a server of each version."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import psycopg
+import pytest
+from tests.support.operator import OperatorThread
+from tests.support.servers import VERSIONS, embedded, started
+from tests.support.team import LOG, Administrator, Team
+
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.options import PostgresOptions
+
+
+OPTIONS = PostgresOptions(
+    excluded_users=("excluded",), pending_interval=0.2, synced_interval=1.0, server_interval=1.0
+)
+
+
+@pytest.fixture(scope="session")
+def operator() -> Iterator[OperatorThread]:
+    thread = OperatorThread(OPTIONS)
+    thread.start()
+    yield thread
+    thread.stop()
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+    for server in started(embedded(request.param, LOG)):
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
+        yield server
+
+
+@pytest.fixture(params=["superuser", "createrole"])
+def administrator(request: pytest.FixtureRequest, postgres: EmbeddedPostgres) -> Administrator:
+    if request.param == "superuser":
+        return Administrator(postgres.username, postgres.password, superuser=True)
+    return Administrator("operator", "operator", superuser=False)
+
+
+@pytest.fixture
+async def team(
+    operator: OperatorThread, postgres: EmbeddedPostgres, administrator: Administrator
+) -> AsyncIterator[Team]:
+    async with Client(parse_kubeconfig(operator.kubeconfig)) as client:
+        made = Team(client, postgres, administrator)
+        await made.arrive()
+        yield made
+        async with asyncio.timeout(60):
+            await made.leave()
+    operator.check()

@@ -1,0 +1,361 @@
+"""A team that asks for accesses: its namespace, its database, and a server that it may use.
+
+All of it speaks through the Kubernetes API and plain logins alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple, cast
+
+import psycopg
+from psycopg import sql
+from tests.support.postgres import access, credentials, server_profile
+from tests.support.waiting import SECONDS, condition, when
+
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES, POSTGRESSERVERS
+from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
+from fairlead.client import Client
+from fairlead.demo.postgres.server import EmbeddedPostgres
+
+
+class Administrator(NamedTuple):
+    """Who the operator is on a server, and whether that is a superuser."""
+
+    username: str
+    password: str
+    superuser: bool
+
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class Team:
+    """One test's own names, and what it does with them."""
+
+    def __init__(
+        self, client: Client, postgres: EmbeddedPostgres, administrator: Administrator
+    ) -> None:
+        self.client = client
+        self.postgres = postgres
+        self.administrator = administrator
+        self.id = uuid.uuid4().hex[:8]
+        self.namespace = f"team-{self.id}"
+        self.server = f"main-{self.id}"
+        self.database = f"app_{self.id}"
+        self._databases: list[str] = []
+        self._namespaces: list[str] = []
+
+    @property
+    def superuser(self) -> bool:
+        return self.administrator.superuser
+
+    def name(self, suffix: str = "app") -> str:
+        return f"{suffix}-{self.id}"
+
+    # What the platform's team makes.
+
+    async def arrive(self) -> None:
+        """Make namespace, database and server profile."""
+        await self.create_namespace(self.namespace)
+        await self.offer(self.server)
+        await self.create_database(self.database)
+
+    async def leave(self) -> None:
+        """Give up what is left, and remove the databases."""
+        for namespace in self._namespaces:
+            for item in (await self.client.list(POSTGRESACCESSES, namespace)).items:
+                await self.abandon(item.meta.name, namespace=namespace)
+                if not item.meta.deleting:
+                    await self.delete(item.meta.name, namespace=namespace)
+                await self.gone(item.meta.name, namespace=namespace)
+        await self.client.delete(POSTGRESSERVERS, self.server)
+        for name in self._databases:
+            await self.sql("DROP DATABASE IF EXISTS {d} WITH (FORCE)", database="postgres", d=name)
+
+    async def create_namespace(self, name: str) -> None:
+        body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.client.create(NAMESPACES, body)
+        self._namespaces.append(name)
+
+    def forget(self, namespace: str) -> None:
+        """It is gone already."""
+        self._namespaces.remove(namespace)
+
+    async def create_database(self, name: str, *, owner: str = "") -> str:
+        self._databases.append(name)
+        await self.sql(
+            "CREATE DATABASE {d} OWNER {o}",
+            database="postgres",
+            d=name,
+            o=owner or self.administrator.username,
+        )
+        return name
+
+    async def offer(self, name: str, **spec: object) -> None:
+        """Have the operator know the server under a name."""
+        secret = credentials(name, self.postgres)
+        secret["stringData"] = {
+            "username": self.administrator.username,
+            "password": self.administrator.password,
+        }
+        await self.client.create(SECRETS, secret)
+        await self.client.create(POSTGRESSERVERS, server_profile(name, self.postgres, **spec))
+
+    # What the team does.
+
+    def grant(self, *privileges: str, database: str = "", schema: str = "public") -> JSON:
+        return {
+            "database": database or self.database,
+            "schema": schema,
+            "privileges": list(privileges),
+        }
+
+    def directly(self, **fields: object) -> JSON:
+        """A connection that is written out."""
+        return {
+            "host": self.postgres.host,
+            "port": self.postgres.port,
+            "sslMode": "disable",
+            "username": {"value": self.administrator.username},
+            "password": {"value": self.administrator.password},
+            **fields,
+        }
+
+    async def create(self, suffix: str = "app", *, namespace: str = "", **spec: object) -> str:
+        name = self.name(suffix)
+        there = namespace or self.namespace
+        await self.client.create(POSTGRESACCESSES, access(name, there, self.server, **spec))
+        return name
+
+    async def patch(self, name: str, **spec: object) -> None:
+        await self.client.merge_patch(POSTGRESACCESSES, name, self.namespace, {"spec": spec})
+
+    async def abandon(self, name: str, *, namespace: str = "") -> None:
+        annotation = {"metadata": {"annotations": {ABANDON_ANNOTATION: "true"}}}
+        await self.client.merge_patch(
+            POSTGRESACCESSES, name, namespace or self.namespace, annotation
+        )
+
+    async def delete(self, name: str, *, namespace: str = "") -> None:
+        await self.client.delete(POSTGRESACCESSES, name, namespace or self.namespace)
+
+    async def edit_secret(self, name: str, **values: str) -> None:
+        await self.client.merge_patch(
+            SECRETS, f"{name}-login", self.namespace, {"stringData": values}
+        )
+
+    # What it waits for.
+
+    async def wait(self, name: str, until: Callable[[JSON], bool], *, namespace: str = "") -> JSON:
+        there = namespace or self.namespace
+        return await when(self.client, POSTGRESACCESSES, name, there, until=until)
+
+    async def ready(self, name: str, *, namespace: str = "") -> JSON:
+        return await self.wait(name, is_ready, namespace=namespace)
+
+    async def fails(self, name: str, text: str, *, namespace: str = "") -> str:
+        """The message of a Ready that is False, once it tells of this."""
+        body = await self.wait(name, failed_with(text), namespace=namespace)
+        message: str = condition(body, "Ready")["message"]
+        return message
+
+    async def gone(self, name: str, *, namespace: str = "") -> None:
+        await self.wait(name, lambda body: not body, namespace=namespace)
+
+    async def removed(self, name: str) -> None:
+        """Delete it, and wait until neither object nor role are there."""
+        await self.delete(name)
+        await self.gone(name)
+        assert not await self.role_exists(name)
+
+    async def cycles(self, count: int = 3) -> None:
+        """Have the operator look at the server so often at least.
+
+        That is, until it has sent so many statements as it would, were it as talkative as allowed.
+        """
+        accesses = 0
+        for namespace in self._namespaces:
+            accesses += len((await self.client.list(POSTGRESACCESSES, namespace)).items)
+        begun = len(self.postgres.log())
+        enough = count * _STATEMENTS_OF_A_CYCLE * accesses
+
+        async def looked() -> bool:
+            await self.poke()
+            return self.postgres.log()[begun:].count(f"\n{OPERATOR}|") >= enough
+
+        await eventually(looked)
+
+    async def poke(self) -> None:
+        """Have the operator look at the server now, and not when its time has come."""
+        annotations = {"poked": uuid.uuid4().hex}
+        body = {"metadata": {"annotations": annotations}}
+        await self.client.merge_patch(POSTGRESSERVERS, self.server, "", body)
+
+    async def healed(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        """Wait until it holds, with an operator that looks at the server again and again."""
+
+        async def looked() -> bool:
+            if await holds():
+                return True
+            await self.poke()
+            return False
+
+        await eventually(looked)
+
+    # What is there.
+
+    async def secret(self, name: str, *, namespace: str = "") -> dict[str, str]:
+        found = await self.client.get(SECRETS, f"{name}-login", namespace or self.namespace)
+        data: dict[str, str] = found.to_dict()["data"]
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    async def secrets(self) -> list[str]:
+        return [one.meta.name for one in (await self.client.list(SECRETS, self.namespace)).items]
+
+    async def events(self, name: str) -> list[JSON]:
+        found = [one.to_dict() for one in (await self.client.list(EVENTS, self.namespace)).items]
+        return [one for one in found if one["involvedObject"]["name"] == name]
+
+    async def sql(
+        self, *statements: str, database: str = "", values: tuple[object, ...] = (), **names: str
+    ) -> list[Any]:
+        """Statements of the superuser; ``{name}`` is a quoted identifier; rows of the last."""
+        identifiers = {key: sql.Identifier(value) for key, value in names.items()}
+        rows: list[Any] = []
+        async with await psycopg.AsyncConnection.connect(
+            self.postgres.dsn(database or self.database),
+            autocommit=True,
+            options="-c role=none -c default_transaction_read_only=off -c statement_timeout=0"
+            " -c search_path=public",
+        ) as connection:
+            for statement in statements:
+                query = sql.SQL(cast("Any", statement)).format(**identifiers)
+                cursor = await connection.execute(query, values or None)
+                rows = await cursor.fetchall() if cursor.description else []
+        return rows
+
+    async def build(self, *statements: str, database: str = "") -> None:
+        """Statements of the administrator, who owns the databases, as a migration runs them."""
+        who = self.administrator
+        async with await psycopg.AsyncConnection.connect(
+            self.postgres.dsn(database or self.database, who.username, who.password),
+            autocommit=True,
+        ) as connection:
+            for statement in statements:
+                await connection.execute(cast("Any", statement))
+
+    async def xid(self) -> int:
+        """How many transactions have written anything so far, on the whole server."""
+        ((number,),) = await self.sql(
+            "SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::int8",
+            database="postgres",
+        )
+        return int(number)
+
+    async def role_exists(self, name: str) -> bool:
+        query = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s"
+        return bool(await self.sql(query, values=(name,), database="postgres"))
+
+    async def roles(self) -> list[Any]:
+        """All roles with the version of their rows: equal lists prove that nothing was written."""
+        query = "SELECT rolname::text, xmin::text, ctid::text FROM pg_catalog.pg_authid ORDER BY 1"
+        return await self.sql(query, database="postgres")
+
+    async def privileges(self, role: str, database: str = "") -> set[tuple[str, str]]:
+        """What a role has itself, in one database and on it: object and privilege."""
+        rows = await self.sql(_PRIVILEGES, database=database, values=(role,))
+        return {(name, privilege) for name, privilege in rows}
+
+    @contextlib.asynccontextmanager
+    async def login(
+        self, name: str, *, password: str = "", database: str = ""
+    ) -> AsyncIterator[Connection]:
+        """A session of an access' own, with the password of its Secret."""
+        secret = await self.secret(name)
+        async with await psycopg.AsyncConnection.connect(
+            host=self.postgres.host,
+            port=self.postgres.port,
+            user=secret["username"],
+            password=password or secret["password"],
+            dbname=database or self.database,
+            autocommit=True,
+        ) as connection:
+            yield connection
+
+    async def can_login(self, username: str, password: str, database: str = "postgres") -> bool:
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                host=self.postgres.host,
+                port=self.postgres.port,
+                user=username,
+                password=password,
+                dbname=database,
+            )
+        except psycopg.OperationalError:
+            return False
+        await connection.close()
+        return True
+
+    async def logs_in(self, username: str, password: str, expected: bool = True) -> None:
+        """Wait until it does, or until it does no more."""
+
+        async def as_expected() -> bool:
+            return await self.can_login(username, password) is expected
+
+        await eventually(as_expected)
+
+    @contextlib.asynccontextmanager
+    async def locked(self, table: str, mode: str, database: str = "") -> AsyncIterator[None]:
+        """Hold a lock that others come to wait for; the name is SQL."""
+        async with await psycopg.AsyncConnection.connect(
+            self.postgres.dsn(database or self.database)
+        ) as connection:
+            await connection.execute(cast("Any", f"LOCK TABLE {table} IN {mode} MODE"))
+            yield
+
+
+OPERATOR = "fairlead-postgres"
+LOG = {"log_statement": "all", "log_line_prefix": "%a|", "autovacuum": "off"}
+"""Settings of a server whose log says what the operator did, and that writes nothing itself."""
+_STATEMENTS_OF_A_CYCLE = 9
+
+_PRIVILEGES = """
+SELECT o.name, a.privilege_type FROM (
+  SELECT 'database ' || datname AS name, datacl AS acl FROM pg_catalog.pg_database
+  UNION ALL SELECT 'schema ' || nspname, nspacl FROM pg_catalog.pg_namespace
+  UNION ALL SELECT relname, relacl FROM pg_catalog.pg_class
+  UNION ALL SELECT proname || '()', proacl FROM pg_catalog.pg_proc
+) o, pg_catalog.aclexplode(o.acl) a
+WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = %s)
+"""
+
+
+async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it holds; databases tell nobody when they change."""
+    async with asyncio.timeout(SECONDS):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def is_ready(body: JSON) -> bool:
+    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
+    return bool(fresh and condition(body, "Ready").get("status") == "True")
+
+
+def failed_with(text: str) -> Callable[[JSON], bool]:
+    """Whether Ready is False for the spec as it is, and tells of this."""
+
+    def until(body: JSON) -> bool:
+        status = body.get("status", {})
+        if status.get("observedGeneration") != body.get("metadata", {}).get("generation"):
+            return False
+        ready = condition(body, "Ready")
+        return ready.get("status") == "False" and text in f"{ready['reason']} {ready['message']}"
+
+    return until
