@@ -11,14 +11,19 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
+from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
 
 
 CLAIM = Claim(installation="i", namespace="team", name="app", uid="u-1")
-ENDPOINT = Endpoint(host="db", port=5432, username="admin", password="", ssl_mode="require")
+PLACE = Place(
+    "PostgresServer main",
+    Endpoint(host="db", port=5432, username="admin", password="", ssl_mode="require"),
+)
 
 
 def access(uid: str, username: str) -> Object:
@@ -64,7 +69,7 @@ async def test_strays(
 
     taken: list[str] = []
 
-    async def cleanup(_endpoint: Endpoint, role: str, _claim: Claim, policy: str) -> None:
+    async def cleanup(_sessions: Sessions, role: str, _claim: Claim, policy: str) -> None:
         assert policy == "Restrict"
         taken.append(role)
 
@@ -72,7 +77,7 @@ async def test_strays(
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
     leftovers = Leftovers(known, cast("Any", watches), PostgresOptions())
-    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
     assert taken == (["app"] if removed else [])
 
 
@@ -87,7 +92,7 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     options = PostgresOptions(excluded_users=("app",))
     leftovers = Leftovers(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), options)
-    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
 
 
 @pytest.mark.parametrize(
@@ -109,4 +114,6 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    await Leftovers(known, cast("Any", watches), PostgresOptions()).sweep(ENDPOINT, {"app": CLAIM})
+    await Leftovers(known, cast("Any", watches), PostgresOptions()).sweep(
+        PLACE, Sessions(PLACE.endpoint), {"app": CLAIM}
+    )

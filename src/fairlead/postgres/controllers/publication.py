@@ -191,7 +191,7 @@ class Publication:
         # Stored before it is used: a password that only the database knew would be lost in a
         # crash.
         current.password = kept or rules.generate()
-        values = secret_values(access.spec, current.reached, current.password)
+        values = secret_values(access.spec, current.reached.endpoint, current.password)
         wanted = content(access.spec.secret_template, values, mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
         if existing is None:

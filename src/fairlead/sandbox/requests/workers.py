@@ -146,7 +146,19 @@ class Workers:
         return result
 
     async def _ask(self, message: bytes) -> Result:
-        process = self._idle.pop() if self._idle else await _start()
+        if self._idle:
+            try:
+                return await self._exchanged(self._idle.pop(), message)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                # It may have died before it was asked, which says nothing of this job.
+                pass
+        try:
+            return await self._exchanged(await _start(), message)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            text = "working it out has ended the process that tried"
+            raise errors.too_large(text) from None
+
+    async def _exchanged(self, process: Process, message: bytes) -> Result:
         try:
             async with asyncio.timeout(SECONDS):
                 result = await _exchange(process, message)
@@ -155,9 +167,6 @@ class Workers:
             await _end(process)
             if isinstance(error, TimeoutError):
                 raise errors.too_slow(SECONDS) from None
-            if isinstance(error, asyncio.IncompleteReadError | ConnectionError):
-                text = "working it out has ended the process that tried"
-                raise errors.too_large(text) from None
             raise
         self._idle.append(process)
         self._rest()
@@ -197,7 +206,8 @@ async def _start() -> Process:
 
 async def _exchange(process: Process, message: bytes) -> Result:
     writer, reader = process.stdin, process.stdout
-    if writer is None or reader is None:
+    if writer is None or reader is None or writer.is_closing():
+        # uvloop's transports raise no error of a connection when they are closed already.
         raise ConnectionError("a worker has no pipes")
     writer.write(LENGTH.pack(len(message)))
     writer.write(message)

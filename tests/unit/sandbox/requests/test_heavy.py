@@ -220,8 +220,23 @@ async def test_a_worker_that_dies_is_replaced(heavily: Heavily) -> None:
     assert (await api.post(CONFIGMAPS, configmap("a"))).code == 201
     (process,) = sandbox._workers._idle
     os.kill(process.pid, signal.SIGKILL)
+    assert (await api.post(CONFIGMAPS, configmap("b"))).code == 201
+
+
+async def test_a_job_that_ends_its_worker_is_refused(
+    heavily: Heavily, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, api = heavily
+    exchange = workers._exchange
+
+    async def die(process: Any, message: bytes) -> Result:
+        os.kill(process.pid, signal.SIGKILL)
+        return await exchange(process, message)
+
+    monkeypatch.setattr(workers, "_exchange", die)
     reply = await api.post(CONFIGMAPS, configmap("b"))
     assert (reply.code, reply.body["reason"]) == (413, "RequestEntityTooLarge")
+    monkeypatch.undo()
     assert (await api.post(CONFIGMAPS, configmap("b"))).code == 201
 
 
