@@ -21,7 +21,7 @@ from tests.e2e.test_postgres import World, failed_with, grant, is_ready
 from tests.support import binding
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS, ROTATE_ANNOTATION
@@ -30,7 +30,8 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers import publication
+from fairlead.postgres.controllers import publication, work
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -724,6 +725,45 @@ async def test_a_secret_deleted_while_it_is_written_is_made_anew(
         assert deleted == [f"{name}-login"]
         assert "Error" not in states
         assert await world.logs_in((await world.secret(name))["uri"])
+
+
+@pytest.mark.parametrize("change", ["edited", "deleted", "given"])
+async def test_a_change_while_the_server_is_at_work_is_not_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    go_on.set()
+
+    async def held(*args: Any) -> Any:
+        begun.set()
+        await go_on.wait()
+        return await sync(*args)
+
+    monkeypatch.setattr(work, "sync", held)
+    given: JSON = {"passwordSecretRef": {"name": "vault"}} if change == "given" else {}
+    await create_secret(world, "vault", password="first")
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **given)
+        body = await world.ready(name)
+        known = await world.secret(name)
+        go_on.clear()
+        begun.clear()
+        await world.patch(name, grants=[grant(world.database, "CONNECT", "TEMPORARY")])
+        async with asyncio.timeout(SECONDS):
+            await begun.wait()
+        match change:
+            case "edited":
+                await edit(world, f"{name}-login", password="edited")
+            case "deleted":
+                await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
+            case _:
+                await edit(world, "vault", password="second")
+        # The operator hears of it now, and can do nothing about it yet.
+        await idle(0.5)
+        go_on.set()
+        await settled(world, name, fingerprint(body))
+        assert await world.logs_in((await world.secret(name))["uri"])
+        assert not await world.logs_in(known["uri"])
 
 
 async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(world: World) -> None:

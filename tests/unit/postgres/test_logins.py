@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.servers import debian, started
 from tests.unit.postgres.helpers import can_login, fetch, login, run
-from tests.unit.postgres.test_versions import debian, started
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database import logins
