@@ -26,7 +26,8 @@ from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Key
-from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.manifests import NAME as BINDING

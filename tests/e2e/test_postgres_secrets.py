@@ -24,7 +24,8 @@ from tests.support.postgres import access, credentials, prepare, running, server
 from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS, ROTATE_ANNOTATION
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
@@ -362,6 +363,18 @@ async def test_a_password_is_rotated_once_over_restarts(
         print_ = fingerprint(await settled(world, name, print_))
     async with running(world.admin, OPTIONS):
         assert fingerprint(await looked_at(world, name)) == print_
+
+
+async def test_options_are_the_defaults_of_policies(world: World, clock: Clock) -> None:
+    options = PostgresOptions(password_length=48, password_alphabet="hex", rotate_every=3600)
+    async with running(world.admin, options):
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        print_ = fingerprint(await world.ready(name))
+        secret = await world.secret(name)
+        assert len(bytes.fromhex(secret["password"])) == 24
+        await trigger(world, clock, name, "timed")
+        await settled(world, name, print_)
+        assert not await world.logs_in(secret["uri"])
 
 
 async def test_the_clock_alone_rotates(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

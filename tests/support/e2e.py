@@ -25,7 +25,8 @@ from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import POSTGRESACCESSES, POSTGRESSERVERS
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics

@@ -10,12 +10,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import structlog
+from tests.support.process import config_file
 from tests.support.waiting import SECONDS
 
-from fairlead.cli.running import configure_logs
+from fairlead.cli.logs import configure_logs
+from fairlead.client import ClusterConfig
 from fairlead.process import cancel_on, run
 
 
@@ -122,6 +125,94 @@ def test_a_file_gets_json_and_a_person_lines(unconfigured: None) -> None:
     assert json.loads(first)["msg"] == "one"
     assert "two" in second
     assert "key=value" in second
+
+
+LOUD = """
+import logging, threading, warnings, asyncio
+from fairlead.cli.logs import configure_logs
+configure_logs(json=True)
+logging.getLogger("psycopg.pool").warning("of %s: %r", "a library", "two\\nlines")
+logging.getLogger("odd").log(35, "of a level in between")
+logging.getLogger("quiet").info("not worth a line")
+logging.getLogger("broken").warning("%d", "no number")
+warnings.warn("deprecated", DeprecationWarning)
+warnings.warn("careful")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.getLogger("asyncio").exception("task failed")
+class Sick:
+    def __del__(self):
+        raise ValueError("on its way out")
+Sick()
+thread = threading.Thread(target=lambda: 1 / 0)
+thread.start()
+thread.join()
+raise KeyError("nobody catches it")
+"""
+
+
+def test_every_line_of_a_json_log_is_json_whoever_speaks() -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", LOUD],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    entries = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [(entry["logger"], entry["level"]) for entry in entries] == [
+        ("psycopg.pool", "warning"),
+        ("odd", "warning"),
+        ("broken", "warning"),
+        ("py.warnings", "warning"),
+        ("py.warnings", "warning"),
+        ("asyncio", "error"),
+        ("fairlead.cli", "error"),
+        ("fairlead.cli", "error"),
+        ("fairlead.cli", "critical"),
+    ]
+    assert entries[0]["msg"] == "of a library: 'two\\nlines'"
+    assert "ZeroDivisionError" in entries[5]["exception"]
+    assert "on its way out" in entries[6]["exception"]
+    assert "nobody catches it" in entries[8]["exception"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        pytest.param(["--log-format=json", "--workers=x"], 2, "'--workers'", id="usage"),
+        pytest.param(["--log-format", "json", "--nonsense"], 2, "--nonsense", id="no-such-flag"),
+        pytest.param(
+            ["--log-format=json", "--synced-interval=1s"], 2, "10s is the least", id="value"
+        ),
+        pytest.param(
+            ["--log-format=json", "--kubeconfig=/dev/null"],
+            1,
+            "kubeconfig /dev/null",
+            id="kubeconfig",
+        ),
+        pytest.param(["--log-format=json"], 1, "cannot", id="no-server"),
+    ],
+)
+def test_an_error_at_the_start_is_an_object_of_a_json_log(
+    tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(config_file(ClusterConfig(server="https://127.0.0.1:1", namespace="default")))
+    flags = ["--health-probe-bind-address=", "--metrics-bind-address="]
+    done = subprocess.run(
+        [sys.executable, "-m", "fairlead", "postgres", "run", *flags, *arguments],
+        env={**os.environ, "KUBECONFIG": str(file)},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (code, "")
+    *_, last = [json.loads(line) for line in done.stderr.splitlines()]
+    assert message in last["msg"]
 
 
 def test_an_unknown_level_is_refused() -> None:

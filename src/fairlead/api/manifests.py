@@ -158,6 +158,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 f"--lease-name={self.lease}",
                 f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
                 f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
+                # So that an error at the start is an object too.
+                "--log-format=json",
                 *self.flags,
             ],
             "ports": [

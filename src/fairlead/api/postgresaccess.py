@@ -1,4 +1,4 @@
-"""``access.k8s.delta10.nl/v1``: PostgresAccess as upstream has it, and our PostgresServer.
+"""``access.k8s.delta10.nl/v1``: PostgresAccess as upstream has it, and the CRDs of its group.
 
 A PostgresAccess asks for a PostgreSQL role with its grants and a Secret to log in with. It names
 the server by a PostgresServer, which the platform's team owns, or by a connection of its own.
@@ -14,12 +14,15 @@ from msgspec import Meta
 from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.postgresconnection import CONDITIONS as _CONDITIONS
+from fairlead.api.postgresconnection import CONNECTION_RULES, GROUP, Connection, Identifier, Name
+from fairlead.api.postgresconnection import rules as _rules
+from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
+from fairlead.api.postgresserver import POSTGRESSERVERS, SERVER_COLUMNS, PostgresServer
 from fairlead.api.resource import Resource
 
 
-GROUP = "access.k8s.delta10.nl"
 POSTGRESACCESSES = Resource(GROUP, "v1", "postgresaccesses", "PostgresAccess")
-POSTGRESSERVERS = Resource(GROUP, "v1", "postgresservers", "PostgresServer", namespaced=False)
 
 FINALIZER = f"{GROUP}/finalizer"
 ABANDON_ANNOTATION = f"{GROUP}/abandon"
@@ -34,7 +37,6 @@ EXPORTED_LABEL = "kube-bind.io/exported"
 READY = "Ready"
 SUCCESS = "Success"
 IN_PROGRESS = "InProgress"
-REACHABLE = "Reachable"
 
 Privilege = Literal[
     "SELECT",
@@ -54,78 +56,7 @@ Privilege = Literal[
     "MAINTAIN",
 ]
 CleanupPolicy = Literal["Restrict", "Cascade", "Orphan", "Retain"]
-SSLMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 ReconcileState = Literal["Success", "InProgress", "Error"]
-
-Name = Annotated[str, Meta(min_length=1, max_length=253)]
-Port = Annotated[int, Meta(ge=1, le=65535)]
-Identifier = Annotated[str, Meta(min_length=1, max_length=63)]
-
-
-def _rules(*rules: tuple[str, str]) -> JSON:
-    return {
-        "x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in rules]
-    }
-
-
-_CONDITIONS = Meta(
-    extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-)
-
-
-class SecretKeyRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """One key of a Secret in the object's own namespace."""
-
-    name: Name
-    key: Name
-
-
-class ValueOrSecret(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A value written out, or the Secret key that holds it."""
-
-    value: str | None = None
-    secret_ref: SecretKeyRef | None = None
-
-
-class ServerRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The PostgresServer by its name."""
-
-    name: Name
-
-
-_ONE_VALUE = Meta(
-    extra_json_schema=_rules(
-        ("has(self.value) != has(self.secretRef)", "set one of value and secretRef"),
-    )
-)
-
-
-class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How the operator reaches the server: serverRef, or existingSecret, or all written out."""
-
-    server_ref: Annotated[
-        ServerRef | None,
-        Meta(description="A PostgresServer, whose credentials stay out of this namespace."),
-    ] = None
-    existing_secret: Annotated[
-        Name | None,
-        Meta(
-            description=(
-                "A Secret with username or user, password, host or uri, and optionally port,"
-                " dbname or database, and sslmode."
-            ),
-        ),
-    ] = None
-    existing_secret_namespace: Annotated[
-        Name | None,
-        Meta(description="Refused unless the operator's options allow it."),
-    ] = None
-    host: str | None = None
-    port: Port | None = None
-    database: str | None = None
-    username: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
-    password: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
-    ssl_mode: SSLMode | None = None
 
 
 class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -299,7 +230,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             )
         ),
     ] = None
-    connection: Connection
+    connection: Annotated[Connection, CONNECTION_RULES]
     grants: Annotated[list[Grant], Meta(max_length=64)] = []
     cleanup_policy: Annotated[
         CleanupPolicy,
@@ -392,106 +323,12 @@ class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
 
 
-class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A Secret in the operator's own namespace."""
-
-    name: Name
-
-
-class CASecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A Secret in the operator's own namespace, and the key that holds CA certificates."""
-
-    name: Name
-    key: Name = "ca.crt"
-
-
-class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """``metav1.LabelSelectorRequirement``."""
-
-    key: str
-    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
-    values: list[str] = []
-
-
-class NamespaceSelector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """``metav1.LabelSelector`` over namespaces' labels; the empty one selects all."""
-
-    match_labels: dict[str, str] = {}
-    match_expressions: list[LabelSelectorRequirement] = []
-
-
-class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Where the server is, its administrator's credentials, and who may use it for what."""
-
-    host: Annotated[str, Meta(min_length=1, description="Where the operator reaches it.")]
-    port: Port = 5432
-    database: Annotated[
-        Identifier, Meta(description="The maintenance database, where role work is serialised.")
-    ] = "postgres"
-    credentials_secret_ref: Annotated[
-        SecretRef,
-        Meta(description="A Secret with username and password in the operator's namespace."),
-    ]
-    ssl_mode: SSLMode = "verify-full"
-    ca_secret_ref: CASecretRef | None = None
-    external_host: Annotated[
-        str, Meta(description="Where clients reach it, for the generated Secret; default host.")
-    ] = ""
-    external_port: Port | None = None
-    allowed_namespaces: Annotated[
-        NamespaceSelector,
-        Meta(description="Namespaces whose PostgresAccess may use this server; {} is all."),
-    ]
-    username_pattern: Annotated[
-        str,
-        Meta(
-            description=(
-                "Which usernames are allowed: * stands for anything, {namespace} for the"
-                " namespace."
-            )
-        ),
-    ] = "*"
-    allowed_databases: Annotated[
-        list[str],
-        Meta(
-            min_length=1,
-            description="Databases grants may name, with the same placeholders.",
-        ),
-    ]
-
-
-class PostgresServerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Whether the server answers to its administrator."""
-
-    conditions: Annotated[list[Condition], _CONDITIONS] = []
-    observed_generation: int = 0
-    version: str = ""
-    system_identifier: str = ""
-
-
-class PostgresServer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A PostgreSQL server that the platform's team offers to namespaces."""
-
-    api_version: str = POSTGRESSERVERS.api_version
-    kind: str = POSTGRESSERVERS.kind
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PostgresServerSpec
-    status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
-
-
 ACCESS_COLUMNS = (
     PrinterColumn("Status", ".status.lastReconcileState"),
     PrinterColumn("User", ".spec.username"),
     PrinterColumn("Server", ".status.server.host"),
     AGE,
     PrinterColumn("LastLog", ".status.lastLog", priority=1),
-)
-SERVER_COLUMNS = (
-    PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-    PrinterColumn("Host", ".spec.host"),
-    PrinterColumn("Version", ".status.version"),
-    AGE,
-    PrinterColumn("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
 )
 
 
@@ -515,5 +352,12 @@ def crds(*, exported: bool = False) -> list[JSON]:
             POSTGRESSERVERS,
             [Version("v1", PostgresServer, columns=SERVER_COLUMNS)],
             short_names=["pgserver"],
+            categories=["fairlead"],
+        ),
+        build_crd(
+            CONTROLLERS,
+            [Version("v1", Controller, columns=CONTROLLER_COLUMNS)],
+            short_names=["actrl"],
+            categories=["fairlead"],
         ),
     ]

@@ -21,7 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from fairlead import garbage
-from fairlead.cli.errors import explained
+from fairlead.cli.errors import ARGUMENTS, explained, reported
 
 
 class _Lazy(NamedTuple):
@@ -107,9 +107,13 @@ class _Commands(click.Group):
         ]
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[ARGUMENTS] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         garbage.relax()
-        with explained(debug=bool(ctx.params.get("debug"))):
+        with reported(ctx), explained(debug=bool(ctx.params.get("debug"))):
             return super().invoke(ctx)
 
 

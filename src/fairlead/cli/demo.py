@@ -49,7 +49,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     if as_json and keep:
         raise click.UsageError("--json and --keep do not go together")
     # Not before: an installation without the extra of the demo lists its commands too.
-    from fairlead.cli.running import configure_logs
+    from fairlead.cli.logs import configure_logs
     from fairlead.demo.play import play
 
     console = Console(highlight=False)

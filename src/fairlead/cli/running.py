@@ -1,13 +1,11 @@
-"""What the four ``run`` commands have in common, and how a program logs."""
+"""What the four ``run`` commands have in common."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import sys
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -15,8 +13,8 @@ import structlog
 
 from fairlead import process
 from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
-from fairlead.cli.options import cluster_config
-from fairlead.client import Client
+from fairlead.cli.logs import configure_logs
+from fairlead.client import Client, load_config
 from fairlead.runtime import (
     Cluster,
     LeaderElection,
@@ -57,9 +55,9 @@ def run_program(
         ManagerError: leadership was lost.
         click.ClickException: an address cannot be listened on; the message names the flag.
     """
-    addresses = Addresses.of(options.health_address, options.metrics_address, os.environ)
-    config = cluster_config(options.kubeconfig, options.context)
     configure_logs(json={"auto": None, "json": True, "console": False}[options.log_format])
+    addresses = Addresses.of(options.health_address, options.metrics_address, os.environ)
+    config = load_config(options.kubeconfig, options.context)
     log = structlog.get_logger(logger_name="fairlead.cli")
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
@@ -137,55 +135,3 @@ def _check(address: str, flag: str) -> None:
         split_address(address)
     except AddressError as error:
         raise click.UsageError(f"{flag}: {error}") from None
-
-
-def configure_logs(
-    *, json: bool | None = None, level: str = "info", file: TextIO | None = None
-) -> None:
-    """Have this process log one JSON object a line, or coloured lines in a terminal.
-
-    ``json=None`` decides by whether ``file`` (default: standard error) is a terminal.
-
-    Raises:
-        ValueError: the level is not debug, info, warning or error.
-    """
-    number = logging.getLevelNamesMapping().get(level.upper())
-    if number is None:
-        raise ValueError(f"log level {level!r} is unknown; use debug, info, warning or error")
-    out = file or sys.stderr
-    plain = not out.isatty() if json is None else json
-    processors: list[structlog.typing.Processor] = [
-        structlog.contextvars.merge_contextvars,
-        structlog.processors.add_log_level,
-        _name_logger,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-    ]
-    if plain:
-        processors += [
-            structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("msg"),
-            structlog.processors.JSONRenderer(),
-        ]
-    else:
-        renderer = structlog.dev.ConsoleRenderer(
-            colors=out.isatty(),
-            timestamp_key="ts",
-            exception_formatter=structlog.dev.plain_traceback,
-        )
-        processors.append(renderer)
-    structlog.configure(
-        processors=processors,
-        wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.PrintLoggerFactory(file=out),
-        cache_logger_on_first_use=False,
-    )
-
-
-def _name_logger(
-    logger: object, method: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    # structlog takes no initial value called "logger", which is the key that dashboards know.
-    name = event.pop("logger_name", None)
-    if name:
-        event["logger"] = name
-    return event

@@ -9,8 +9,10 @@ from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
 from fairlead.postgres.controllers.access import AccessController
 from fairlead.postgres.controllers.servers import ServerController
+from fairlead.postgres.controllers.settings import Settings
+from fairlead.postgres.controllers.singleton import SingletonController
 from fairlead.postgres.controllers.sources import Sources
-from fairlead.postgres.controllers.watches import Watches, server_turned
+from fairlead.postgres.controllers.watches import Watches, relabelled, rewritten, server_turned
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
@@ -21,13 +23,22 @@ _RESOLVERS = 64
 
 
 def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> list[Controller]:
-    """Both controllers, ready to run; they share their informers."""
-    chosen = options or PostgresOptions()
-    watches = Watches(cluster, chosen)
-    sources = Sources(cluster.client, chosen)
-    accesses = AccessController(cluster, watches, chosen, sources).controller
+    """All controllers, ready to run; they share their informers."""
+    flags = options or PostgresOptions()
+    watches = Watches(cluster, flags)
+    # The first to hear of Controllers: nobody works with settings that are not in force any more.
+    settings = Settings(flags, watches.controllers)
+    sources = Sources(cluster.client, settings, watches)
+    accesses = AccessController(cluster, watches, settings, sources).controller
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
-    return [ServerController(cluster, watches, chosen, sources).controller, accesses]
+    accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
+    accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
+    accesses.watch(watches.controllers, watches.every_access, predicate=settings.turned)
+    return [
+        SingletonController(cluster, watches, flags).controller,
+        ServerController(cluster, watches, flags, sources).controller,
+        accesses,
+    ]
 
 
 async def build(
@@ -43,7 +54,7 @@ async def build(
 
 
 async def install_crds(client: Client, *, exported: bool = False) -> None:
-    """Create or update PostgresAccess and PostgresServer, and wait until they are served.
+    """Create or update the group's CRDs, and wait until they are served.
 
     Args:
         client: of the cluster.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, crds
+from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
+from fairlead.api.postgresconnection import GROUP
+from fairlead.api.postgrescontroller import CONTROLLERS
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
 NAME = "fairlead-postgres"
 AGGREGATE_TO_PROVIDER_LABEL = "rbac.kube-bind.io/aggregate-to-provider"
-_RECORDS = rule("", ["configmaps"], ["get", "create", "delete"])
+_RECORDS = rule("", ["configmaps"], ["get", "list", "create", "delete"])
 """Of the roles that were given up, in the operator's own namespace."""
 SERVICE_BINDING_LABEL = "servicebinding.io/controller"
 
@@ -61,14 +64,16 @@ def _cluster_rules() -> list[JSON]:
     """The operator's rights; Secrets of tenants it must make, read and watch wherever they are."""
     own_crds = [crd["metadata"]["name"] for crd in crds()]
     accesses, servers = POSTGRESACCESSES.plural, POSTGRESSERVERS.plural
+    controllers = CONTROLLERS.plural
+    statuses = [f"{one}/status" for one in (accesses, servers, controllers)]
     definitions = ("apiextensions.k8s.io", ["customresourcedefinitions"])
     return [
         rule(GROUP, [accesses], (*READ_VERBS, "patch")),
-        rule(GROUP, [servers], READ_VERBS),
-        rule(GROUP, [f"{accesses}/status", f"{servers}/status"], ["patch"]),
+        rule(GROUP, [servers, controllers], READ_VERBS),
+        rule(GROUP, statuses, ["patch"]),
         rule(GROUP, [f"{accesses}/finalizers"], ["update"]),
         rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
-        rule("", ["namespaces"], ["get"]),
+        rule("", ["namespaces"], READ_VERBS),
         rule("", ["events"], ["create", "patch"]),
         rule(*definitions, (*READ_VERBS, "create")),
         rule(*definitions, ["update"], names=own_crds),

@@ -1,10 +1,23 @@
-"""What an operator of PostgresAccess may decide."""
+"""What an operator of PostgresAccess may decide: flags, and a Controller's settings over them."""
 
 from __future__ import annotations
 
-from typing import Literal
+import ipaddress
+from collections.abc import Iterable
+from datetime import timedelta
 
 import msgspec
+
+from fairlead.api.durations import format_duration, parse_duration
+from fairlead.api.postgrescontroller import (
+    Alphabet,
+    ConnectionsPolicy,
+    ControllerSettings,
+    OwnConnections,
+    PasswordDefaults,
+    PostgresSettings,
+    UnmanagedUsers,
+)
 
 
 DEFAULT_NAMESPACE = "fairlead-postgres"
@@ -12,26 +25,150 @@ DEFAULT_NAMESPACE = "fairlead-postgres"
 DEFAULT_WORKERS = 256
 """Passes at once; nearly all of them wait for an answer."""
 
-UnmanagedUsers = Literal["Owned", "Report"]
+LEAST_SYNCED_SECONDS = 10.0
+LEAST_PENDING_SECONDS = 1.0
+LEAST_ROTATION_SECONDS = 3600.0
+_MOST_SECONDS = 10 * 365 * 86_400.0
+"""Longer, and clocks and timers overflow."""
 
 
 class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The operator's flags; times are in seconds.
+    """What holds for all accesses; times are in seconds.
 
-    ``namespace`` is the operator's own, where PostgresServers' credentials are.
-    ``excluded_users`` are roles it never touches. ``existing_secret_namespace`` lets tenants name
-    Secrets of other namespaces, which gives every tenant the use of every Secret.
-    ``installation`` tells apart operators that share a server; "" takes the cluster's own id.
-    ``unmanaged_users`` Owned drops roles of ours whose PostgresAccess is gone, as Restrict does;
-    Report only logs them.
+    ``namespace`` is the operator's own, where PostgresServers' credentials and Controllers are.
+    ``excluded_users`` and ``excluded_user_patterns`` are roles it never touches.
+    ``existing_secret_namespace`` lets tenants name Secrets of other namespaces, which gives every
+    tenant the use of them: those of ``allowed_secret_namespaces``, or of all but the operator's
+    where that is None. ``installation`` tells apart operators that share a server; "" takes the
+    cluster's own id. ``unmanaged_users`` Owned drops roles of ours whose PostgresAccess is gone,
+    as Restrict does; Report only logs them; Drop drops logins of others too.
+    ``rotate_every`` 0 is never.
     """
 
     namespace: str = DEFAULT_NAMESPACE
     excluded_users: tuple[str, ...] = ()
+    excluded_user_patterns: tuple[str, ...] = ()
     existing_secret_namespace: bool = False
+    allowed_secret_namespaces: tuple[str, ...] | None = None
     installation: str = ""
     unmanaged_users: UnmanagedUsers = "Owned"
+    allow_adoption: bool = False
+    allowed_member_of: tuple[str, ...] = ()
+    connections: ConnectionsPolicy = "Allowed"
+    connection_hosts: tuple[str, ...] = ()
     synced_interval: float = 300.0
     pending_interval: float = 30.0
     server_interval: float = 60.0
+    max_connections_per_server: int = 4
+    password_length: int = 32
+    password_alphabet: Alphabet = "urlsafe"  # noqa: S105
+    password_iterations: int = 4096
+    rotate_every: float = 0.0
     workers: int = DEFAULT_WORKERS
+
+
+class SettingError(ValueError):
+    """A setting that cannot be used; the text names its field and what is wrong."""
+
+
+def overlaid(flags: PostgresOptions, settings: ControllerSettings) -> PostgresOptions:
+    """The flags with what a Controller says over them; what either excludes is excluded.
+
+    Raises:
+        SettingError: a setting cannot be used.
+    """
+    postgres = settings.postgres
+    namespaces = settings.allowed_secret_namespaces
+    given: dict[str, object] = {
+        "existing_secret_namespace": settings.existing_secret_namespace,
+        "allowed_secret_namespaces": None if namespaces is None else tuple(namespaces),
+        "unmanaged_users": postgres.unmanaged_users,
+        "allow_adoption": postgres.allow_adoption,
+        "allowed_member_of": tuple(postgres.allowed_member_of) or None,
+        "max_connections_per_server": postgres.max_connections_per_server,
+        "synced_interval": _seconds(
+            postgres.synced_interval, "syncedInterval", LEAST_SYNCED_SECONDS
+        ),
+        "pending_interval": _seconds(
+            postgres.pending_interval, "pendingInterval", LEAST_PENDING_SECONDS
+        ),
+        "excluded_users": _union(flags.excluded_users, postgres.excluded_users),
+        "excluded_user_patterns": _union(
+            flags.excluded_user_patterns, postgres.excluded_user_patterns
+        ),
+        **_connections(postgres),
+        **_passwords(postgres.password_defaults or PasswordDefaults()),
+    }
+    return msgspec.structs.replace(
+        flags, **{name: value for name, value in given.items() if value is not None}
+    )
+
+
+def _connections(postgres: PostgresSettings) -> dict[str, object]:
+    given: OwnConnections | None = postgres.connections
+    if given is None:
+        return {}
+    for host in given.hosts:
+        check_host_pattern(host, "spec.settings.postgres.connections.hosts")
+    return {"connections": given.policy, "connection_hosts": tuple(given.hosts)}
+
+
+def _passwords(given: PasswordDefaults) -> dict[str, object]:
+    return {
+        "password_length": given.length,
+        "password_alphabet": given.alphabet,
+        "password_iterations": given.iterations,
+        "rotate_every": _seconds(
+            given.rotate_every, "passwordDefaults.rotateEvery", LEAST_ROTATION_SECONDS
+        ),
+    }
+
+
+def _union(flags: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:
+    """Both, without blanks around them and in between: nobody excludes a role called " "."""
+    names = (name.strip() for name in (*flags, *settings))
+    return tuple(dict.fromkeys(name for name in names if name))
+
+
+def _seconds(text: str | None, field: str, least: float) -> float | None:
+    if text is None:
+        return None
+    field = f"spec.settings.postgres.{field}"
+    duration = parse_duration(text)
+    if duration is None:
+        raise SettingError(f"{field} {text!r} is no duration; say for example 90s or 5m")
+    seconds = duration.total_seconds()
+    if not least <= seconds <= _MOST_SECONDS:
+        raise SettingError(
+            f"{field} {text} is out of range; {format_duration(timedelta(seconds=least))} is the"
+            " least, ten years the most"
+        )
+    return seconds
+
+
+def check_host_pattern(pattern: str, field: str) -> None:
+    """Refuse what looks like a network and is none, which would match no host ever.
+
+    Raises:
+        SettingError: naming the field.
+    """
+    network, _ = split_host(pattern)
+    if "/" not in network:
+        return
+    try:
+        ipaddress.ip_network(network)
+    except ValueError:
+        raise SettingError(
+            f"{field}: {pattern} is no network; say for example 10.1.0.0/16, without bits of hosts"
+        ) from None
+
+
+def split_host(pattern: str) -> tuple[str, str]:
+    """Host and port of ``host``, ``host:port``, an IPv6 address or one in brackets; "" is any."""
+    if pattern.startswith("["):
+        host, _, rest = pattern[1:].partition("]")
+        return host, rest.removeprefix(":")
+    host, colon, port = pattern.rpartition(":")
+    if colon and ":" not in host:
+        return host, port
+    return pattern, ""

@@ -5,7 +5,9 @@ import pytest
 
 from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import PostgresAccess, PostgresServer
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresconnection import SecretKeyRef
+from fairlead.api.postgresserver import PostgresServer
 
 
 UPSTREAM = {
@@ -39,7 +41,7 @@ def test_a_manifest_of_upstream_decodes() -> None:
     decoded = msgspec.convert(UPSTREAM, PostgresAccess)
     password = decoded.spec.connection.password
     assert password is not None
-    assert password.secret_ref == access.SecretKeyRef(name="admin", key="password")
+    assert password.secret_ref == SecretKeyRef(name="admin", key="password")
     assert decoded.spec.cleanup_policy == "Orphan"
     assert msgspec.to_builtins(decoded)["spec"] == SPEC | {
         "grants": [{"database": "app", "privileges": ["SELECT", "CONNECT"]}]
@@ -76,7 +78,7 @@ def test_many_grants_and_none_are_allowed() -> None:
 
 
 def test_the_crds_carry_what_the_wire_promises() -> None:
-    accesses, servers = access.crds()
+    accesses, servers, _ = access.crds()
     assert accesses["metadata"]["name"] == "postgresaccesses.access.k8s.delta10.nl"
     assert accesses["metadata"]["labels"] == {"servicebinding.io/provisioned-service": "true"}
     assert servers["spec"]["scope"] == "Cluster"
@@ -97,9 +99,10 @@ def test_the_crds_carry_what_the_wire_promises() -> None:
 
 
 def test_exporting_adds_kube_binds_label() -> None:
-    accesses, servers = access.crds(exported=True)
+    accesses, servers, controllers = access.crds(exported=True)
     assert accesses["metadata"]["labels"]["kube-bind.io/exported"] == "true"
     assert "labels" not in servers["metadata"]
+    assert "labels" not in controllers["metadata"]
 
 
 def test_a_server_verifies_tls_unless_told_otherwise() -> None:

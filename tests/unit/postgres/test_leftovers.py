@@ -13,6 +13,7 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
 from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.leftovers import Leftovers
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
@@ -76,7 +77,7 @@ async def test_strays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    leftovers = Leftovers(known, cast("Any", watches), PostgresOptions())
+    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
     await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
     assert taken == (["app"] if removed else [])
 
@@ -91,7 +92,8 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     options = PostgresOptions(excluded_users=("app",))
-    leftovers = Leftovers(cast("Any", SimpleNamespace(get=get)), cast("Any", watches), options)
+    known = cast("Any", SimpleNamespace(get=get))
+    leftovers = Leftovers(known, cast("Any", watches), Settings(options))
     await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
 
 
@@ -114,6 +116,5 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    await Leftovers(known, cast("Any", watches), PostgresOptions()).sweep(
-        PLACE, Sessions(PLACE.endpoint), {"app": CLAIM}
-    )
+    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})

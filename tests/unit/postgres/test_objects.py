@@ -7,10 +7,13 @@ import pytest
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
+from fairlead.api.postgresaccess import PostgresAccessSpec
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
+from fairlead.postgres.controllers.policy import check_policy
 from fairlead.postgres.controllers.resolution import (
+    Certificates,
     check_connection,
-    check_policy,
     direct_endpoint,
     secret_endpoint,
     server_endpoint,
@@ -84,7 +87,7 @@ def test_one_way_to_the_server(fields: JSON, message: str) -> None:
 
 def test_a_profile_says_where_clients_go() -> None:
     found = server_endpoint(
-        server(externalHost="db.example.org", externalPort=6432), CREDENTIALS, "PEM"
+        server(externalHost="db.example.org", externalPort=6432), CREDENTIALS, Certificates("PEM")
     )
     assert (found.host, found.port, found.ca) == ("db.internal", 5432, "PEM")
     assert (found.public_host, found.public_port) == ("db.example.org", 6432)
@@ -96,7 +99,7 @@ def test_a_profile_says_where_clients_go() -> None:
 def test_incomplete_credentials_are_named(key: str) -> None:
     rest = {name: value for name, value in CREDENTIALS.items() if name != key}
     with pytest.raises(AccessError, match=f"has no key {key}"):
-        server_endpoint(server(), rest, "")
+        server_endpoint(server(), rest)
 
 
 @pytest.mark.parametrize(

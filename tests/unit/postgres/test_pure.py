@@ -317,6 +317,26 @@ def test_connections_that_fail(text: str, reason: str) -> None:
     assert "db:5432" in str(error)
 
 
+def test_of_a_discreet_connection_nothing_tells_what_else_listens_there() -> None:
+    told = {
+        str(explain_connect(error, "db:5432", "app", "admin", discreet=True))
+        for error in (
+            OSError("Connection refused"),
+            OSError("connection timeout expired"),
+            TimeoutError(),
+            OSError("failed to resolve host 'x'"),
+            OSError("received invalid response to SSL negotiation: H"),
+            OSError("server does not support SSL, but SSL was required"),
+            OSError("SSL error: certificate verify failed"),
+            OSError("expected authentication request from server, but received H"),
+            OSError("server closed the connection unexpectedly"),
+        )
+    }
+    assert len(told) == 1
+    login = OSError('password authentication failed for user "x"')
+    assert explain_connect(login, "db", "app", "x", discreet=True).reason == "AuthenticationFailed"
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

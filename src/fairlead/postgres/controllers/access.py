@@ -24,6 +24,7 @@ from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
@@ -34,7 +35,6 @@ from fairlead.postgres.database.names import check_username, excluded
 from fairlead.postgres.database.plan import Synced, Wanted
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.errors import AccessError, refusal
-from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -60,19 +60,20 @@ class AccessController:
     """Brings the role of every PostgresAccess into its server."""
 
     def __init__(
-        self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
+        self, cluster: Cluster, watches: Watches, settings: Settings, sources: Sources
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
-        self._options = options
+        self._settings = settings
         self._sources = sources
         self._publication = Publication(
             cluster.client,
             watches,
-            InstallationKey(cluster.client, options.namespace),
+            InstallationKey(cluster.client, settings.namespace),
             opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+            defaults=lambda: settings.latest,
         )
-        self._leftovers = Leftovers(cluster.client, watches, options)
+        self._leftovers = Leftovers(cluster.client, watches, settings)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
@@ -82,13 +83,13 @@ class AccessController:
                 differs=self._differs,
                 sweep=self._leftovers.sweep,
                 installation=sources.installation,
-                interval=lambda: options.synced_interval,
+                interval=lambda: settings.latest.synced_interval,
             )
         )
         self.controller = Controller(
             "postgresaccess",
             self.reconcile,
-            workers=options.workers,
+            workers=settings.latest.workers,
             stopped=self._work.close,
         )
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
@@ -170,13 +171,16 @@ class AccessController:
         current = Pass(found=found, access=None, facts=facts)
         try:
             access = current.access = decode_access(found)
+            settings = self._settings.current
         except AccessError as error:
             if not facts.abandoned:
                 stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
             return current
         current.learn(
-            excluded=excluded(access.spec.username, self._options.excluded_users),
+            excluded=excluded(
+                access.spec.username, settings.excluded_users, settings.excluded_user_patterns
+            ),
             published=self._publication.exists(current),
             rotating=self._publication.may_rotate(current),
         )
@@ -279,6 +283,11 @@ class AccessController:
     async def _dropped(self, current: Pass, answer: Answer) -> None:
         if isinstance(answer, Exception):
             access = current.decoded
+            verdict = isinstance(answer, AccessError) and answer.verdict
+            if verdict and not access.status.username:
+                # Never anything was made for what was refused from the beginning.
+                current.learn(dropped=True)
+                return
             # A role that stays anyway must not keep its object from going when the server is
             # gone.
             if access.spec.cleanup_policy != "Retain" or not isinstance(answer, AccessError):
@@ -327,8 +336,9 @@ class AccessController:
             return Result(backoff=RETRIES)
         if outcome.again == "at-once":
             return Result(_AT_ONCE_SECONDS)
+        settings = self._settings.latest
         pending = outcome.again == "pending"
-        delay = self._options.pending_interval if pending else self._options.synced_interval
+        delay = settings.pending_interval if pending else settings.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
 

@@ -20,6 +20,7 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.jobs import Place
+from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import decode_access
 from fairlead.postgres.controllers.watches import Watches
 from fairlead.postgres.database.cleanup import cleanup, give_up
@@ -27,7 +28,6 @@ from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.options import PostgresOptions
 
 
 _MOST = 200
@@ -39,10 +39,10 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 class Leftovers:
     """Removes leftover roles as Restrict does: one that owns anything stays, without its login."""
 
-    def __init__(self, client: Client, watches: Watches, options: PostgresOptions) -> None:
+    def __init__(self, client: Client, watches: Watches, settings: Settings) -> None:
         self._client = client
         self._accesses = watches.accesses
-        self._options = options
+        self._settings = settings
 
     async def sweep(self, place: Place, sessions: Sessions, claimed: Mapping[str, Claim]) -> None:
         """Look at every claim on a server; what fails is logged alone, for no object caused it."""
@@ -76,17 +76,17 @@ class Leftovers:
         body: JSON = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": _record(access.key), "namespace": self._options.namespace},
+            "metadata": {"name": _record(access.key), "namespace": self._settings.namespace},
             "data": {"policy": policy, "access": str(access.key), "owner": owner},
         }
         try:
-            await self._client.create(CONFIGMAPS, body, self._options.namespace)
+            await self._client.create(CONFIGMAPS, body, self._settings.namespace)
         except AlreadyExists:
             return
 
     async def _released(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> bool:
         """Whether the role was given up; then it loses its claim, and the record goes."""
-        name, namespace = _record(Key(claim.namespace, claim.name)), self._options.namespace
+        name, namespace = _record(Key(claim.namespace, claim.name)), self._settings.namespace
         record = await find(self._client, CONFIGMAPS, name, namespace)
         if record is None:
             return False
@@ -103,7 +103,8 @@ class Leftovers:
         return await find(self._client, POSTGRESACCESSES, claim.name, claim.namespace)
 
     async def _remove(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> None:
-        if excluded(role, self._options.excluded_users):
+        settings = self._settings.current
+        if excluded(role, settings.excluded_users, settings.excluded_user_patterns):
             return
         try:
             if await self._released(place, sessions, role, claim):
@@ -111,7 +112,7 @@ class Leftovers:
         except (AccessError, ClientError) as error:
             _log.warning("a role that may be given up stays", role=role, error=str(error))
             return
-        if self._options.unmanaged_users == "Report":
+        if settings.unmanaged_users == "Report":
             _log.warning("a role's PostgresAccess is gone", role=role, server=str(place.endpoint))
             return
         try:

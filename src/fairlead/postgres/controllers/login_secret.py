@@ -18,12 +18,12 @@ import msgspec
 from fairlead.api.label_names import label_value_errors, qualified_name_errors, subdomain_errors
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
-    GROUP,
     POSTGRESACCESSES,
     ROTATE_ANNOTATION,
     PostgresAccessSpec,
     SecretTemplate,
 )
+from fairlead.api.postgresconnection import GROUP
 from fairlead.postgres.controllers.resolution import secret_data, text_of
 from fairlead.postgres.database import password
 from fairlead.postgres.database.endpoint import Endpoint

@@ -1,26 +1,37 @@
-"""From the objects that describe a server to an endpoint, and whether it may be used."""
+"""From the objects that describe a server to an endpoint."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import Connection, PostgresAccessSpec, PostgresServer
-from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
 from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.names import matches
-from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.errors import AccessError, invalid
 
 
 _DEFAULT_PORT = 5432
 _DEFAULT_DATABASE = "postgres"
 _NO_DATABASE = {"", "*", "%", "(none)", "null"}
-_SSL_MODES = {"disable", "allow", "prefer", "require", "verify-ca", "verify-full"}
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""From the least strict to the strictest."""
+
+
+class Certificates(NamedTuple):
+    """PEM of the CAs to trust, and of our own certificate with its key; "" where there is none."""
+
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
+NO_CERTIFICATES = Certificates()
 
 
 class _SecretBody(msgspec.Struct):
@@ -98,28 +109,43 @@ def check_connection(connection: Connection) -> None:
             "spec.connection needs one of serverRef, existingSecret, or host with username and"
             f" password; it has {found}",
         )
+    if connection.server_ref and (
+        connection.ca_secret_ref or connection.client_certificate_secret_ref
+    ):
+        raise invalid(
+            "ConnectionInvalid",
+            "the certificates of a serverRef are the PostgresServer's; remove caSecretRef and"
+            " clientCertificateSecretRef from spec.connection",
+        )
 
 
-def server_endpoint(server: PostgresServer, credentials: Mapping[str, bytes], ca: str) -> Endpoint:
+def server_endpoint(
+    server: PostgresServer,
+    credentials: Mapping[str, bytes],
+    certificates: Certificates = NO_CERTIFICATES,
+) -> Endpoint:
     """The endpoint of a PostgresServer.
 
     Raises:
         AccessError: ConnectionInvalid, when its Secret lacks a key.
     """
     spec = server.spec
-    secret = f"{spec.credentials_secret_ref.name} of PostgresServer {server.metadata.name}"
+    what = f"PostgresServer {server.metadata.name}"
+    secret = f"{spec.credentials_secret_ref.name} of {what}"
     username = login_value(credentials, "username", secret)
     password = login_value(credentials, "password", secret)
-    for key, value in (("username", username), ("password", password)):
-        if not value:
-            raise invalid("ConnectionInvalid", f"Secret {secret} has no key {key}; add it")
+    if not username:
+        raise invalid("ConnectionInvalid", f"Secret {secret} has no key username; add it")
+    if not password and not _certified(certificates, spec.ssl_mode):
+        raise invalid("ConnectionInvalid", f"Secret {secret} has no key password; add it")
+    _check_ca_use(certificates, spec.ssl_mode, f"spec.sslMode of {what}")
     return Endpoint(
         host=spec.host,
         port=spec.port,
         username=username,
         password=password,
         ssl_mode=spec.ssl_mode,
-        ca=ca,
+        **certificates._asdict(),
         maintenance=spec.database,
         public_host=spec.external_host or spec.host,
         public_port=spec.external_port or spec.port,
@@ -127,9 +153,16 @@ def server_endpoint(server: PostgresServer, credentials: Mapping[str, bytes], ca
 
 
 def secret_endpoint(
-    connection: Connection, data: Mapping[str, bytes], name: str, namespace: str
+    connection: Connection,
+    data: Mapping[str, bytes],
+    name: str,
+    namespace: str,
+    certificates: Certificates = NO_CERTIFICATES,
 ) -> Endpoint:
     """The endpoint that an existing Secret describes, in any of the shapes operators write.
+
+    Of the Secret's sslmode and the connection's the stricter one counts: neither can weaken what
+    the other demands.
 
     Raises:
         AccessError: ConnectionInvalid, naming what is missing.
@@ -141,33 +174,44 @@ def secret_endpoint(
     host, port = value("host"), value("port")
     if not host:
         host, port = _from_uri(value("fqdn-uri", "uri", "jdbc-uri"), port, name)
-    mode = value("sslmode") or connection.ssl_mode or "require"
+    stored = value("sslmode")
+    if stored and stored not in _SSL_MODES:
+        raise invalid("ConnectionInvalid", f"key sslmode of Secret {name} is no TLS mode")
+    modes = [mode for mode in (stored, connection.ssl_mode) if mode]
+    mode = max(modes, key=_SSL_MODES.index) if modes else _default_mode(certificates)
     username, password = value("username", "user"), value("password")
-    for key, found in (("host", host), ("username", username), ("password", password)):
+    for key, found in (("host", host), ("username", username)):
         if not found:
             raise invalid("ConnectionInvalid", f"Secret {name} has no key {key}; add it")
-    if mode not in _SSL_MODES:
-        raise invalid("ConnectionInvalid", f"key sslmode of Secret {name} is no TLS mode")
+    if not password and not _certified(certificates, mode):
+        raise invalid("ConnectionInvalid", f"Secret {name} has no key password; add it")
     return _endpoint(
         host=_qualified(host, namespace),
         port=_port(port, name),
         username=username,
         password=password,
         ssl_mode=mode,
+        certificates=certificates,
         database=connection.database or value("dbname", "database"),
     )
 
 
-def direct_endpoint(connection: Connection, username: str, password: str) -> Endpoint:
+def direct_endpoint(
+    connection: Connection,
+    username: str,
+    password: str,
+    certificates: Certificates = NO_CERTIFICATES,
+) -> Endpoint:
     """The endpoint of a connection that is written out.
 
     Raises:
         AccessError: ConnectionInvalid, naming what is missing.
     """
+    mode = connection.ssl_mode or _default_mode(certificates)
     for field, found in (
         ("host", connection.host),
         ("username", username),
-        ("password", password),
+        ("password", password or _certified(certificates, mode)),
     ):
         if not found:
             raise invalid("ConnectionInvalid", f"spec.connection.{field} is missing; set it")
@@ -176,40 +220,9 @@ def direct_endpoint(connection: Connection, username: str, password: str) -> End
         port=connection.port or _DEFAULT_PORT,
         username=username,
         password=password,
-        ssl_mode=connection.ssl_mode or "require",
+        ssl_mode=mode,
+        certificates=certificates,
         database=connection.database or "",
-    )
-
-
-def check_policy(
-    server: PostgresServer, spec: PostgresAccessSpec, namespace: str, labels: Mapping[str, str]
-) -> None:
-    """Whether a server's profile allows this access.
-
-    Raises:
-        AccessError: PolicyDenied, naming the field of the profile.
-    """
-    name = server.metadata.name
-    try:
-        selector = LabelSelector.from_dict(msgspec.to_builtins(server.spec.allowed_namespaces))
-    except SelectorError as error:
-        raise invalid(
-            "ConnectionInvalid", f"PostgresServer {name}: spec.allowedNamespaces: {error}"
-        ) from None
-    if not selector.matches(labels):
-        _deny(name, "allowedNamespaces", f"does not select namespace {namespace}")
-    if not matches(server.spec.username_pattern, spec.username, namespace):
-        pattern = server.spec.username_pattern.replace("{namespace}", namespace)
-        _deny(name, "usernamePattern", f"wants usernames like {pattern}")
-    for grant in spec.grants:
-        allowed = server.spec.allowed_databases
-        if not any(matches(pattern, grant.database, namespace) for pattern in allowed):
-            _deny(name, "allowedDatabases", f"does not allow database {grant.database}")
-
-
-def _deny(server: str, field: str, why: str) -> NoReturn:
-    raise refusal(
-        "PolicyDenied", f"PostgresServer {server}: spec.{field} {why}; ask who runs the server"
     )
 
 
@@ -220,20 +233,47 @@ def missing_secret(name: str, namespace: str, what: str) -> AccessError:
     )
 
 
+def _default_mode(certificates: Certificates) -> str:
+    return "verify-full" if certificates.ca else "require"
+
+
+def _certified(certificates: Certificates, mode: str) -> bool:
+    """Whether a certificate may take the password's place: an impostor takes any of us in."""
+    return bool(certificates.certificate) and mode.startswith("verify-")
+
+
+def _check_ca_use(certificates: Certificates, mode: str, field: str) -> None:
+    if certificates.ca and _SSL_MODES.index(mode) < _SSL_MODES.index("require"):
+        raise invalid(
+            "ConnectionInvalid",
+            f"{field} {mode} does not use the certificates of caSecretRef; say verify-full, or"
+            " remove caSecretRef",
+        )
+
+
 def _endpoint(
-    *, host: str, port: int, username: str, password: str, ssl_mode: str, database: str
+    *,
+    host: str,
+    port: int,
+    username: str,
+    password: str,
+    ssl_mode: str,
+    certificates: Certificates,
+    database: str,
 ) -> Endpoint:
     """The endpoint that a tenant wrote, who must not reach sockets of the operator's machine."""
     if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
         raise invalid(
             "ConnectionInvalid", "the host of spec.connection is a local socket; name a host"
         )
+    _check_ca_use(certificates, ssl_mode, "spec.connection.sslMode")
     return Endpoint(
         host=host,
         port=port,
         username=username,
         password=password,
         ssl_mode=ssl_mode,
+        **certificates._asdict(),
         maintenance=_DEFAULT_DATABASE,
         fallback="" if database in _NO_DATABASE else database,
         public_host=host,

@@ -8,10 +8,10 @@ import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import (
+from fairlead.api.postgresaccess import READY
+from fairlead.api.postgresserver import (
     POSTGRESSERVERS,
     REACHABLE,
-    READY,
     PostgresServer,
     PostgresServerStatus,
 )

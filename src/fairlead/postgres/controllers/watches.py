@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import GROUP, POSTGRESACCESSES, POSTGRESSERVERS, READY
-from fairlead.api.resource import SECRETS
+from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
+from fairlead.api.postgresconnection import GROUP
+from fairlead.api.postgrescontroller import CONTROLLERS
+from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.postgres.controllers.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
@@ -43,15 +46,6 @@ class _AccessSpec(msgspec.Struct, rename="camel", frozen=True):
     password_secret_ref: _Name | None = None
 
 
-class _AccessBody(msgspec.Struct, frozen=True):
-    spec: _AccessSpec = _AccessSpec()
-
-
-class _ServerSpec(msgspec.Struct, rename="camel", frozen=True):
-    credentials_secret_ref: _Name | None = None
-    ca_secret_ref: _Name | None = None
-
-
 class _Condition(msgspec.Struct, frozen=True):
     type: str = ""
     status: str = ""
@@ -61,8 +55,21 @@ class _Status(msgspec.Struct, frozen=True):
     conditions: list[_Condition] | None = None
 
 
+class _AccessBody(msgspec.Struct, frozen=True):
+    spec: _AccessSpec = _AccessSpec()
+
+
+class _ServerSpec(msgspec.Struct, rename="camel", frozen=True):
+    credentials_secret_ref: _Name | None = None
+    ca_secret_ref: _Name | None = None
+    client_certificate_secret_ref: _Name | None = None
+
+
 class _ServerBody(msgspec.Struct, frozen=True):
     spec: _ServerSpec = _ServerSpec()
+
+
+class _WithStatus(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
@@ -83,7 +90,9 @@ class Watches:
         self.credentials = cluster.informer(
             SECRETS, namespace=options.namespace, metadata_only=True
         )
-        self.accesses.add_index(BY_SERVER, _server_of)
+        self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
+        self.controllers = cluster.informer(CONTROLLERS)
+        self.accesses.add_index(BY_SERVER, _servers_of)
         self.accesses.add_index(BY_PASSWORD, _password_of)
         self.secrets.add_index(BY_CONTROLLER, _controller_of)
         self.servers.add_index(BY_CREDENTIALS, _credentials_of)
@@ -128,7 +137,26 @@ class Watches:
 
     def accesses_of_server(self, delta: Delta) -> Iterable[Request]:
         """Every PostgresAccess that names this server."""
-        for access in self.accesses.by_index(BY_SERVER, delta.object.meta.name):
+        return self._accesses_at(delta.object.meta.name)
+
+    def every_access(self, _delta: Delta) -> Iterable[Request]:
+        """Every PostgresAccess there is."""
+        for access in self.accesses.list():
+            yield Request(self._cluster, access.meta.namespace, access.meta.name)
+
+    def accesses_of_credentials(self, delta: Delta) -> Iterable[Request]:
+        """Every PostgresAccess that names a server which this Secret is of."""
+        for server in self.servers.by_index(BY_CREDENTIALS, delta.object.meta.name):
+            yield from self._accesses_at(server.meta.name)
+
+    def accesses_of_namespace(self, delta: Delta) -> Iterable[Request]:
+        """Every PostgresAccess of a namespace whose labels a server's policy looks at."""
+        for access in self.accesses.list(delta.object.meta.name):
+            if server_of(access):
+                yield Request(self._cluster, access.meta.namespace, access.meta.name)
+
+    def _accesses_at(self, server: str) -> Iterable[Request]:
+        for access in self.accesses.by_index(BY_SERVER, server):
             yield Request(self._cluster, access.meta.namespace, access.meta.name)
 
     def servers_of_credentials(self, delta: Delta) -> Iterable[Request]:
@@ -137,9 +165,15 @@ class Watches:
             yield Request(self._cluster, "", server.meta.name)
 
 
-def _ready(server: Object | None) -> str:
-    conditions = (_body(server).status.conditions if server is not None else None) or []
-    return next((one.status for one in conditions if one.type == READY), "")
+def condition_of(found: Object | None, type_: str = READY) -> str:
+    """The status of an object's condition; "" where it has none that can be read."""
+    if found is None:
+        return ""
+    try:
+        conditions = found.decode(_WithStatus).status.conditions or []
+    except msgspec.ValidationError:
+        return ""
+    return next((one.status for one in conditions if one.type == type_), "")
 
 
 wanted_otherwise = metadata_changed(
@@ -147,23 +181,28 @@ wanted_otherwise = metadata_changed(
 )
 """Anything but the status has changed."""
 
-server_turned = any_of(wanted_otherwise, changed(_ready))
+server_turned = any_of(wanted_otherwise, changed(condition_of))
 """A server is wanted otherwise, or has become ready or unready."""
 
+relabelled = metadata_changed("labels")
+"""A namespace came or went, or its labels have changed."""
 
-def _body(server: Object) -> _ServerBody:
-    try:
-        return server.decode(_ServerBody)
-    except msgspec.ValidationError:
-        return _ServerBody()
+rewritten = metadata_changed("uid", "resource_version")
+"""Somebody has written it, with whatever content."""
 
 
-def _server_of(access: Object) -> list[str]:
+def server_of(access: Object) -> str:
+    """The PostgresServer that an access names; "" for none, and where that cannot be read."""
     try:
         reference = access.decode(_AccessBody).spec.connection.server_ref
     except msgspec.ValidationError:
-        return []
-    return [reference.name] if reference else []
+        return ""
+    return reference.name if reference else ""
+
+
+def _servers_of(access: Object) -> list[str]:
+    name = server_of(access)
+    return [name] if name else []
 
 
 def _password_of(access: Object) -> list[str]:
@@ -181,5 +220,13 @@ def _controller_of(secret: Object) -> list[str]:
 
 
 def _credentials_of(server: Object) -> list[str]:
-    spec = _body(server).spec
-    return [one.name for one in (spec.credentials_secret_ref, spec.ca_secret_ref) if one]
+    try:
+        spec = server.decode(_ServerBody).spec
+    except msgspec.ValidationError:
+        return []
+    found = (
+        spec.credentials_secret_ref,
+        spec.ca_secret_ref,
+        spec.client_certificate_secret_ref,
+    )
+    return [one.name for one in found if one]

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 class Endpoint:
     """Where a server is and how its administrator logs in.
 
-    ``maintenance`` is the database where role work is serialised; ``public_host`` and
-    ``public_port`` are where clients go.
+    ``ca``, ``certificate`` and ``key`` are PEM; without ``ca`` the system's roots verify, and
+    without ``password`` the certificate alone logs in. ``maintenance`` is the database where role
+    work is serialised; ``public_host`` and ``public_port`` are where clients go. Of a ``discreet``
+    one nothing is told that would show what else listens where.
     """
 
     host: str
@@ -19,10 +21,13 @@ class Endpoint:
     password: str = field(repr=False)
     ssl_mode: str
     ca: str = ""
+    certificate: str = ""
+    key: str = field(default="", repr=False)
     maintenance: str = "postgres"
     fallback: str = ""
     public_host: str = ""
     public_port: int = 0
+    discreet: bool = False
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

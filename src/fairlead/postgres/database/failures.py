@@ -118,15 +118,29 @@ https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
 
-def explain_connect(error: Exception, server: str, database: str, user: str) -> AccessError:
-    """Why there is no connection, in words of ours."""
+_TELLING = {"TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
+"""What would tell whether anything listens somewhere, be it no PostgreSQL."""
+_DISCREET = (
+    "ConnectionFailed",
+    "no connection to a PostgreSQL at {server}; check host, port, sslMode and certificates",
+)
+
+
+def explain_connect(
+    error: Exception, server: str, database: str, user: str, *, discreet: bool = False
+) -> AccessError:
+    """Why there is no connection, in words of ours.
+
+    Of a ``discreet`` connection everything before a PostgreSQL has answered is one sentence: who
+    chose the host must not learn from here what else there is in the operator's network.
+    """
     text = str(error).lower()
     if isinstance(error, TimeoutError):
         text = "timeout"
     kind = next((kind for sign, kind in _CONNECT if sign in text), "")
     if not kind and "database" in text and "does not exist" in text:
         kind = "DatabaseNotFound"
-    reason, sentence = _SENTENCES[kind]
+    reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
     return AccessError(reason, sentence.format(server=server, database=database, user=user))
 
 

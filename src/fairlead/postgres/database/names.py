@@ -6,7 +6,6 @@ refused before any SQL is made.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -76,22 +75,45 @@ def check_username(name: str) -> None:
             f"spec.username {name!a} begins or ends with a blank, or contains characters that"
             " nobody sees; remove them",
         )
-    lowered = name.lower()
-    if lowered.startswith(_PROVIDERS) or lowered in _KEYWORDS | _PROVIDER_ROLES:
+    if reserved(name):
         raise refusal(
             "UserReserved",
             f"spec.username {name!r} is reserved by PostgreSQL or its provider; choose another",
         )
 
 
-def excluded(username: str, excluded_users: Iterable[str]) -> bool:
-    """Whether the operator's options exclude this role; case counts."""
-    return username in {name.strip() for name in excluded_users}
+def reserved(name: str) -> bool:
+    """Whether PostgreSQL, or those who run it for others, keep this name for themselves."""
+    lowered = name.lower()
+    return lowered.startswith(_PROVIDERS) or lowered in _KEYWORDS | _PROVIDER_ROLES
+
+
+def excluded(username: str, excluded_users: Iterable[str], patterns: Iterable[str] = ()) -> bool:
+    """Whether the operator's settings exclude this role, by its name or by a pattern.
+
+    Case counts. ``*`` in a pattern stands for anything.
+    """
+    if username in {name.strip() for name in excluded_users}:
+        return True
+    return any(matches(pattern.strip(), username, "{namespace}") for pattern in patterns)
 
 
 def matches(pattern: str, name: str, namespace: str) -> bool:
-    """Whether a profile's pattern allows the name: ``*`` is anything, ``{namespace}`` is that."""
-    parts = re.split(r"(\*|\{namespace\})", pattern)
-    known = {"*": ".*", "{namespace}": re.escape(namespace)}
-    expression = "".join(known.get(part, re.escape(part)) for part in parts)
-    return re.fullmatch(expression, name, re.DOTALL) is not None
+    """Whether a pattern allows the name: ``*`` is anything, ``{namespace}`` is the namespace.
+
+    In time that grows with the product of both lengths at most, however many ``*`` there are.
+    """
+    parts = [part.replace("{namespace}", namespace) for part in pattern.split("*")]
+    first, *rest = parts
+    if not rest:
+        return name == first
+    last = rest.pop()
+    if len(name) < len(first) + len(last) or not (name.startswith(first) and name.endswith(last)):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for part in rest:
+        found = name.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True

@@ -14,7 +14,8 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 import psycopg
@@ -267,14 +268,7 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     Raises:
         AccessError: the server could not be asked.
     """
-    probe = Endpoint(
-        host=endpoint.host,
-        port=endpoint.port,
-        username=username,
-        password=password,
-        ssl_mode=endpoint.ssl_mode,
-        ca=endpoint.ca,
-    )
+    probe = replace(endpoint, username=username, password=password)
     try:
         connection = await _open(probe, database)
     except AccessError as error:
@@ -292,7 +286,9 @@ async def _open(endpoint: Endpoint, database: str) -> _Connection:
         async with asyncio.timeout(_LOGIN_SECONDS):
             connection = await _login_as_known(endpoint, database)
     except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
-        raise explain_connect(error, str(endpoint), database, endpoint.username) from None
+        raise explain_connect(
+            error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
+        ) from None
     if connection.info.parameter_status("application_name") != APPLICATION:
         await connection.close()
         raise pooled(str(endpoint))
@@ -332,21 +328,19 @@ def _remember(server: str, version: int) -> None:
 
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
-    with _root_certificate(endpoint) as root_certificate:
+    # A server that asks for the password in clear is an impostor, or badly set up.
+    methods = "scram-sha-256,md5" if endpoint.password else "none"
+    with _tls(endpoint) as tls:
         return await _Connection.connect(
             host=endpoint.host,
             port=endpoint.port,
             dbname=database,
             user=endpoint.username,
             password=endpoint.password,
-            sslmode=endpoint.ssl_mode,
-            sslrootcert=root_certificate,
-            sslcert="",
-            sslkey="",
+            **tls,
             passfile="/dev/null",
             gssencmode="disable",
-            # A server that asks for the password in clear is an impostor, or badly set up.
-            require_auth="scram-sha-256,md5",
+            require_auth=methods,
             # With several hosts, the one that is the primary now.
             target_session_attrs="read-write",
             connect_timeout=_CONNECT_TIMEOUT_SECONDS,
@@ -370,20 +364,41 @@ def _received(number: int) -> int:
 
 
 @contextmanager
-def _root_certificate(endpoint: Endpoint) -> Iterator[str | None]:
-    """A path for libpq, which reads certificates from files alone.
+def _tls(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    """What libpq is told about TLS; it reads certificates from files alone.
+
+    https://www.postgresql.org/docs/current/libpq-ssl.html
+    """
+    settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
+    with ExitStack() as stack:
+        if endpoint.ca:
+            settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
+        elif endpoint.ssl_mode.startswith("verify-"):
+            # Of the system's roots anybody has a certificate for some name: libpq wants the name
+            # verified too.
+            settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
+        if endpoint.certificate:
+            settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
+            settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
+            settings["sslcertmode"] = "allow" if endpoint.password else "require"
+        yield settings
+
+
+@contextmanager
+def _file(name: str, content: str) -> Iterator[str]:
+    """A path to the content, that only we can read.
 
     The file is in memory where there is such a thing: a container's disk may be read-only.
     """
-    if not endpoint.ca:
-        yield "system" if endpoint.ssl_mode == "verify-full" else None
-    elif hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create("ca.crt"), "w") as file:
-            file.write(endpoint.ca)
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create(name), "w") as file:
+            # libpq takes no key that others could read.
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile("w", suffix=".crt") as file_:
-            file_.write(endpoint.ca)
+        with tempfile.NamedTemporaryFile("w", suffix=f"-{name}") as file_:
+            file_.write(content)
             file_.flush()
             yield file_.name

@@ -1,0 +1,161 @@
+"""The ways to a PostgreSQL server, and what all kinds of ``access.k8s.delta10.nl/v1`` share.
+
+A connection names a PostgresServer, or a Secret that describes the server, or has everything
+written out. One of these ways is given, and one alone.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.meta import JSON
+
+
+GROUP = "access.k8s.delta10.nl"
+
+SSLMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+"""https://www.postgresql.org/docs/current/libpq-ssl.html"""
+
+Name = Annotated[str, Meta(min_length=1, max_length=253)]
+Port = Annotated[int, Meta(ge=1, le=65535)]
+Identifier = Annotated[str, Meta(min_length=1, max_length=63)]
+Pattern = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+def rules(*given: tuple[str, str]) -> JSON:
+    """CEL rules with their messages, for ``extra_json_schema``."""
+    return {
+        "x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in given]
+    }
+
+
+CONDITIONS = Meta(
+    extra_json_schema={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+)
+
+
+class SecretKeyRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """One key of a Secret."""
+
+    name: Name
+    key: Name
+
+
+class ValueOrSecret(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A value written out, or the Secret key that holds it."""
+
+    value: str | None = None
+    secret_ref: SecretKeyRef | None = None
+
+
+class ServerRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The PostgresServer by its name."""
+
+    name: Name
+
+
+class SecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A Secret by its name."""
+
+    name: Name
+
+
+class CASecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A Secret, and the key that holds CA certificates."""
+
+    name: Name
+    key: Name = "ca.crt"
+
+
+_ONE_VALUE = Meta(
+    extra_json_schema=rules(
+        ("has(self.value) != has(self.secretRef)", "set one of value and secretRef"),
+    )
+)
+
+CA_DESCRIPTION = (
+    "A Secret with CA certificates that the server's certificate is verified by; without it those"
+    " of the system are, whose verify-ca is verify-full."
+)
+CLIENT_CERTIFICATE_DESCRIPTION = (
+    "A Secret with the keys tls.crt and tls.key, to log in with; it may take the password's place"
+    " where the server is verified."
+)
+
+_ONE_WAY = (
+    "(has(self.serverRef) ? 1 : 0) + (has(self.existingSecret) ? 1 : 0)"
+    " + (has(self.host) || has(self.username) || has(self.password) ? 1 : 0) == 1"
+)
+_WHOLE = (
+    "has(self.serverRef) || has(self.existingSecret) || has(self.host) && has(self.username)"
+    " && (has(self.password) || has(self.clientCertificateSecretRef))"
+)
+_SERVERS_CERTIFICATES = (
+    "!has(self.serverRef) || !(has(self.caSecretRef) || has(self.clientCertificateSecretRef))"
+)
+_CA_OF_USE = (
+    "!has(self.caSecretRef) || !has(self.sslMode)"
+    " || self.sslMode in ['require', 'verify-ca', 'verify-full']"
+)
+CONNECTION_RULES = Meta(
+    extra_json_schema=rules(
+        (_ONE_WAY, "set one of serverRef, existingSecret, and host with username and password"),
+        (_WHOLE, "host needs username, and password or clientCertificateSecretRef"),
+        (
+            _SERVERS_CERTIFICATES,
+            "certificates are the PostgresServer's: leave them out beside serverRef",
+        ),
+        (
+            _CA_OF_USE,
+            "caSecretRef needs an sslMode that uses it: verify-full, verify-ca or require",
+        ),
+    )
+)
+
+
+class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """How the operator reaches the server: serverRef, or existingSecret, or all written out."""
+
+    server_ref: Annotated[
+        ServerRef | None,
+        Meta(description="A PostgresServer, whose credentials stay out of this namespace."),
+    ] = None
+    existing_secret: Annotated[
+        Name | None,
+        Meta(
+            description=(
+                "A Secret with username or user, password, host or uri, and optionally port,"
+                " dbname or database, and sslmode."
+            ),
+        ),
+    ] = None
+    existing_secret_namespace: Annotated[
+        Name | None,
+        Meta(
+            description=(
+                "Where the Secrets named here are, if not in this namespace; refused unless the"
+                " operator's Controller or options allow it."
+            )
+        ),
+    ] = None
+    host: Annotated[str, Meta(max_length=1024)] | None = None
+    port: Port | None = None
+    database: str | None = None
+    username: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
+    password: Annotated[ValueOrSecret | None, _ONE_VALUE] = None
+    ssl_mode: Annotated[
+        SSLMode | None,
+        Meta(
+            description=(
+                "Default: verify-full with caSecretRef, else require. Where the existing Secret"
+                " has an sslmode too, the stricter one counts."
+            )
+        ),
+    ] = None
+    ca_secret_ref: Annotated[CASecretRef | None, Meta(description=CA_DESCRIPTION)] = None
+    client_certificate_secret_ref: Annotated[
+        SecretRef | None, Meta(description=CLIENT_CERTIFICATE_DESCRIPTION)
+    ] = None

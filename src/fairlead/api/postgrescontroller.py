@@ -1,0 +1,224 @@
+"""Controller: the operator's settings as an object, of which one counts.
+
+The kind and the fields ``existingSecretNamespace``, ``excludedUsers``, ``rabbitmq`` and ``redis``
+are access-operator's (https://github.com/delta10/access-operator), the others ours. What a
+Controller does not say is as the operator's flags have it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.conditions import Condition
+from fairlead.api.crd import AGE, PrinterColumn
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.postgresconnection import CONDITIONS, GROUP, Pattern, rules
+from fairlead.api.resource import Resource
+
+
+CONTROLLERS = Resource(GROUP, "v1", "controllers", "Controller")
+
+UnmanagedUsers = Literal["Report", "Owned", "Drop"]
+ConnectionsPolicy = Literal["Allowed", "Forbidden", "Listed"]
+Alphabet = Literal["urlsafe", "alphanumeric", "hex"]
+
+_SET = {"x-kubernetes-list-type": "set"}
+_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
+
+Duration = Annotated[str, Meta(pattern=_DURATION, max_length=64)]
+"""As Go writes it, such as ``1h30m``."""
+Roles = Annotated[list[str], Meta(max_length=1024, extra_json_schema=_SET)]
+Patterns = Annotated[list[Pattern], Meta(max_length=256, extra_json_schema=_SET)]
+
+
+class PasswordDefaults(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What generated passwords are like where an access does not say."""
+
+    length: Annotated[int, Meta(ge=16, le=128)] | None = None
+    alphabet: Alphabet | None = None
+    iterations: Annotated[
+        Annotated[int, Meta(ge=4096, le=100_000)] | None,
+        Meta(description="Of PBKDF2 in the verifier (SCRAM-SHA-256)."),
+    ] = None
+    rotate_every: Annotated[
+        Duration | None, Meta(description="How old a password may become, at least 1h.")
+    ] = None
+
+
+_HOSTS_OF_USE = (
+    "!has(self.policy) || self.policy != 'Forbidden' || !has(self.hosts) || size(self.hosts) == 0"
+)
+
+
+class OwnConnections(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Which servers an access may name without a PostgresServer."""
+
+    policy: Annotated[
+        ConnectionsPolicy,
+        Meta(
+            description=(
+                "Allowed takes any, Forbidden none, Listed those of hosts. Nothing is looked up or"
+                " connected to for one that is refused."
+            )
+        ),
+    ] = "Allowed"
+    hosts: Annotated[
+        list[Pattern],
+        Meta(
+            max_length=256,
+            description=(
+                "Hosts with or without a port, such as *.databases.svc, db.example.org:5432 or"
+                " 10.1.0.0/16: * stands for anything, {namespace} for the access's namespace."
+                " Networks are for addresses that are written out. Why a connection to one of them"
+                " fails is told in full."
+            ),
+            extra_json_schema=_SET,
+        ),
+    ] = []
+
+
+class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What holds for all PostgresAccesses."""
+
+    excluded_users: Annotated[
+        Roles, Meta(description="Roles that are never made, changed or dropped.")
+    ] = []
+    excluded_user_patterns: Annotated[
+        Patterns, Meta(description="The same for all roles like these: * stands for anything.")
+    ] = []
+    unmanaged_users: Annotated[
+        UnmanagedUsers | None,
+        Meta(
+            description=(
+                "What becomes of roles that no PostgresAccess asks for: Report tells of those that"
+                " Fairlead made, Owned drops these, and Drop also logins that somebody else made."
+            )
+        ),
+    ] = None
+    stale_user_deletion_policy: Annotated[
+        str, Meta(max_length=64, description="Accepted and left alone; see unmanagedUsers.")
+    ] = ""
+    allow_adoption: Annotated[
+        bool | None,
+        Meta(description="Whether an access may take over a role that nobody has claimed."),
+    ] = None
+    allowed_member_of: Annotated[
+        Patterns,
+        Meta(
+            description=(
+                "Roles that memberOf may name where no PostgresServer says so: * stands for"
+                " anything, {namespace} for the access's namespace."
+            )
+        ),
+    ] = []
+    connections: Annotated[
+        OwnConnections | None,
+        Meta(
+            description="Whether accesses may bring connections of their own.",
+            extra_json_schema=rules(
+                (_HOSTS_OF_USE, "hosts are of no use with policy Forbidden"),
+            ),
+        ),
+    ] = None
+    synced_interval: Annotated[
+        Duration | None, Meta(description="Between looks at what is in sync, at least 10s.")
+    ] = None
+    pending_interval: Annotated[
+        Duration | None, Meta(description="Between looks at what waits for others, at least 1s.")
+    ] = None
+    max_connections_per_server: Annotated[
+        Annotated[int, Meta(ge=1, le=64)] | None,
+        Meta(description="Connections that the operator has to one server at once."),
+    ] = None
+    password_defaults: PasswordDefaults | None = None
+
+
+class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Settings of the operator; those of RabbitMQ and Redis are accepted and left alone."""
+
+    existing_secret_namespace: Annotated[
+        bool | None,
+        Meta(
+            description=(
+                "Whether connections may name Secrets of other namespaces than their own, which"
+                " gives every tenant the use of them."
+            )
+        ),
+    ] = None
+    allowed_secret_namespaces: Annotated[
+        Patterns | None,
+        Meta(
+            description=(
+                "With existingSecretNamespace, the namespaces that may be named: * stands for"
+                " anything, {namespace} for the access's own; without it all but the operator's."
+            )
+        ),
+    ] = None
+    postgres: PostgresSettings = msgspec.field(default_factory=PostgresSettings)
+    rabbitmq: dict[str, Any] = {}
+    redis: dict[str, Any] = {}
+
+
+class ControllerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The wanted settings."""
+
+    settings: ControllerSettings = msgspec.field(default_factory=ControllerSettings)
+
+
+class Accesses(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """How many accesses are in sync, and how many are not."""
+
+    ready: int = 0
+    failing: int = 0
+
+
+class ServerSummary(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """How many accesses of a PostgresServer are in sync, and how many are not."""
+
+    name: str
+    ready: int = 0
+    failing: int = 0
+
+
+class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Whether the settings are in force, and how the servers are."""
+
+    conditions: Annotated[list[Condition], CONDITIONS] = []
+    observed_generation: int = 0
+    accesses: Accesses | None = None
+    own_connections: Annotated[
+        Accesses | None, Meta(description="Those that name no PostgresServer.")
+    ] = None
+    servers: Annotated[
+        list[ServerSummary],
+        Meta(
+            description="Those with the most failing accesses, at most 64.",
+            extra_json_schema={
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["name"],
+            },
+        ),
+    ] = []
+
+
+class Controller(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The operator's settings: the oldest in the operator's namespace counts."""
+
+    api_version: str = CONTROLLERS.api_version
+    kind: str = CONTROLLERS.kind
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: ControllerSpec = msgspec.field(default_factory=ControllerSpec)
+    status: ControllerStatus = msgspec.field(default_factory=ControllerStatus)
+
+
+CONTROLLER_COLUMNS = (
+    PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+    PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
+    PrinterColumn("In sync", ".status.accesses.ready", type="integer"),
+    PrinterColumn("Failing", ".status.accesses.failing", type="integer"),
+    AGE,
+    PrinterColumn("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+)

@@ -1,0 +1,163 @@
+"""PostgresServer: a server that the platform's team offers, and what it may be used for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from fairlead.api.conditions import Condition
+from fairlead.api.crd import AGE, PrinterColumn
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.postgresconnection import (
+    CA_DESCRIPTION,
+    CLIENT_CERTIFICATE_DESCRIPTION,
+    CONDITIONS,
+    GROUP,
+    CASecretRef,
+    Identifier,
+    Pattern,
+    Port,
+    SecretRef,
+    SSLMode,
+)
+from fairlead.api.resource import Resource
+
+
+POSTGRESSERVERS = Resource(GROUP, "v1", "postgresservers", "PostgresServer", namespaced=False)
+
+REACHABLE = "Reachable"
+
+ObjectPrivilege = Literal[
+    "SELECT",
+    "INSERT",
+    "UPDATE",
+    "DELETE",
+    "TRUNCATE",
+    "REFERENCES",
+    "TRIGGER",
+    "CREATE",
+    "CONNECT",
+    "TEMPORARY",
+    "EXECUTE",
+    "USAGE",
+    "MAINTAIN",
+]
+"""https://www.postgresql.org/docs/current/ddl-priv.html, without those on server parameters."""
+PublicPrivilege = Literal["CONNECT", "TEMPORARY", "CREATE"]
+
+
+class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """``metav1.LabelSelectorRequirement``."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: list[str] = []
+
+
+class NamespaceSelector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """``metav1.LabelSelector`` over namespaces' labels; the empty one selects all."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: list[LabelSelectorRequirement] = []
+
+
+class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Where the server is, its administrator's credentials, and who may use it for what."""
+
+    host: Annotated[str, Meta(min_length=1, description="Where the operator reaches it.")]
+    port: Port = 5432
+    database: Annotated[
+        Identifier, Meta(description="The maintenance database, where role work is serialised.")
+    ] = "postgres"
+    credentials_secret_ref: Annotated[
+        SecretRef,
+        Meta(description="A Secret with username and password in the operator's namespace."),
+    ]
+    ssl_mode: SSLMode = "verify-full"
+    ca_secret_ref: Annotated[CASecretRef | None, Meta(description=CA_DESCRIPTION)] = None
+    client_certificate_secret_ref: Annotated[
+        SecretRef | None, Meta(description=CLIENT_CERTIFICATE_DESCRIPTION)
+    ] = None
+    external_host: Annotated[
+        str, Meta(description="Where clients reach it, for the generated Secret; default host.")
+    ] = ""
+    external_port: Port | None = None
+    allowed_namespaces: Annotated[
+        NamespaceSelector,
+        Meta(description="Namespaces whose PostgresAccess may use this server; {} is all."),
+    ]
+    username_pattern: Annotated[
+        str,
+        Meta(
+            description=(
+                "Which usernames are allowed: * stands for anything, {namespace} for the"
+                " namespace."
+            )
+        ),
+    ] = "*"
+    allowed_databases: Annotated[
+        list[str],
+        Meta(
+            min_length=1,
+            description="Databases grants may name, with the same placeholders.",
+        ),
+    ]
+    allowed_privileges: Annotated[
+        Annotated[list[ObjectPrivilege], Meta(max_length=13)] | None,
+        Meta(
+            description=(
+                "Privileges that grants may name, or come to by ALL and access; without it all."
+            ),
+        ),
+    ] = None
+    allowed_member_of: Annotated[
+        Annotated[list[Pattern], Meta(max_length=256)] | None,
+        Meta(
+            description=(
+                "Roles that memberOf may name, with the same placeholders; without it those of the"
+                " Controller. PostgreSQL's own and its providers' are allowed by their full names"
+                " alone."
+            ),
+        ),
+    ] = None
+    revoke_public: Annotated[
+        list[PublicPrivilege],
+        Meta(
+            max_length=3,
+            description=(
+                "What is taken from PUBLIC in the databases that grants name: CONNECT and"
+                " TEMPORARY on the database, CREATE on its schema public."
+            ),
+            extra_json_schema={"x-kubernetes-list-type": "set"},
+        ),
+    ] = []
+
+
+class PostgresServerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Whether the server answers to its administrator."""
+
+    conditions: Annotated[list[Condition], CONDITIONS] = []
+    observed_generation: int = 0
+    version: str = ""
+    system_identifier: str = ""
+
+
+class PostgresServer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A PostgreSQL server that the platform's team offers to namespaces."""
+
+    api_version: str = POSTGRESSERVERS.api_version
+    kind: str = POSTGRESSERVERS.kind
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: PostgresServerSpec
+    status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
+
+
+SERVER_COLUMNS = (
+    PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
+    PrinterColumn("Host", ".spec.host"),
+    PrinterColumn("Version", ".status.version"),
+    AGE,
+    PrinterColumn("Message", '.status.conditions[?(@.type=="Ready")].message', priority=1),
+)

@@ -1,0 +1,118 @@
+"""What a program says while it runs: one JSON object a line, or lines for a person.
+
+In JSON every line is an object, whoever speaks: libraries through Python's ``logging`` and
+``warnings``, what is raised where nobody catches it, and the error that a command ends with.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from types import TracebackType
+from typing import TextIO
+
+import structlog
+
+
+def configure_logs(
+    *, json: bool | None = None, level: str = "info", file: TextIO | None = None
+) -> None:
+    """Have this process log one JSON object a line, or coloured lines in a terminal.
+
+    ``json=None`` decides by whether ``file`` (default: standard error) is a terminal.
+
+    Raises:
+        ValueError: the level is not debug, info, warning or error.
+    """
+    number = logging.getLevelNamesMapping().get(level.upper())
+    if number is None:
+        raise ValueError(f"log level {level!r} is unknown; use debug, info, warning or error")
+    out = file or sys.stderr
+    plain = not out.isatty() if json is None else json
+    processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        _name_logger,
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
+    ]
+    if plain:
+        processors += [
+            structlog.processors.format_exc_info,
+            structlog.processors.EventRenamer("msg"),
+            structlog.processors.JSONRenderer(),
+        ]
+    else:
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=out.isatty(),
+            timestamp_key="ts",
+            exception_formatter=structlog.dev.plain_traceback,
+        )
+        processors.append(renderer)
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(file=out),
+        cache_logger_on_first_use=False,
+    )
+    _take_over_libraries()
+
+
+def _name_logger(
+    logger: object, method: str, event: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    # structlog takes no initial value called "logger", which is the key that dashboards know.
+    name = event.pop("logger_name", None)
+    if name:
+        event["logger"] = name
+    return event
+
+
+def _take_over_libraries() -> None:
+    """Have what others say pass through structlog too, however that is configured by then."""
+    root = logging.getLogger()
+    if not any(isinstance(handler, _Libraries) for handler in root.handlers):
+        root.addHandler(_Libraries())
+    logging.captureWarnings(capture=True)
+    # Hooks that somebody else has set stay.
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _uncaught
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _unraisable
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _uncaught_in_thread
+
+
+class _Libraries(logging.Handler):
+    """Hands the records of ``logging`` to structlog."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        # structlog knows the five levels of old, and no others in between.
+        level = min(max(record.levelno // 10 * 10, logging.DEBUG), logging.CRITICAL)
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            # Whoever said it gave it the wrong arguments.
+            text = str(record.msg)
+        log = structlog.get_logger(logger_name=record.name)
+        log.log(level, text, exc_info=record.exc_info)
+
+
+def _uncaught(
+    kind: type[BaseException], error: BaseException, _trace: TracebackType | None
+) -> None:
+    structlog.get_logger(logger_name="fairlead.cli").critical(
+        "unexpected error", error=kind.__name__, exc_info=error
+    )
+
+
+def _unraisable(found: sys.UnraisableHookArgs) -> None:
+    structlog.get_logger(logger_name="fairlead.cli").error(
+        found.err_msg or "exception ignored", exc_info=found.exc_value
+    )
+
+
+def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+    structlog.get_logger(logger_name="fairlead.cli").error(
+        "a thread has failed", exc_info=found.exc_value
+    )

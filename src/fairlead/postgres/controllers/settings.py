@@ -1,0 +1,152 @@
+"""The settings in force: the operator's flags, with those of its one Controller over them.
+
+They change while the operator runs. Of the Controllers in the operator's namespace the oldest
+counts; without one the flags do. What a Controller cannot mean stops all work until it is mended:
+to fall back on the flags would touch roles that it excludes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.api.postgrescontroller import Controller
+from fairlead.postgres.errors import AccessError, invalid
+from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
+from fairlead.runtime import Delta, Informer
+
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+
+class _Broken(NamedTuple):
+    """Why there are no settings."""
+
+    message: str
+
+
+class Settings:
+    """What holds for all accesses now; ``current`` is read anew for each piece of work."""
+
+    def __init__(self, flags: PostgresOptions, controllers: Informer | None = None) -> None:
+        self._flags = flags
+        self._controllers = controllers
+        self._found: PostgresOptions | _Broken = flags
+        self._latest = flags
+        self._lost = False
+        self._turned = False
+        if controllers is not None:
+            controllers.subscribe(self._heard)
+
+    @property
+    def current(self) -> PostgresOptions:
+        """The settings in force.
+
+        Raises:
+            AccessError: ControllerInvalid, when the Controller that counts cannot be used.
+        """
+        if self._lost:
+            self._look()
+        if isinstance(self._found, _Broken):
+            raise invalid("ControllerInvalid", self._found.message)
+        return self._found
+
+    @property
+    def latest(self) -> PostgresOptions:
+        """The last settings that could be used, for what goes on meanwhile, such as intervals."""
+        return self._latest
+
+    @property
+    def namespace(self) -> str:
+        """The operator's own."""
+        return self._flags.namespace
+
+    def turned(self, _delta: Delta) -> bool:
+        """A predicate on Controllers: the last change of one brought other settings, or none.
+
+        Whoever watches with it has to begin after these settings did.
+        """
+        return self._turned
+
+    def _heard(self, delta: Delta) -> None:
+        before = self._found
+        self._look()
+        # Until all Controllers have been listed nothing is worked on, so that nobody need hear.
+        self._turned = before != self._found and not delta.initial
+        if self._turned:
+            _log.info("the settings have changed", controller=str(delta.object.key))
+
+    def _look(self) -> None:
+        if self._controllers is None:
+            return
+        chosen = in_charge(self._controllers.list(self._flags.namespace))
+        # Nobody says that there is no Controller while the kind is not served.
+        self._lost = chosen is None and bool(self._controllers.error)
+        if self._lost:
+            return
+        try:
+            self._found = self._latest = in_force(self._flags, chosen)
+        except AccessError as error:
+            self._found = _Broken(error.message)
+
+
+def in_charge(controllers: Iterable[Object]) -> Object | None:
+    """The Controller that counts among those of the operator's namespace."""
+    return min(
+        controllers,
+        key=lambda found: (found.meta.creation_timestamp or "", found.meta.uid),
+        default=None,
+    )
+
+
+def in_force(flags: PostgresOptions, controller: Object | None) -> PostgresOptions:
+    """The flags with what this Controller says over them.
+
+    Raises:
+        AccessError: ControllerInvalid, naming object and field.
+    """
+    if controller is None:
+        return flags
+    try:
+        return overlaid(flags, controller.decode(Controller).spec.settings)
+    except (msgspec.ValidationError, SettingError) as error:
+        raise invalid("ControllerInvalid", f"Controller {controller.key}: {error}") from None
+
+
+class Verdict(NamedTuple):
+    """What a Controller's condition Ready says; ``reason`` Ready is True."""
+
+    reason: str
+    message: str
+
+
+def judge(controller: Object, controllers: Sequence[Object], flags: PostgresOptions) -> Verdict:
+    """Whether a Controller counts, among those of the operator's namespace."""
+    if controller.meta.namespace != flags.namespace:
+        return Verdict(
+            "InvalidControllerNamespace",
+            f"Controllers have no effect outside the operator's namespace {flags.namespace};"
+            " create it there",
+        )
+    chosen = in_charge([*controllers, controller])
+    if chosen is not None and chosen.meta.uid != controller.meta.uid:
+        return Verdict(
+            "MultipleControllersFound",
+            f"Controller {chosen.meta.name} is older and counts; change that one, or delete it",
+        )
+    try:
+        in_force(flags, controller)
+    except AccessError as error:
+        return Verdict(error.reason, f"{error.message}; nothing is worked on until it is mended")
+    postgres = controller.decode(Controller).spec.settings.postgres
+    if postgres.stale_user_deletion_policy and postgres.unmanaged_users is None:
+        return Verdict(
+            "Ready",
+            "the settings are in force; staleUserDeletionPolicy is not used, unmanagedUsers says"
+            " what becomes of roles that no access asks for",
+        )
+    return Verdict("Ready", "the settings are in force")

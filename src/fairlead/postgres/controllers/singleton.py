@@ -1,0 +1,158 @@
+"""The controller of the kind Controller: whether one counts, and how the servers are.
+
+Others than the one in force are told so, and nothing else waits for it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fairlead.api.conditions import Condition, Event, set_condition, turned
+from fairlead.api.meta import Key, Object
+from fairlead.api.postgresaccess import READY
+from fairlead.api.postgrescontroller import (
+    CONTROLLERS,
+    Accesses,
+    ControllerStatus,
+    ServerSummary,
+)
+from fairlead.api.timestamps import now
+from fairlead.postgres.controllers.settings import Verdict, in_charge, judge
+from fairlead.postgres.controllers.watches import (
+    Watches,
+    condition_of,
+    server_of,
+    wanted_otherwise,
+)
+from fairlead.postgres.options import PostgresOptions
+from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, StatusWriter
+
+
+SUMMARY_SECONDS = 5.0
+"""Between a change of an access and the summary that counts it, so that many make one write."""
+MAX_SERVERS = 64
+"""Servers that a summary lists."""
+
+Counts = dict[str, Accesses]
+"""Accesses by PostgresServer; "" is their own connections."""
+
+
+class SingletonController:
+    """Tells each Controller whether it counts, and writes the summary of the servers into it."""
+
+    def __init__(self, cluster: Cluster, watches: Watches, flags: PostgresOptions) -> None:
+        self._cluster = cluster.name
+        self._flags = flags
+        self._controllers = watches.controllers
+        self._statuses = StatusWriter(
+            cluster.client, CONTROLLERS, cluster.events("fairlead-postgres"), controller_events
+        )
+        self.controller = Controller("controller", self.reconcile)
+        self.controller.watch(watches.controllers, self._concerned, predicate=wanted_otherwise)
+        self._tally = Tally(watches.accesses, self._count_soon)
+
+    async def reconcile(self, request: Request) -> None:
+        """One look at one Controller."""
+        found = self._controllers.get(request.namespace, request.name)
+        if found is None:
+            return
+        verdict = judge(found, self._controllers.list(self._flags.namespace), self._flags)
+        status = controller_status(
+            _status(found), verdict, found.meta.generation, now(), self._tally.counts()
+        )
+        body = found.to_dict()
+        body["status"] = msgspec.to_builtins(status)
+        await self._statuses.write(found, body)
+
+    def _concerned(self, delta: Delta) -> Iterable[Request]:
+        """The Controller itself, and beside one that may count all that may."""
+        meta = delta.object.meta
+        yield Request(self._cluster, meta.namespace, meta.name)
+        if meta.namespace == self._flags.namespace:
+            for other in self._controllers.list(self._flags.namespace):
+                yield Request(self._cluster, other.meta.namespace, other.meta.name)
+
+    def _count_soon(self) -> None:
+        chosen = in_charge(self._controllers.list(self._flags.namespace))
+        if chosen is not None:
+            request = Request(self._cluster, chosen.meta.namespace, chosen.meta.name)
+            self.controller.enqueue(request, after=SUMMARY_SECONDS)
+
+
+class Tally:
+    """Counts the accesses of each server that are in sync, as they come, change and go."""
+
+    def __init__(self, accesses: Informer, changed: Callable[[], None]) -> None:
+        self._known: dict[Key, tuple[str, bool]] = {}
+        self._counts: Counter[tuple[str, bool]] = Counter()
+        self._changed = changed
+        accesses.subscribe(self._heard)
+
+    def counts(self) -> Counts:
+        """What there is now."""
+        servers = {name for (name, _), count in self._counts.items() if count}
+        return {
+            name: Accesses(ready=self._counts[name, True], failing=self._counts[name, False])
+            for name in servers
+        }
+
+    def _heard(self, delta: Delta) -> None:
+        key = delta.object.key
+        before = self._known.pop(key, None)
+        if delta.new is not None:
+            after = (server_of(delta.new), condition_of(delta.new) == "True")
+            self._known[key] = after
+            if after == before:
+                return
+            self._counts[after] += 1
+        if before is not None:
+            self._counts[before] -= 1
+        self._changed()
+
+
+def controller_status(
+    old: ControllerStatus, verdict: Verdict, generation: int, now_: str, counts: Counts
+) -> ControllerStatus:
+    """The status after a look; only the Controller that counts has a summary."""
+    ready = verdict.reason == "Ready"
+    condition = Condition(
+        READY, "True" if ready else "False", verdict.reason, verdict.message, "", generation
+    )
+    status = ControllerStatus(
+        conditions=set_condition(old.conditions, condition, now=now_),
+        observed_generation=generation,
+    )
+    if not ready:
+        return status
+    status.accesses = Accesses(
+        ready=sum(one.ready for one in counts.values()),
+        failing=sum(one.failing for one in counts.values()),
+    )
+    status.own_connections = counts.get("")
+    servers = sorted(name for name in counts if name)
+    worst = sorted(servers, key=lambda name: -counts[name].failing)[:MAX_SERVERS]
+    status.servers = [
+        ServerSummary(name=name, ready=counts[name].ready, failing=counts[name].failing)
+        for name in sorted(worst)
+    ]
+    return status
+
+
+def controller_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a Controller whose status has changed."""
+    return turned(_status(old).conditions, _status(new).conditions, READY)
+
+
+def _status(controller: Object) -> ControllerStatus:
+    """The status; an empty one where others wrote what cannot be read."""
+    try:
+        return controller.decode(_WithStatus).status
+    except msgspec.ValidationError:
+        return ControllerStatus()
+
+
+class _WithStatus(msgspec.Struct):
+    status: ControllerStatus = msgspec.field(default_factory=ControllerStatus)
