@@ -249,6 +249,8 @@ class AccessController:
             iterations=current.iterations,
             claim=await self._claim(current.found),
             grants=tuple(spec.grants),
+            policy=spec.grants_policy,
+            ledger=frozenset(current.decoded.status.applied_grants),
         )
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
