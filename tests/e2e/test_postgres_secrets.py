@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import itertools
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -17,17 +18,21 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.e2e.test_postgres import World, failed_with, grant, is_ready
+from tests.support import binding
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresserver import POSTGRESSERVERS
-from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
+from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers import publication
+from fairlead.postgres.controllers import publication, work
+from fairlead.postgres.database.sync import sync
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -320,7 +325,8 @@ async def trigger(world: World, clock: Clock, name: str, way: str) -> None:
 
 
 WAYS = ["timed", "annotated", "deleted", "emptied"]
-HOURLY: JSON = {"passwordPolicy": {"rotateEvery": "1h", "alphabet": "alphanumeric", "length": 40}}
+POLICY = {"rotateEvery": "1h", "alphabet": "alphanumeric", "length": 40, "iterations": 8192}
+HOURLY: JSON = {"passwordPolicy": POLICY}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -335,6 +341,8 @@ async def test_a_password_is_rotated_once(world: World, clock: Clock, way: str) 
         assert secret["password"] != known["password"]
         assert secret["password"].isalnum()
         assert len(secret["password"]) == 40
+        stored = await world.fetch("SELECT rolpassword FROM pg_authid WHERE rolname = %s", name)
+        assert stored[0][0].startswith("SCRAM-SHA-256$8192:")
         assert await world.logs_in(secret["uri"])
         assert not await world.logs_in(known["uri"])
         assert fingerprint(await looked_at(world, name)) == fingerprint(second)
@@ -355,6 +363,18 @@ async def test_a_password_is_rotated_once_over_restarts(
         print_ = fingerprint(await settled(world, name, print_))
     async with running(world.admin, OPTIONS):
         assert fingerprint(await looked_at(world, name)) == print_
+
+
+async def test_options_are_the_defaults_of_policies(world: World, clock: Clock) -> None:
+    options = PostgresOptions(password_length=48, password_alphabet="hex", rotate_every=3600)
+    async with running(world.admin, options):
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        print_ = fingerprint(await world.ready(name))
+        secret = await world.secret(name)
+        assert len(bytes.fromhex(secret["password"])) == 24
+        await trigger(world, clock, name, "timed")
+        await settled(world, name, print_)
+        assert not await world.logs_in(secret["uri"])
 
 
 async def test_the_clock_alone_rotates(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -718,6 +738,84 @@ async def test_a_secret_deleted_while_it_is_written_is_made_anew(
         assert deleted == [f"{name}-login"]
         assert "Error" not in states
         assert await world.logs_in((await world.secret(name))["uri"])
+
+
+@pytest.mark.parametrize("change", ["edited", "deleted", "given"])
+async def test_a_change_while_the_server_is_at_work_is_not_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    go_on.set()
+
+    async def held(*args: Any) -> Any:
+        begun.set()
+        await go_on.wait()
+        return await sync(*args)
+
+    monkeypatch.setattr(work, "sync", held)
+    given: JSON = {"passwordSecretRef": {"name": "vault"}} if change == "given" else {}
+    await create_secret(world, "vault", password="first")
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **given)
+        body = await world.ready(name)
+        known = await world.secret(name)
+        go_on.clear()
+        begun.clear()
+        await world.patch(name, grants=[grant(world.database, "CONNECT", "TEMPORARY")])
+        async with asyncio.timeout(SECONDS):
+            await begun.wait()
+        match change:
+            case "edited":
+                await edit(world, f"{name}-login", password="edited")
+            case "deleted":
+                await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
+            case _:
+                await edit(world, "vault", password="second")
+        # The operator hears of it now, and can do nothing about it yet.
+        await idle(0.5)
+        go_on.set()
+        await settled(world, name, fingerprint(body))
+        assert await world.logs_in((await world.secret(name))["uri"])
+        assert not await world.logs_in(known["uri"])
+
+
+async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(world: World) -> None:
+    await binding.prepare(world.admin)
+    team = binding.Team(world.admin, world.namespace)
+    code = (
+        "import os, pathlib, psycopg;"
+        "read = lambda key: (pathlib.Path(os.environ['SERVICE_BINDING_ROOT']) / 'shop' / key)"
+        ".read_text();"
+        "print(read('type'), read('provider'));"
+        "psycopg.connect(read('uri')).close(); print(read('password'))"
+    )
+    async with running(world.admin, OPTIONS), binding.running(world.admin):
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        print_ = fingerprint(await world.ready(name))
+        await team.deployment("shop")
+        service = {
+            "apiVersion": POSTGRESACCESSES.api_version,
+            "kind": POSTGRESACCESSES.kind,
+            "name": name,
+        }
+        workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+        await team.create(SERVICEBINDINGS, "shop", spec={"service": service, "workload": workload})
+        await team.says("shop", "Ready", "True", "ApplicationsBound")
+        for value in ("1", "2"):
+            result = await run_workload(
+                world.admin,
+                DEPLOYMENTS,
+                world.namespace,
+                "shop",
+                command=[sys.executable, "-c", code],
+                capture=True,
+            )
+            password = (await world.secret(name))["password"]
+            assert result == RunResult(0, f"postgresql fairlead\n{password}\n")
+            await annotate(world, name, **{ROTATE_ANNOTATION: value})
+            print_ = fingerprint(await settled(world, name, print_))
+        await team.delete(SERVICEBINDINGS, "shop")
+        await team.when(SERVICEBINDINGS, "shop", lambda body: not body)
 
 
 async def test_no_secret_of_theirs_is_read_into_a_message(world: World) -> None:

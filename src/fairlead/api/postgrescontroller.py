@@ -40,7 +40,7 @@ class PasswordDefaults(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
     length: Annotated[int, Meta(ge=16, le=128)] | None = None
     alphabet: Alphabet | None = None
     iterations: Annotated[
-        Annotated[int, Meta(ge=4096, le=1_000_000)] | None,
+        Annotated[int, Meta(ge=4096, le=100_000)] | None,
         Meta(description="Of PBKDF2 in the verifier (SCRAM-SHA-256)."),
     ] = None
     rotate_every: Annotated[

@@ -88,6 +88,7 @@ class AccessController:
             watches,
             key,
             opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+            defaults=lambda: settings.latest,
         )
         self._leftovers = Leftovers(
             cluster.client,
@@ -136,6 +137,7 @@ class AccessController:
             del self._waiting[request]
             current = await self._resume(waiting.current, waiting.answers[0])
         else:
+            waiting.current.poked = True
             return Result(waiting=True)
         if current is None:
             self._work.forget(request, torn_out=True)
@@ -399,8 +401,9 @@ class AccessController:
             self._work.forget(request)
             result = self._again(outcome)
         known = self._known(request.namespace, request.name)
-        if known is not None and _asked_for(known) != _asked_for(current.found):
-            # Something has changed while the server was at work.
+        asked_otherwise = known is not None and _asked_for(known) != _asked_for(current.found)
+        if asked_otherwise or current.poked:
+            # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
         result = sooner(result, self._publication.rotates_in(status.password))
         return sooner(result, seconds_until(current))

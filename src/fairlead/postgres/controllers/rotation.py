@@ -24,6 +24,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.database import password
 from fairlead.postgres.errors import AccessError, invalid
+from fairlead.postgres.options import PostgresOptions
 
 
 MIN_BITS = 96
@@ -31,15 +32,6 @@ MIN_BITS = 96
 _MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
 _MAX_MARK = 128
 """Characters of an annotation's value that are copied; of longer ones a digest is."""
-
-
-class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for accesses that do not say; ``rotate_every`` is in seconds, 0 is never."""
-
-    length: int = password.LENGTH
-    alphabet: str = "urlsafe"
-    rotate_every: float = 0.0
-    iterations: int = password.ITERATIONS
 
 
 class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,15 +47,15 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
         return password.generate(self.length, self.alphabet)
 
 
-def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
-    """The rules of an access: its own policy over the defaults.
+def password_rules(spec: PostgresAccessSpec, defaults: PostgresOptions) -> PasswordRules:
+    """The rules of an access: its own policy over the options, which a Controller sets.
 
     Raises:
         AccessError: PasswordPolicyInvalid, naming the field.
     """
     own = spec.password_policy or PasswordPolicy()
-    length = own.length or defaults.length
-    alphabet = _characters(own.alphabet or defaults.alphabet)
+    length = own.length or defaults.password_length
+    alphabet = _characters(own.alphabet or defaults.password_alphabet)
     # 2 to the 96th is an integer, so that no rounding decides.
     if len(alphabet) ** length < 2**MIN_BITS:
         raise _wrong(
@@ -71,7 +63,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
             f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
             " or add characters",
         )
-    iterations = own.iterations or defaults.iterations
+    iterations = own.iterations or defaults.password_iterations
     if iterations > password.MAX_ITERATIONS:
         raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
     return PasswordRules(
@@ -83,7 +75,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
 
 
 def _period(
-    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PasswordDefaults
+    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PostgresOptions
 ) -> timedelta | None:
     every = own.rotate_every
     if spec.password_secret_ref is not None:

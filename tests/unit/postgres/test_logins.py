@@ -1,0 +1,253 @@
+"""Two logins in turn: whose turn it is, and that no login fails while it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.support.servers import debian, started
+from tests.unit.postgres.helpers import can_login, fetch, login, run
+
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database import logins
+from fairlead.postgres.database.logins import (
+    Rotation,
+    current_login,
+    family,
+    login_names,
+    may_rotate,
+    must_rotate,
+    turn,
+)
+from fairlead.postgres.database.password import verifier
+from fairlead.postgres.database.statements import create_role, fence_role
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("username", "expected"),
+    [
+        pytest.param("app", ("app_a", "app_b"), id="short"),
+        pytest.param("x" * 61, ("x" * 61 + "_a", "x" * 61 + "_b"), id="61-bytes"),
+        pytest.param("Foo bar", ("Foo bar_a", "Foo bar_b"), id="as-it-is"),
+    ],
+)
+def test_names(username: str, expected: tuple[str, str]) -> None:
+    assert login_names(username) == expected
+
+
+@pytest.mark.parametrize(
+    "username", ["x" * 62, "x" * 63, "é" * 31, "x" + "é" * 31, "😀" * 15 + "abc"]
+)
+def test_long_names_fit_and_differ(username: str) -> None:
+    names = family(username)
+    assert len(set(names)) == 3
+    assert all(len(name.encode()) <= 63 for name in names)
+    assert not {*login_names(username)} & {*login_names(username[:-1] + "y")}
+
+
+@pytest.mark.parametrize(
+    ("rotation", "found", "known", "rotating", "expected"),
+    [
+        pytest.param("InPlace", "", "", False, "app", id="one"),
+        pytest.param("InPlace", "app", "", True, "app", id="one-rotated"),
+        pytest.param("InPlace", "app_b", "app_b", True, "app", id="two-become-one"),
+        pytest.param("TwoLogins", "", "", False, "app_a", id="first"),
+        pytest.param("TwoLogins", "app", "", True, "app_a", id="one-becomes-two"),
+        pytest.param("TwoLogins", "app_a", "app_a", False, "app_a", id="stays"),
+        pytest.param("TwoLogins", "app_a", "app_a", True, "app_b", id="a-to-b"),
+        pytest.param("TwoLogins", "app_b", "app_b", True, "app_a", id="b-to-a"),
+        pytest.param("TwoLogins", "app_b", "app_a", False, "app_b", id="killed-after-the-secret"),
+        pytest.param("TwoLogins", "", "app_b", True, "app_a", id="the-secret-was-deleted"),
+        pytest.param("TwoLogins", "edited", "app_b", False, "app_b", id="username-edited"),
+        pytest.param("TwoLogins", "edited", "", False, "app_a", id="edited-nothing-known"),
+    ],
+)
+def test_whose_turn_it_is(
+    rotation: Rotation, found: str, known: str, rotating: bool, expected: str
+) -> None:
+    got = current_login(rotation, "app", found=found, known=known, rotating=rotating)
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("rotation", "found", "expected"),
+    [
+        pytest.param("InPlace", "app", False, id="one"),
+        pytest.param("InPlace", "", False, id="nothing-yet"),
+        pytest.param("InPlace", "app_a", True, id="two-become-one"),
+        pytest.param("InPlace", "edited", False, id="edited"),
+        pytest.param("TwoLogins", "app", True, id="one-becomes-two"),
+        pytest.param("TwoLogins", "app_b", False, id="two"),
+        pytest.param("TwoLogins", "edited", False, id="edited-of-two"),
+    ],
+)
+def test_when_the_login_becomes_another(rotation: Rotation, found: str, expected: bool) -> None:
+    assert must_rotate(rotation, "app", found=found) is expected
+
+
+LATER = NOW + timedelta(minutes=10)
+PAST = NOW - timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("current", "able", "known", "ending", "ended"),
+    [
+        pytest.param("app_a", ["app_a"], {}, {}, set(), id="fresh"),
+        pytest.param("app_a", [], {}, {}, set(), id="nothing-made-yet"),
+        pytest.param("app_b", ["app_a", "app_b"], {}, {"app_a": NOW + HOUR}, set(), id="turned"),
+        pytest.param(
+            "app_b", ["app_a", "app_b"], {"app_a": LATER}, {"app_a": LATER}, set(), id="in-grace"
+        ),
+        pytest.param("app_b", ["app_a", "app_b"], {"app_a": NOW}, {}, {"app_a"}, id="over"),
+        pytest.param("app_b", ["app_b"], {"app_a": PAST}, {}, set(), id="over-and-done"),
+        pytest.param(
+            "app_a", ["app_a", "app_b"], {"app_a": LATER}, {"app_b": NOW + HOUR}, set(),
+            id="back-before-its-end",
+        ),
+        pytest.param(
+            "app_a", ["app", "app_a"], {}, {"app": NOW + HOUR}, set(), id="one-becomes-two"
+        ),
+        pytest.param(
+            "app", ["app", "app_a", "app_b"], {"app_b": LATER},
+            {"app_a": NOW + HOUR, "app_b": LATER}, set(), id="two-become-one",
+        ),
+        pytest.param(
+            "app_b", ["app_a", "app_b"], {"app_a": NOW + 9 * HOUR}, {"app_a": NOW + HOUR}, set(),
+            id="a-shorter-grace-now",
+        ),
+        pytest.param(
+            "app_b", ["app_a", "app_b", "stranger"], {}, {"app_a": NOW + HOUR}, set(),
+            id="strangers-are-none-of-ours",
+        ),
+    ],
+)  # fmt: skip
+def test_who_may_log_in_until_when(
+    current: str,
+    able: list[str],
+    known: dict[str, datetime],
+    ending: dict[str, datetime],
+    ended: set[str],
+) -> None:
+    got = turn("app", current, able=able, known=known, grace=HOUR, now=NOW)
+    assert (got.current, dict(got.ending), set(got.ended)) == (current, ending, ended)
+    assert got.look_again == min(ending.values(), default=None)
+    # Asked again once that is done, it says the same: ends do not move with the clock.
+    left, soon = set(able) - ended, NOW + timedelta(minutes=1)
+    again = turn("app", current, able=left, known=got.ending, grace=HOUR, now=soon)
+    assert (again.ending, again.ended) == (got.ending, frozenset())
+
+
+def test_without_grace_the_old_one_ends_at_once() -> None:
+    got = turn("app", "app_b", able=["app_a"], known={}, grace=timedelta(), now=NOW)
+    assert (dict(got.ending), set(got.ended)) == ({}, {"app_a"})
+
+
+@pytest.mark.parametrize(
+    ("rotation", "ending", "expected"),
+    [
+        pytest.param("InPlace", {"app_a": LATER}, True, id="in-place"),
+        pytest.param("TwoLogins", {}, True, id="nothing-ends"),
+        pytest.param("TwoLogins", {"app_a": LATER}, False, id="in-grace"),
+        pytest.param("TwoLogins", {"app_a": NOW}, True, id="over"),
+    ],
+)
+def test_the_clock_waits_for_the_grace(
+    rotation: Rotation, ending: dict[str, datetime], expected: bool
+) -> None:
+    assert may_rotate(rotation, ending, NOW) is expected
+
+
+@pytest.fixture(scope="module", params=[15, 16, 18])
+def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+    if request.param != 15:
+        yield from started(EmbeddedPostgres(version=request.param))
+        return
+    install = debian(15)
+    if install is None:
+        pytest.skip("Debian's PostgreSQL 15 is not installed")
+    yield from started(EmbeddedPostgres(install=install))
+
+
+async def do(server: EmbeddedPostgres, admin: str, *statements: sql.Composed) -> None:
+    async with await psycopg.AsyncConnection.connect(
+        server.dsn(username="modest", password="modest") if admin == "modest" else server.dsn(),
+        autocommit=True,
+    ) as connection:
+        for statement in statements:
+            await connection.execute(statement)
+
+
+@pytest.mark.parametrize("admin", ["superuser", "modest"])
+async def test_no_login_fails_and_all_belongs_to_the_owner(
+    server: EmbeddedPostgres, admin: str
+) -> None:
+    owner = f"ow'n\"er {admin}"
+    first, second = login_names(owner)
+    rows: list[tuple[Any, ...]] = await fetch(
+        server, "postgres", "SELECT current_setting('server_version_num')::int"
+    )
+    version: int = rows[0][0]
+    await run(
+        server,
+        "postgres",
+        "DO $$ BEGIN CREATE ROLE modest LOGIN CREATEROLE PASSWORD 'modest';"
+        " EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+    )
+    await do(server, admin, logins.create_owner(owner))
+    await run(server, "postgres", "GRANT CREATE ON SCHEMA public TO {owner}", owner=owner)
+
+    async def made(name: str, password: str) -> None:
+        await do(
+            server,
+            admin,
+            create_role(name, verifier(password)),
+            logins.join_owner(name, owner, version),
+            logins.act_as_owner(name, owner),
+        )
+
+    async def work(name: str, password: str, table: str) -> None:
+        async with await login(server, name, password) as connection:
+            cursor = await connection.execute("SELECT current_user::text, session_user::text")
+            assert await cursor.fetchall() == [(owner, name)]
+            await connection.execute(
+                sql.SQL("CREATE TABLE public.{} (id int)").format(sql.Identifier(table))
+            )
+            # What poolers do between clients leads back to the owner.
+            await connection.execute("DISCARD ALL")
+            cursor = await connection.execute("SELECT current_user::text")
+            assert await cursor.fetchall() == [(owner,)]
+
+    await made(first, "one")
+    await work(first, "one", f"by first {admin}")
+    await made(second, "two")
+    await do(server, admin, logins.end_login(first, datetime.now(UTC) + HOUR))
+    assert await can_login(server, first, "one")
+    await work(second, "two", f"by second {admin}")
+    async with await login(server, second, "two") as connection:
+        await connection.execute(
+            sql.SQL("DROP TABLE public.{}").format(sql.Identifier(f"by first {admin}"))
+        )
+    assert not await can_login(server, owner, "one")
+
+    await do(server, admin, logins.end_login(first, datetime.now(UTC) - HOUR))
+    assert not await can_login(server, first, "one")
+    await do(server, admin, logins.end_login(first, None))
+    assert await can_login(server, first, "one")
+    await do(server, admin, fence_role(first))
+    assert not await can_login(server, first, "one")
+    assert await can_login(server, second, "two")
+    owners = await fetch(
+        server,
+        "postgres",
+        "SELECT DISTINCT tableowner::text FROM pg_tables WHERE tablename LIKE %s",
+        f"by % {admin}",
+    )
+    assert owners == [(owner,)]
