@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 import structlog
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.durations import parse_duration
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
@@ -23,7 +22,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     PostgresAccessStatus,
 )
-from fairlead.api.timestamps import format_time, now, parse_time
+from fairlead.api.timestamps import now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.claims import Claims
 from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Look, Place, Sync, owner_of
@@ -43,13 +42,12 @@ from fairlead.postgres.controllers.status import (
     problems,
 )
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.wishes import check_spec, end_of, wanted_of
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
-from fairlead.postgres.database.attributes import check_attributes, check_members, valid_until
 from fairlead.postgres.database.drift import Kept
-from fairlead.postgres.database.grants import check_grants
-from fairlead.postgres.database.names import check_username, excluded
+from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.plan import Planned, Synced, Wanted
-from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.errors import AccessError
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -220,19 +218,14 @@ class AccessController:
 
     def _expiry(self, current: Pass) -> tuple[str, bool]:
         """When the access ends, "" for never, and whether it has."""
-        found, after = current.found, current.decoded.spec.expires_after
-        if not after:
-            return "", False
-        duration, created = parse_duration(after), found.meta.creation_timestamp
-        if duration is None or duration < timedelta() or not created:
-            stage = STAGES[AccessStep.DROP_ROLE if found.meta.deleting else AccessStep.RESOLVE]
-            error = invalid(
-                "InvalidSpec", f"spec.expiresAfter {after} is no duration; write one like 8h"
-            )
+        meta = current.found.meta
+        try:
+            ends = end_of(meta, current.decoded.spec)
+        except AccessError as error:
+            stage = STAGES[AccessStep.DROP_ROLE if meta.deleting else AccessStep.RESOLVE]
             current.learn(failure=Failure(stage, error))
             return "", False
-        ends = parse_time(created) + duration
-        return format_time(ends), ends <= datetime.now(UTC)
+        return ends, bool(ends) and parse_time(ends) <= datetime.now(UTC)
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
@@ -281,39 +274,19 @@ class AccessController:
 
     async def _resolve(self, current: Pass) -> None:
         access = current.decoded
-        spec = access.spec
-        check_username(spec.username)
-        check_grants(spec.grants)
-        check_members(spec.member_of or [])
-        if spec.attributes is not None:
-            check_attributes(spec.attributes)
-        known = access.status.username
-        if known and known != spec.username:
-            raise refusal(
-                "UsernameChanged",
-                f"spec.username was {known} and cannot be changed; set it back, or create another"
-                " PostgresAccess",
-            )
+        check_spec(access)
         endpoint = await self._sources.endpoint(access, enforce=True)
         current.place = Place.of(access, endpoint)
         current.learn(resolved=True)
 
     async def _wanted(self, current: Pass) -> Wanted:
-        access = current.decoded
-        spec, status = access.spec, access.status
-        adopt = spec.adoption_policy == "IfUnclaimed" and self._settings.current.allow_adoption
-        return Wanted(
-            username=spec.username,
+        return wanted_of(
+            current.decoded,
+            await self._claims.of(current.found.meta),
+            self._settings.current,
             password=current.password,
+            expires_at=current.expires_at,
             iterations=current.iterations,
-            claim=await self._claims.of(current.found.meta),
-            grants=tuple(spec.grants),
-            policy=spec.grants_policy,
-            ledger=frozenset(status.applied_grants),
-            attributes=spec.attributes,
-            valid_until=valid_until(spec.attributes, current.expires_at, status.expires_at),
-            member_of=None if spec.member_of is None else tuple(spec.member_of),
-            adopt=adopt,
         )
 
     def _planned(self, current: Pass, answer: Answer) -> None:

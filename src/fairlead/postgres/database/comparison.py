@@ -37,7 +37,8 @@ MAX_OBJECTS = 10_000
 class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
     """One role, and what it shall have in the database.
 
-    A role that has another oid or another name by now is left alone. With ``policy`` Additive only
+    A role that has another oid or another name by now is left alone; one with oid 0 is yet to be
+    made, and has nothing. With ``policy`` Additive only
     what ``ledger`` names is ever revoked: lines of
     :meth:`~fairlead.postgres.database.grants.Desired.describe`, of this database or of any.
     """
@@ -75,12 +76,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 _DIFFERENCES = sql.SQL("""
 WITH member AS MATERIALIZED (
-  SELECT m.shape, m.role, m.strict
+  SELECT m.shape, m.role, m.strict, m.fresh
     FROM ROWS FROM (pg_catalog.unnest(%(shapes)s::int4[]), pg_catalog.unnest(%(roles)s::oid[]),
                     pg_catalog.unnest(%(usernames)s::name[]),
-                    pg_catalog.unnest(%(strict)s::bool[]))
-         AS m(shape, role, username, strict)
-    JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
+                    pg_catalog.unnest(%(strict)s::bool[]), pg_catalog.unnest(%(fresh)s::bool[]))
+         AS m(shape, role, username, strict, fresh)
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
+   WHERE m.fresh OR r.oid IS NOT NULL
 ), atom AS MATERIALIZED (
   SELECT a.shape, a.target, a.privilege, a.passed_on, a.known
     FROM ROWS FROM (pg_catalog.unnest(%(atom_shapes)s::int4[]),
@@ -235,7 +237,7 @@ WITH member AS MATERIALIZED (
 ), have AS MATERIALIZED (
   SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor
     FROM entry e
-    JOIN member m ON m.role = e.grantee
+    JOIN member m ON m.role = e.grantee AND NOT m.fresh
 ), found AS (
   SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
     FROM want w
@@ -353,6 +355,9 @@ async def read_differences(
     return _reading(rows, asked)
 
 
+_UNMADE = (1 << 32) - 1
+"""From here down roles are numbered that have no oid yet; no server has made so many objects."""
+
 _Flat = frozenset[tuple[Target, str, bool]]
 
 
@@ -361,6 +366,7 @@ class _Asked:
 
     def __init__(self, database: str, wanted: Sequence[RoleGrants]) -> None:
         self.wanted = wanted
+        self.numbers = [role.oid or _UNMADE - index for index, role in enumerate(wanted)]
         self._targets: dict[Target, int] = {}
         self._shapes: dict[tuple[_Flat, _Flat], int] = {}
         self._of_role: list[int] = []
@@ -385,7 +391,8 @@ class _Asked:
         levels, schemas, names, columns, arguments = _columns(self._targets, 5)
         return {
             "shapes": self._of_role,
-            "roles": [role.oid for role in self.wanted],
+            "roles": self.numbers,
+            "fresh": [not role.oid for role in self.wanted],
             "usernames": [role.username for role in self.wanted],
             "strict": [role.policy == "Authoritative" for role in self.wanted],
             "atom_shapes": shapes,
@@ -437,7 +444,8 @@ def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
 
 
 def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
-    usernames = {role.oid: role.username for role in asked.wanted}
+    names = (role.username for role in asked.wanted)
+    usernames = dict(zip(asked.numbers, names, strict=True))
     differences: dict[str, list[Difference]] = {}
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()

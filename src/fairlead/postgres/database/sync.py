@@ -312,9 +312,10 @@ class _Visits:
 
 
 def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> RoleGrants:
-    """What a role that exists shall have in one database."""
+    """What a role shall have in one database."""
+    role = snapshot.roles.get(wanted.username)
     return RoleGrants(
-        oid=snapshot.roles[wanted.username].oid,
+        oid=role.oid if role is not None else 0,
         username=wanted.username,
         grants=grants,
         policy=wanted.policy,
@@ -323,13 +324,16 @@ def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> R
 
 
 def databases_of(
-    desired: Mapping[str, Desired], snapshot: Snapshot
+    desired: Mapping[str, Desired], snapshot: Snapshot, *, unmade: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
-    """The usernames to look at in each database; and by username and name what is not there."""
+    """The usernames to look at in each database; and by username and name what is not there.
+
+    With ``unmade`` also those of roles that do not exist yet.
+    """
     visits: dict[str, list[str]] = {}
     problems: dict[str, dict[str, list[AccessError]]] = {}
     for username, wanted in desired.items():
-        if username not in snapshot.roles:
+        if username not in snapshot.roles and not unmade:
             continue
         for name in databases_to_visit(username, wanted, snapshot):
             missing = missing_database(name, snapshot)
