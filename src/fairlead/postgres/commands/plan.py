@@ -187,8 +187,9 @@ class _Planning:
         sessions, verifiers = Sessions(place.endpoint), Verifiers()
         found: list[tuple[Sequence[_Ready], Planned]] = []
         try:
-            known = await self._with_claims(sessions, ready)
-            for batch in _batches(known):
+            known = await with_claims(self._around, sessions, [one.wanted for one in ready])
+            pairs = zip(ready, known, strict=True)
+            for batch in _batches([one._replace(wanted=wanted) for one, wanted in pairs]):
                 wanted = [one.wanted for one in batch]
                 found.append((batch, await plan_accesses(sessions, wanted, verifiers)))
         except AccessError as error:
@@ -198,24 +199,6 @@ class _Planning:
         finally:
             await sessions.close()
         self._servers.append(self._planned(place, _without_rivals(found, self._fail)))
-
-    async def _with_claims(self, sessions: Sessions, ready: Sequence[_Ready]) -> Sequence[_Ready]:
-        """Where claims cannot be made here, those that the roles have, if they are theirs."""
-        if self._around.knows_claims:
-            return ready
-        names = [one.wanted.username for one in ready]
-        async with working(sessions, "read the catalogs") as session:
-            roles = (await read_snapshot(session, names, "")).roles
-        known = []
-        for one in ready:
-            role = roles.get(one.wanted.username)
-            claim = role.claim if role is not None else None
-            if claim is not None and claim.uid == one.wanted.claim.uid:
-                wanted = msgspec.structs.replace(one.wanted, claim=claim)
-                known.append(one._replace(wanted=wanted))
-            else:
-                known.append(one)
-        return known
 
     def _planned(
         self, place: Place, found: Iterable[tuple[Sequence[_Ready], Planned]]
@@ -240,8 +223,8 @@ class _Planning:
             server=place.owner if place.is_trusted else f"a server of {place.owner}",
             address=str(place.endpoint),
             accesses=tuple(sorted(names)),
-            databases=_by_database(statements),
-            remedies=_by_database(remedies.values()),
+            databases=by_database(statements),
+            remedies=by_database(remedies.values()),
             digests=digests,
         )
 
@@ -260,6 +243,27 @@ class _Planning:
             skipped=tuple(self._skipped),
             notes=tuple(dict.fromkeys(self._around.notes)),
         )
+
+
+async def with_claims(
+    around: Surroundings, sessions: Sessions, wanted: Sequence[Wanted]
+) -> list[Wanted]:
+    """Where claims cannot be made here, those that the roles have, if they are the accesses'.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    if around.knows_claims:
+        return list(wanted)
+    async with working(sessions, "read the catalogs") as session:
+        found = await read_snapshot(session, [one.username for one in wanted], "")
+    known = []
+    for one in wanted:
+        role = found.roles.get(one.username)
+        claim = role.claim if role is not None else None
+        is_ours = claim is not None and claim.uid == one.claim.uid
+        known.append(msgspec.structs.replace(one, claim=claim) if is_ours else one)
+    return known
 
 
 def idle(access: PostgresAccess) -> str:
@@ -307,9 +311,10 @@ def _names(statement: Statement, of_role: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(of_role.get(one, one) for one in statement.usernames))
 
 
-def _by_database(
+def by_database(
     statements: Iterable[tuple[Statement, tuple[str, ...]]],
 ) -> tuple[DatabasePlan, ...]:
+    """Statements, each with the names of its accesses, by the databases they are run in."""
     found: dict[str, list[PlannedStatement]] = {}
     for one, names in statements:
         made = PlannedStatement(sql=one.text, reason=one.reason, accesses=names)

@@ -122,12 +122,16 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that would be run in a database for the sake of ``usernames``, and why."""
+    """A statement that would be run in a database for the sake of ``usernames``, and why.
+
+    Those ``of_role`` are about the roles themselves, the others about their privileges.
+    """
 
     database: str
     text: str
     reason: str
     usernames: tuple[str, ...]
+    of_role: bool = False
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):

@@ -94,6 +94,7 @@ class _Planning:
                 text=change.shown(),
                 reason=change.why,
                 usernames=change.usernames,
+                of_role=not isinstance(change, DatabaseChange),
             )
             for change in (*changes, *on_databases)
         ]
