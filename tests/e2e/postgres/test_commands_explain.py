@@ -48,9 +48,9 @@ async def test_drift_is_not_ready(team: Team) -> None:
 
 
 async def test_a_username_that_another_access_holds(team: Team) -> None:
-    holder = await team.create("holder", username="shared")
+    holder = await team.create("holder", username=team.name("shared"))
     await team.ready(holder)
-    late = await team.create("late", username="shared")
+    late = await team.create("late", username=team.name("shared"))
     await team.fails(late, "UsernameConflict")
     found = await explained(team, late)
     assert found.reason == "UsernameConflict"
@@ -96,7 +96,10 @@ async def test_what_keeps_a_deletion_waiting(team: Team) -> None:
     await team.ready(name)
     for database in (team.database, second):
         await team.sql(
-            "CREATE TABLE kept (id int)", "ALTER TABLE kept OWNER TO {r}", database=database, r=name
+            "CREATE TABLE kept (id int)",
+            "ALTER TABLE kept OWNER TO {r}",
+            database=database,
+            r=name,
         )
     await team.delete(name)
     await team.fails(name, "OwnsObjects")
@@ -159,9 +162,7 @@ async def test_what_the_policy_refuses(team: Team) -> None:
     await team.offer(strict, allowedDatabases=["other"])
     name = team.name()
     grants = [team.grant("SELECT")]
-    await team.client.create(
-        POSTGRESACCESSES, access(name, team.namespace, strict, grants=grants)
-    )
+    await team.client.create(POSTGRESACCESSES, access(name, team.namespace, strict, grants=grants))
     await team.fails(name, "PolicyDenied")
     found = await explained(team, name)
     assert found.reason == "PolicyDenied"

@@ -1,4 +1,4 @@
-"""``fairlead postgres plan`` on real servers: what it says is what is done, and it does nothing."""
+"""``fairlead postgres plan`` on real servers: it tells what is done, and does nothing."""
 
 from __future__ import annotations
 
@@ -183,7 +183,9 @@ async def test_what_is_refused_is_a_problem_and_the_rest_is_planned(team: Team) 
     good = access("good", team.namespace, team.server)
     missing = access("missing", team.namespace, "no-such-server")
     named = access("named", team.namespace, team.server, username="postgres")
-    absent = access("absent", team.namespace, team.server, grants=[team.grant("SELECT", schema="x")])
+    absent = access(
+        "absent", team.namespace, team.server, grants=[team.grant("SELECT", schema="x")]
+    )
     planned = await plan_files(team, good, missing, named, absent)
     found = {one.access.partition("/")[2]: one.reason for one in planned.problems}
     assert found == {
