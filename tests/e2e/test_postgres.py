@@ -28,7 +28,7 @@ from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers import access as passes
+from fairlead.postgres.controllers import work
 from fairlead.postgres.database import session
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
@@ -552,7 +552,7 @@ async def test_servers_that_hang_delay_nobody_else(
 ) -> None:
     """They hang for ever here: whoever waited for one of them would never be ready."""
     for module, name in (
-        (passes, "PASS_SECONDS"),
+        (work, "PASS_SECONDS"),
         (session, "ANSWER_SECONDS"),
         (session, "_LOGIN_SECONDS"),
         (session, "_CONNECT_TIMEOUT_SECONDS"),

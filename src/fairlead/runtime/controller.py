@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import uuid
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import structlog
@@ -66,7 +67,8 @@ class Controller:
     """Calls a reconciler for every object that changes, each key by one worker at a time.
 
     ``timeout`` is in seconds and ends one call of the reconciler. Whatever the reconciler raises
-    is logged and the request retried with back-off, except :class:`TerminalError`.
+    is logged and the request retried with back-off, except :class:`TerminalError`. ``stopped`` is
+    called when the last worker has ended.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Controller:
         *,
         workers: int = 2,
         timeout: float = 120.0,
+        stopped: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
         self.stats = ControllerStats()
@@ -83,6 +86,7 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
+        self._stopped = stopped
         self._sources: list[_Source] = []
         # A request's log lines share an identifier; a counter costs less than a UUID each.
         self._series = uuid.uuid4().hex[:12]
@@ -134,6 +138,8 @@ class Controller:
                 await self._stand(workers)
         finally:
             self.stats.workers -= self._workers
+            if self._stopped is not None:
+                await self._stopped()
 
     async def _stand(self, workers: list[asyncio.Task[None]]) -> None:
         """Wait until cancelled, then let the requests that are being worked on finish."""
@@ -213,6 +219,8 @@ class Controller:
         if result is not None and result.backoff is not None:
             self.queue.retry(request, result.backoff)
             return "requeue"
+        if result is not None and result.waiting:
+            return "success"
         self.queue.forget(request)
         if result is None or result.requeue_after is None:
             return "success"

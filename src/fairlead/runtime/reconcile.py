@@ -31,11 +31,13 @@ class Result(NamedTuple):
     """What a reconciler asks for: another look, or none.
 
     ``requeue_after`` is in seconds. With ``backoff`` the look comes after that policy's delay for
-    the times in a row that it was asked for, and any other result starts it from the beginning.
+    the times in a row that it was asked for, and any other result starts it from the beginning:
+    but for one that is ``waiting`` for an answer, and will be enqueued when that is there.
     """
 
     requeue_after: float | None = None
     backoff: BackoffPolicy | None = None
+    waiting: bool = False
 
 
 class TerminalError(Exception):

@@ -6,10 +6,16 @@ from typing import Any, cast
 import psycopg
 from psycopg import sql
 
-from fairlead.api.postgresaccess import Grant, Privilege
+from fairlead.api.postgresaccess import CleanupPolicy, Grant, Privilege
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.cleanup import cleanup as cleanup_role
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.plan import Synced, Wanted
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.sync import sync as sync_all
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError
 
 
 PASSWORD = "correct horse battery staple"
@@ -31,6 +37,34 @@ def wanted(
     return Wanted(
         username=username, password=password, claim=claimed or claim(), grants=tuple(grants)
     )
+
+
+async def sync(endpoint: Endpoint, *accesses: Wanted) -> Synced:
+    """Bring accesses into a server by sessions of their own; the first one's outcome.
+
+    Raises:
+        AccessError: the first one failed.
+    """
+    sessions = Sessions(endpoint)
+    try:
+        found = await sync_all(sessions, accesses, Verifiers())
+    finally:
+        await sessions.close()
+    outcome = found[accesses[0].username]
+    if isinstance(outcome, AccessError):
+        raise outcome
+    return outcome
+
+
+async def cleanup(
+    endpoint: Endpoint, username: str, claimed: Claim, policy: CleanupPolicy
+) -> bool:
+    """Remove a role by sessions of its own."""
+    sessions = Sessions(endpoint)
+    try:
+        return await cleanup_role(sessions, username, claimed, policy)
+    finally:
+        await sessions.close()
 
 
 async def run(postgres: EmbeddedPostgres, database: str, *statements: str, **names: str) -> None:

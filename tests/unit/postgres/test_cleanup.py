@@ -7,22 +7,23 @@ from tests.unit.postgres.helpers import (
     PASSWORD,
     can_login,
     claim,
+    cleanup,
     fetch,
     grant,
     login,
     privileges,
     roles,
     run,
+    sync,
     wanted,
 )
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.cleanup import _Removal, cleanup
+from fairlead.postgres.database.cleanup import _Removal
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.statements import comment_role
-from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
 
 

@@ -11,15 +11,20 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
+from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
 
 
 CLAIM = Claim(installation="i", namespace="team", name="app", uid="u-1")
-ENDPOINT = Endpoint(host="db", port=5432, username="admin", password="", ssl_mode="require")
+PLACE = Place(
+    "PostgresServer main",
+    Endpoint(host="db", port=5432, username="admin", password="", ssl_mode="require"),
+)
 
 
 def access(uid: str, username: str) -> Object:
@@ -65,7 +70,7 @@ async def test_strays(
 
     taken: list[str] = []
 
-    async def cleanup(_endpoint: Endpoint, role: str, _claim: Claim, policy: str) -> None:
+    async def cleanup(_sessions: Sessions, role: str, _claim: Claim, policy: str) -> None:
         assert policy == "Restrict"
         taken.append(role)
 
@@ -73,7 +78,7 @@ async def test_strays(
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
     leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
-    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
     assert taken == (["app"] if removed else [])
 
 
@@ -90,7 +95,7 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     leftovers = Leftovers(
         cast("Any", SimpleNamespace(get=get)), cast("Any", watches), Settings(options)
     )
-    await leftovers.sweep(ENDPOINT, {"app": CLAIM})
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
 
 
 @pytest.mark.parametrize(
@@ -113,5 +118,5 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
     await Leftovers(known, cast("Any", watches), Settings(PostgresOptions())).sweep(
-        ENDPOINT, {"app": CLAIM}
+        PLACE, Sessions(PLACE.endpoint), {"app": CLAIM}
     )

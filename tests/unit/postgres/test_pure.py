@@ -9,7 +9,7 @@ from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 from fairlead.postgres.database import names, password
 from fairlead.postgres.database.failures import explain_connect, explain_statement
 from fairlead.postgres.database.grants import check_grants, desired_grants
-from fairlead.postgres.database.plan import check_role, plan_role
+from fairlead.postgres.database.plan import check_role, plan_databases, plan_role
 from fairlead.postgres.database.snapshot import (
     Claim,
     DatabaseFacts,
@@ -28,18 +28,19 @@ SERVER = ServerFacts(
     version_text="18.4",
     system_identifier="1",
     admin="postgres",
+    admin_oid=10,
     superuser=True,
     reads_verifiers=True,
 )
 
 
-def snapshot(role: RoleFacts | None = None, **databases: DatabaseFacts) -> Snapshot:
-    return Snapshot(server=SERVER, role=role, databases=databases)
-
-
-def facts(name: str = "app", *held: str, public: tuple[str, ...] = ()) -> DatabaseFacts:
-    return DatabaseFacts(
-        name=name, connectable=True, held=frozenset(held), public=frozenset(public)
+def snapshot(role: RoleFacts | None = None, *held: str, owner: int = 10) -> Snapshot:
+    """Of a server with a database, and the privileges that the role has on it."""
+    return Snapshot(
+        server=SERVER,
+        roles={role.name: role} if role else {},
+        databases={"app": DatabaseFacts(name="app", connectable=True, owner=owner)},
+        held={role.oid: {"app": dict.fromkeys(held, False)}} if role and held else {},
     )
 
 
@@ -230,10 +231,8 @@ def test_grants_that_are_refused(database: str, schema: str, reason: str) -> Non
 def test_what_the_role_needs(
     existing: RoleFacts | None, matches: bool, expected: list[str]
 ) -> None:
-    access = wanted("app")
-    steps = plan_role(
-        access, desired_grants([], 180000), snapshot(existing), password_matches=matches
-    )
+    verifier = None if matches else password.verifier(PASSWORD)
+    steps = plan_role(wanted("app"), snapshot(existing), verifier)
     assert [step.what for step in steps] == expected
     assert all(PASSWORD not in step.statement.as_string() for step in steps)
 
@@ -256,17 +255,20 @@ def test_what_a_database_needs(
     held: tuple[str, ...], asked: tuple[str, ...], expected: list[str]
 ) -> None:
     grants = [grant("app", *asked)] if asked else []
-    access = wanted("app", *grants)
-    found = snapshot(role(), app=facts("app", *held))
-    steps = plan_role(access, desired_grants(grants, 180000), found, password_matches=True)
+    steps = plan_databases({"app": desired_grants(grants, 180000)}, snapshot(role(), *held))
     assert [step.what for step in steps] == expected
 
 
 def test_a_database_that_the_role_owns_is_left_alone() -> None:
-    found = snapshot(role(), app=DatabaseFacts(name="app", connectable=True, owned=True))
-    grants = [grant("app", "CONNECT")]
-    access = wanted("app", *grants)
-    assert not plan_role(access, desired_grants(grants, 180000), found, password_matches=True)
+    desired = desired_grants([grant("app", "CONNECT")], 180000)
+    assert not plan_databases({"app": desired}, snapshot(role(), owner=role().oid))
+
+
+def test_roles_that_lack_the_same_on_a_database_share_a_statement() -> None:
+    desired = desired_grants([grant("app", "CONNECT")], 180000)
+    (change,) = plan_databases({"a": desired, "b": desired}, snapshot())
+    assert change.statement.as_string() == 'GRANT CONNECT ON DATABASE "app" TO "a", "b"'
+    assert change.only(["b"]).usernames == ("b",)
 
 
 def test_a_claim_of_this_object_is_no_conflict() -> None:

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from psycopg import sql
-from tests.support.postgres import Hanging
 from tests.support.waiting import SECONDS
 from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import (
@@ -19,15 +17,17 @@ from tests.unit.postgres.helpers import (
     privileges,
     roles,
     run,
+    sync,
     wanted,
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session
+from fairlead.postgres.database import startup
+from fairlead.postgres.database.drift import look
 from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import sync
+from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
 
@@ -465,7 +465,7 @@ async def test_many_at_once_do_not_disturb_one_another(
 ) -> None:
     # They stand in one line, which moves as fast as the machine does.
     for limit in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(session._OPTIONS, limit, f"{SECONDS:.0f}s")
+        monkeypatch.setitem(startup.OPTIONS, limit, f"{SECONDS:.0f}s")
     await run(postgres, database, "CREATE TABLE t (id int)")
     results = await asyncio.gather(
         *(
@@ -585,7 +585,7 @@ async def test_a_lock_that_is_held_is_waited_for_a_while(
     database: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(session._OPTIONS, "lock_timeout", "50ms")
+    monkeypatch.setitem(startup.OPTIONS, "lock_timeout", "50ms")
     await run(postgres, database, "CREATE TABLE t (id int)")
     access = wanted("app", grant(database, "SELECT"))
     async with (
@@ -606,35 +606,8 @@ async def test_the_claims_of_this_installation_are_listed(
     foreign = Claim(installation="there", namespace="a", name="b", uid="c")
     await sync(endpoint, wanted("foreign", claimed=foreign))
     await sync(endpoint, wanted("first", claimed=claim("first")))
-    result = await sync(endpoint, wanted("second", claimed=claim("second")))
-    assert result.claimed == {"first": claim("first"), "second": claim("second")}
-
-
-@pytest.mark.parametrize("method", ["run", "rows"])
-async def test_a_session_takes_one_statement_at_a_time(endpoint: Endpoint, method: str) -> None:
-    """Whatever slips through quoting, no second statement follows the first."""
-    async with connect(endpoint, "postgres") as session:
-        with pytest.raises(psycopg.errors.SyntaxError):
-            await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
-
-
-async def test_a_server_that_hangs_after_the_login_is_given_up(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
-    async with Hanging(postgres, after_login=True) as server:
-        with pytest.raises(AccessError) as given_up:
-            await sync(replace(endpoint, port=server.port), wanted("app"))
-        assert server.held == 1
-    assert given_up.value.reason == "TimedOut"
-
-
-async def test_a_server_that_never_answers_is_given_up(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(session, "_LOGIN_SECONDS", 0.2)
-    async with Hanging(postgres, after_login=False) as server:
-        with pytest.raises(AccessError) as given_up:
-            await sync(replace(endpoint, port=server.port), wanted("app"))
-    assert given_up.value.reason == "ConnectionFailed"
-    assert "did not answer in time" in given_up.value.message
+    await sync(endpoint, wanted("second", claimed=claim("second")))
+    sessions = Sessions(endpoint)
+    found = await look(sessions, [], Verifiers(), "here")
+    await sessions.close()
+    assert found.claimed == {"first": claim("first"), "second": claim("second")}

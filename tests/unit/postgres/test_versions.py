@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import psycopg
 import pytest
 from tests.support.pki import Authority
+from tests.support.servers import embedded, started
 from tests.support.stale import StaleServer
 from tests.unit.postgres.helpers import (
     PASSWORD,
     can_login,
     claim,
+    cleanup,
     grant,
     login,
     privileges,
     roles,
     run,
+    sync,
     wanted,
 )
 
@@ -32,36 +32,15 @@ from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources
-from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
-def debian(version: int) -> Path | None:
-    """Debian's own PostgreSQL of this version, if it is installed."""
-    found = shutil.which("postgres", path=f"/usr/lib/postgresql/{version}/bin")
-    return Path(found).parents[1] if found else None
-
-
-def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
-
-
 @pytest.fixture(scope="module", params=[15, 16])
 def older(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    if request.param == 16:
-        yield from started(EmbeddedPostgres(version=16))
-        return
-    install = debian(15)
-    if install is None:
-        pytest.skip("Debian's PostgreSQL 15 is not installed")
-    yield from started(EmbeddedPostgres(install=install))
+    yield from started(embedded(request.param))
 
 
 def administrator(server: EmbeddedPostgres) -> Endpoint:
@@ -108,10 +87,7 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def encrypted(authority: Authority) -> Iterator[EmbeddedPostgres]:
-    install = debian(15)
-    if install is None:
-        pytest.skip("Debian's PostgreSQL 15, which speaks TLS, is not installed")
-    for server in started(EmbeddedPostgres(install=install)):
+    for server in started(embedded(15)):
         data = server.folder / "data"
         pair = authority.issue("database", hosts=("127.0.0.1",))
         for name, content in (("server.crt", pair.certificate), ("server.key", pair.key)):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Awaitable
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -18,7 +18,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
-from fairlead.postgres.controllers.budgets import SLOW_SECONDS, Budgets, budgets_of
+from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Place, Sync, owner_of
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
@@ -27,12 +27,12 @@ from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
-from fairlead.postgres.database.cleanup import cleanup
+from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
+from fairlead.postgres.database.drift import Kept
 from fairlead.postgres.database.grants import check_grants
 from fairlead.postgres.database.names import check_username, excluded
-from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.plan import Synced, Wanted
 from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import check_claim, sync
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.runtime import (
     BackoffPolicy,
@@ -49,12 +49,8 @@ from fairlead.runtime import (
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-_AT_ONCE_SECONDS = 0.2
+_AT_ONCE_SECONDS = 0.05
 """Until the pass after the one that made a password, as the flowchart wants."""
-JITTER = 0.1
-"""The part of an interval by which looks come sooner or later, so that they spread."""
-PASS_SECONDS = 100.0
-"""That a server may take for all statements of one step, be its single answers quick."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -74,56 +70,91 @@ class AccessController:
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
-        workers = settings.latest.workers
-        self.controller = Controller("postgresaccess", self.reconcile, workers=workers)
-        self._budgets = Budgets(self.controller.enqueue)
+        self._work = Work(
+            Surroundings(
+                answered=self._answered,
+                differs=self._differs,
+                sweep=self._leftovers.sweep,
+                installation=sources.installation,
+                interval=lambda: settings.latest.synced_interval,
+            )
+        )
+        self.controller = Controller(
+            "postgresaccess",
+            self.reconcile,
+            workers=settings.latest.workers,
+            stopped=self._work.close,
+        )
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.secrets, watches.accesses_of_secret())
+        self._waiting: dict[Request, _Waiting] = {}
+
+    def _differs(self, request: Request) -> None:
+        self.controller.enqueue(request)
+
+    def _answered(self, request: Request, answer: Answer) -> None:
+        self._waiting[request].answers.append(answer)
+        self.controller.enqueue(request)
 
     async def reconcile(self, request: Request) -> Result | None:
-        """One pass over the flowchart, when its server has a place for it."""
-        budgets = budgets_of(self._known(request.namespace, request.name))
-        if not self._budgets.enter(request, budgets):
+        """A pass over the flowchart, or the rest of one when its server has answered."""
+        waiting = self._waiting.get(request)
+        if waiting is None:
+            current = await self._begin(request)
+        elif waiting.answers:
+            del self._waiting[request]
+            current = await self._resume(waiting.current, waiting.answers[0])
+        else:
+            return Result(waiting=True)
+        if current is None:
+            self._work.forget(request, torn_out=True)
             return None
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        try:
-            return await self._pass(request)
-        finally:
-            self._budgets.leave(request, slow=loop.time() - begun > SLOW_SECONDS)
-
-    async def _pass(self, request: Request) -> Result | None:
-        found = await self._get(request)
-        if found is None:
+        settled = await step_by_step(current, decide=_decide, perform=self._attempt, last=_is_last)
+        if current.job is not None:
+            self._waiting[request] = _Waiting(current, [])
+            self._work.submit(current.reached, request, current.job)
+            return Result(waiting=True)
+        if settled.step is not AccessStep.REPORT:
+            self._work.forget(request)
             return None
-        settled = await step_by_step(found, decide=_decide, perform=self._attempt, last=_is_last)
-        return await self._report(settled.state) if settled.step is AccessStep.REPORT else None
+        return await self._report(request, current)
 
     async def _attempt(self, step: AccessStep, current: Pass) -> Pass | None:
-        """Perform a step, and learn what came of it, a failure too; None where the object is gone.
+        """Perform a step; None where its server must answer first, or the object is gone."""
+        await self._learn(step, current, self._perform(step, current))
+        if current.job is not None or current.gone:
+            return None
+        return current
+
+    async def _resume(self, current: Pass, answer: Answer) -> Pass:
+        """Learn what the server has answered."""
+        step, current.step, current.job = current.step, None, None
+        if step is not None:
+            await self._learn(step, current, self._take(step, current, answer))
+        return current
+
+    async def _learn(self, step: AccessStep, current: Pass, work: Awaitable[None]) -> None:
+        """Wait for the work on a step, and learn what came of it, a failure too.
 
         Raises:
             ApiError: trying all of it again at once may help.
         """
         try:
-            await self._perform(step, current)
+            await work
         except AccessError as error:
             current.learn(failure=Failure(STAGES[step], error))
         except (AlreadyExists, Conflict, ServerError):
             raise
         except ApiError as error:
             if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
-                return None
+                current.gone = True
+                return
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
-        return current
 
-    async def _get(self, request: Request) -> Pass | None:
-        try:
-            found = await self._client.get(POSTGRESACCESSES, request.name, request.namespace)
-        except NotFound as error:
-            if error.about(request.name) or self._known(request.namespace, request.name) is None:
-                return None
-            raise
+    async def _begin(self, request: Request) -> Pass | None:
+        found = self._known(request.namespace, request.name)
+        if found is None:
+            return None
         facts = Facts(
             deleting=found.meta.deleting,
             finalizer=FINALIZER in found.meta.finalizers,
@@ -156,19 +187,35 @@ class AccessController:
             case AccessStep.RESOLVE:
                 await self._resolve(current)
             case AccessStep.CHECK_ROLE:
-                await self._check_role(current)
+                claim = await self._claim(current.found)
+                current.ask(step, Check(current.decoded.spec.username, claim))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
             case AccessStep.SYNC_DATABASE:
-                await _in_time(self._sync(current))
+                current.ask(step, Sync(await self._wanted(current)))
             case AccessStep.GIVE_UP:
-                await self._leftovers.record(current.found, "Abandon")
+                owner = owner_of(current.access) if current.access else ""
+                await self._leftovers.record(current.found, owner, "Abandon")
+                self._work.look_at(owner)
                 current.learn(given_up=True)
             case AccessStep.DROP_ROLE:
-                await _in_time(self._drop(current))
+                await self._drop(current)
             case _:
                 await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 current.learn(finalizer=False)
+
+    async def _take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
+        """Learn from what the server has answered to the job of a step."""
+        match step:
+            case AccessStep.CHECK_ROLE:
+                # Why a server cannot be asked is told by the steps that need it.
+                if isinstance(answer, AccessError) and answer.verdict:
+                    raise answer
+                current.learn(checked=True)
+            case AccessStep.SYNC_DATABASE:
+                await self._synced(current, answer)
+            case _:
+                await self._dropped(current, answer)
 
     async def _resolve(self, current: Pass) -> None:
         access = current.decoded
@@ -181,33 +228,27 @@ class AccessController:
                 f"spec.username was {known} and cannot be changed; set it back, or create another"
                 " PostgresAccess",
             )
-        current.endpoint = await self._sources.endpoint(access, enforce=True)
+        endpoint = await self._sources.endpoint(access, enforce=True)
+        current.place = Place.of(access, endpoint)
         current.learn(resolved=True)
 
-    async def _check_role(self, current: Pass) -> None:
-        """Refuse; why the server cannot be asked is told by the steps that need it."""
-        username, claim = current.decoded.spec.username, await self._claim(current.found)
-        try:
-            await _in_time(check_claim(current.reached, username, claim))
-        except AccessError as error:
-            if error.verdict:
-                raise
-        current.learn(checked=True)
-
-    async def _sync(self, current: Pass) -> None:
-        access, endpoint = current.decoded, current.reached
-        wanted = Wanted(
-            username=access.spec.username,
+    async def _wanted(self, current: Pass) -> Wanted:
+        spec = current.decoded.spec
+        return Wanted(
+            username=spec.username,
             password=current.password,
             claim=await self._claim(current.found),
-            grants=tuple(access.spec.grants),
+            grants=tuple(spec.grants),
         )
-        current.synced = await sync(endpoint, wanted)
+
+    async def _synced(self, current: Pass, answer: Answer) -> None:
+        if not isinstance(answer, Synced):
+            raise answer or AccessError("Conflict", "the server has not been asked")
+        current.synced = answer
         # After the database: until now the old Secret was the one that works.
         await self._publication.remove_renamed(current)
-        await self._leftovers.sweep(endpoint, current.synced.claimed)
-        if current.synced.problems:
-            current.learn(failure=problems(current.synced.problems))
+        if answer.problems:
+            current.learn(failure=problems(answer.problems))
         current.learn(synced=True)
 
     async def _claim(self, found: Object) -> Claim:
@@ -221,25 +262,32 @@ class AccessController:
     async def _drop(self, current: Pass) -> None:
         access = current.decoded
         username = access.status.username or access.spec.username
-        policy = access.spec.cleanup_policy
         claim = await self._claim(current.found)
         try:
-            endpoint = await self._sources.endpoint(access, enforce=False)
-            await cleanup(endpoint, username, claim, policy)
+            current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
-            # A role that stays anyway must not keep its object from going when the server is gone.
-            if policy != "Retain" and not (error.verdict and not access.status.username):
-                raise
-            if policy != "Retain":
-                # Never anything was made for what was refused from the beginning.
+            if error.verdict and not access.status.username:
+                # It was refused from the beginning, so that nothing was ever made for it.
                 current.learn(dropped=True)
-                return
-            _log.warning("the server of a retained role could not be reached", role=username)
-            await self._leftovers.record(current.found, "Retain")
+            else:
+                await self._dropped(current, error)
+        else:
+            current.ask(AccessStep.DROP_ROLE, Drop(username, claim, access.spec.cleanup_policy))
+
+    async def _dropped(self, current: Pass, answer: Answer) -> None:
+        if isinstance(answer, Exception):
+            access = current.decoded
+            # A role that stays anyway must not keep its object from going when the server is
+            # gone.
+            if access.spec.cleanup_policy != "Retain" or not isinstance(answer, AccessError):
+                raise answer
+            _log.warning("the server of a retained role was out of reach", why=answer.reason)
+            await self._leftovers.record(current.found, owner_of(access), "Retain")
+            self._work.look_at(owner_of(access))
         await self._publication.remove(current)
         current.learn(dropped=True)
 
-    async def _report(self, current: Pass) -> Result:
+    async def _report(self, request: Request, current: Pass) -> Result | None:
         outcome = outcome_of(current)
         old = current.access.status if current.access else PostgresAccessStatus()
         failure = current.facts.failure
@@ -255,7 +303,21 @@ class AccessController:
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         await self._statuses.write(current.found, body)
-        return self._again(outcome)
+        if outcome.again == "synced" and current.synced is not None and failure is None:
+            kept = Kept(
+                wanted=msgspec.structs.replace(await self._wanted(current), password=""),
+                warnings=tuple(current.synced.warnings),
+            )
+            self._work.keep(current.reached, request, kept)
+            result = None
+        else:
+            self._work.forget(request)
+            result = self._again(outcome)
+        known = self._known(request.namespace, request.name)
+        if known is not None and _asked_for(known) != _asked_for(current.found):
+            # Something has changed while the server was at work.
+            return Result(_AT_ONCE_SECONDS)
+        return result
 
     def _again(self, outcome: Outcome) -> Result:
         if outcome.again == "backoff":
@@ -268,14 +330,16 @@ class AccessController:
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
 
-async def _in_time(work: Awaitable[None]) -> None:
-    try:
-        async with asyncio.timeout(PASS_SECONDS):
-            await work
-    except TimeoutError:
-        raise AccessError(
-            "TimedOut", f"the server has not done it all in {PASS_SECONDS:g} s; trying again"
-        ) from None
+class _Waiting(NamedTuple):
+    """A pass whose server has been asked, and the answer when it is there."""
+
+    current: Pass
+    answers: list[Answer]
+
+
+def _asked_for(access: Object) -> tuple[object, ...]:
+    meta = access.meta
+    return meta.uid, meta.generation, meta.deletion_timestamp, meta.annotations
 
 
 def _decide(current: Pass) -> AccessStep:

@@ -8,9 +8,9 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
-from fairlead.postgres.controllers.reconcile import Facts, Failure
+from fairlead.postgres.controllers.jobs import Job, Place
+from fairlead.postgres.controllers.reconcile import AccessStep, Facts, Failure
 from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
-from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.errors import AccessError, refusal
 
@@ -22,20 +22,31 @@ class Pass:
     found: Object
     access: PostgresAccess | None
     facts: Facts
-    endpoint: Endpoint | None = None
+    place: Place | None = None
+    job: Job | None = None
+    """What a server is to do before the pass can go on; then it is done."""
+    step: AccessStep | None = None
+    """Which of the steps the job is for."""
     password: str = field(default="", repr=False)
     synced: Synced | None = None
+
+    gone: bool = False
+    """Whether the object has turned out to be gone."""
+
+    def ask(self, step: AccessStep, job: Job) -> None:
+        """Have the server do something before the pass goes on."""
+        self.step, self.job = step, job
 
     def learn(self, **facts: object) -> None:
         """Add to what is known."""
         self.facts = msgspec.structs.replace(self.facts, **facts)
 
     @property
-    def reached(self) -> Endpoint:
+    def reached(self) -> Place:
         """The server; steps that need it come only after it was found."""
-        if self.endpoint is None:
+        if self.place is None:
             raise AccessError("ConnectionFailed", "the server has not been found yet")
-        return self.endpoint
+        return self.place
 
     @property
     def decoded(self) -> PostgresAccess:
@@ -68,14 +79,14 @@ def outcome_of(current: Pass) -> Outcome:
 def login_of(current: Pass) -> Login | None:
     """What is known of the login, if this pass has brought it about."""
     synced = current.synced
-    if synced is None or current.endpoint is None:
+    if synced is None or current.place is None:
         return None
-    spec = current.decoded.spec
+    spec, endpoint = current.decoded.spec, current.place.endpoint
     return Login(
         username=spec.username,
         secret=spec.generated_secret,
         server=ServerInfo(
-            host=current.endpoint.public_host or current.endpoint.host,
+            host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,
             system_identifier=synced.server.system_identifier,
         ),

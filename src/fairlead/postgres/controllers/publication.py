@@ -45,7 +45,7 @@ class Publication:
         # Stored before it is used: a password that only the database knew would be lost in a
         # crash.
         current.password = kept or password.generate()
-        values = secret_values(current.decoded.spec, current.reached, current.password)
+        values = secret_values(current.decoded.spec, current.reached.endpoint, current.password)
         body = secret_body(current.found, name, values, existing)
         if existing is None:
             await self._client.create(SECRETS, body, namespace)

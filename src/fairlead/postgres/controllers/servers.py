@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import msgspec
-import psycopg
 
 from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
 from fairlead.api.meta import Object
@@ -18,14 +17,14 @@ from fairlead.api.postgresserver import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
-from fairlead.postgres.controllers.access import JITTER
 from fairlead.postgres.controllers.sources import Sources, decode_server
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.work import JITTER
 from fairlead.postgres.database.catalog import read_server
 from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.failures import explain_statement
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import ServerFacts
-from fairlead.postgres.database.sync import maintenance
+from fairlead.postgres.database.sync import working
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
@@ -49,15 +48,24 @@ class ServerController:
         self._options = options
         self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
         self._sources = sources
-        self.controller = Controller("postgresserver", self.reconcile, workers=_WORKERS)
+        self._sessions: dict[str, Sessions] = {}
+        self.controller = Controller(
+            "postgresserver", self.reconcile, workers=_WORKERS, stopped=self._close
+        )
         self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.credentials, watches.servers_of_credentials)
+
+    async def _close(self) -> None:
+        for sessions in self._sessions.values():
+            await sessions.close()
 
     async def reconcile(self, request: Request) -> Result | None:
         """One look at one server."""
         try:
             found = await self._client.get(POSTGRESSERVERS, request.name)
         except NotFound:
+            if (sessions := self._sessions.pop(request.name, None)) is not None:
+                await sessions.close()
             return None
         old = PostgresServerStatus()
         try:
@@ -73,11 +81,14 @@ class ServerController:
 
     async def _look(self, server: PostgresServer) -> ServerFacts:
         endpoint: Endpoint = await self._sources.server_endpoint(server)
-        try:
-            async with maintenance(endpoint) as session:
-                return await read_server(session)
-        except psycopg.Error as error:
-            raise explain_statement(error, "read the catalogs", endpoint.username) from None
+        name = server.metadata.name
+        sessions = self._sessions.get(name)
+        if sessions is None or sessions.endpoint != endpoint:
+            if sessions is not None:
+                await sessions.close()
+            sessions = self._sessions[name] = Sessions(endpoint)
+        async with working(sessions, "read the catalogs") as session:
+            return await read_server(session)
 
     async def _store(
         self,

@@ -5,7 +5,7 @@ https://www.postgresql.org/docs/current/catalogs.html
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from psycopg import sql
@@ -16,6 +16,7 @@ from fairlead.postgres.database.snapshot import (
     CLAIM_PATTERN,
     DatabaseFacts,
     Difference,
+    Membership,
     RoleFacts,
     ServerFacts,
     Snapshot,
@@ -28,6 +29,7 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
        pg_catalog.current_setting('server_version'),
        (SELECT s.system_identifier::text FROM pg_catalog.pg_control_system() s),
        current_user::text,
+       r.oid::int8,
        r.rolsuper,
        pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')
   FROM pg_catalog.pg_roles r
@@ -36,35 +38,70 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
 
 _ROLES = """
 SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
-       r.rolreplication, r.rolbypassrls, d.description, {verifier}
+       r.rolreplication, r.rolbypassrls, d.description, {verifier},
+       r.rolinherit, r.rolconnlimit,
+       CASE WHEN r.rolvaliduntil IS NULL THEN ''
+            WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
+            ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
+                                    'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
+       COALESCE(s.setconfig, ARRAY[]::text[])
   FROM {roles} r
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
- WHERE r.rolname = %(username)s::text OR d.description LIKE %(claims)s
+  LEFT JOIN pg_catalog.pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = 0
+ WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+    OR (%(claims)s AND d.description LIKE %(pattern)s)
 """
 _OPEN_ROLES = sql.SQL(_ROLES.format(verifier="NULL::text", roles="pg_catalog.pg_roles"))
 _ALL_ROLES = sql.SQL(
     _ROLES.format(
-        verifier="CASE WHEN r.rolname = %(username)s::text THEN r.rolpassword END",
+        verifier=(
+            "CASE WHEN r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])"
+            " THEN r.rolpassword END"
+        ),
         roles="pg_catalog.pg_authid",
     )
 )
 
+_GROUPS = """
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+ WHERE m.member = ANY (%(roles)s::oid[])
+ ORDER BY 1, 2, 6
+"""
+_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true"))
+_GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option"))
+
 _DATABASES = sql.SQL("""
-SELECT d.datname::text, d.datallowconn, d.datdba = %(role)s::oid,
-       ARRAY(SELECT a.privilege_type
-               FROM pg_catalog.aclexplode(d.datacl) a
-              WHERE a.grantee = %(role)s::oid AND d.datdba <> %(role)s::oid),
+SELECT d.datname::text, d.datallowconn, d.datdba::int8,
        ARRAY(SELECT a.privilege_type
                FROM pg_catalog.aclexplode(
                     COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) a
-              WHERE a.grantee = 0),
-       EXISTS (SELECT FROM pg_catalog.pg_shdepend s
-                WHERE s.dbid = d.oid
-                  AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-                  AND s.refobjid = %(role)s::oid)
+              WHERE a.grantee = 0)
   FROM pg_catalog.pg_database d
- ORDER BY 1
+ WHERE d.datname = ANY (%(databases)s::text[]::pg_catalog.name[])
+    OR d.oid IN (
+       SELECT CASE s.dbid WHEN 0 THEN s.objid ELSE s.dbid END
+         FROM pg_catalog.pg_shdepend s
+        WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+          AND s.refobjid = ANY (%(roles)s::oid[])
+          AND (s.dbid <> 0 OR s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass))
+""")
+
+_HELD = sql.SQL("""
+SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.is_grantable)
+  FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a
+ WHERE a.grantee = ANY (%(roles)s::oid[]) AND a.grantee <> d.datdba
+ GROUP BY 1, 2, 3
+""")
+
+_DEPENDENTS = sql.SQL("""
+SELECT DISTINCT s.refobjid::int8, d.datname::text
+  FROM pg_catalog.pg_shdepend s
+  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+ WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+   AND s.refobjid = ANY (%(roles)s::oid[])
 """)
 
 _DIFFERENCES = sql.SQL("""
@@ -122,60 +159,114 @@ SELECT DISTINCT 'absent', 'schema', w.schema, '', '', ARRAY[]::text[], ARRAY[]::
  WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = w.schema)
 """)
 
+GRANT_OPTIONS_VERSION = 160000
+"""Memberships have options of their own since PostgreSQL 16."""
+_BOOTSTRAP_SUPERUSER = 10
+"""The oid of the role that initdb made, in whose name every superuser grants memberships."""
 _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
-_NO_ROLE = 2**32 - 1
-"""No role has this oid; 0 would be PUBLIC's in every ACL."""
 
 
 async def read_server(session: Session) -> ServerFacts:
     """Version, identity and what this session may read."""
-    ((version, text, identifier, admin, superuser, reads),) = await session.rows(_SERVER)
+    ((version, text, identifier, admin, oid, superuser, reads),) = await session.rows(_SERVER)
     return ServerFacts(
         version=version,
         version_text=text,
         system_identifier=identifier,
         admin=admin,
+        admin_oid=oid,
         superuser=superuser,
         reads_verifiers=reads,
     )
 
 
-async def read_snapshot(session: Session, username: str, installation: str) -> Snapshot:
-    """The role of this name, all databases, and the claims of this installation."""
+async def read_snapshot(
+    session: Session,
+    usernames: Collection[str],
+    installation: str,
+    *,
+    databases: Collection[str] = (),
+    claims: bool = False,
+) -> Snapshot:
+    """What is known of roles and databases, in six statements however many there are.
+
+    Args:
+        session: in any database.
+        usernames: of the roles; those that do not exist are missing in the answer.
+        installation: whose claims are asked for.
+        databases: that are asked for, beside those in which the roles have something.
+        claims: whether to read the claims of all roles.
+    """
     server = await read_server(session)
     query = _ALL_ROLES if server.reads_verifiers else _OPEN_ROLES
-    rows = await session.rows(query, {"username": username, "claims": CLAIM_PATTERN})
-    roles = [_role(row) for row in rows]
-    role = next((role for role in roles if role.name == username), None)
+    asked = frozenset(usernames)
+    parameters = {"names": list(asked), "claims": claims, "pattern": CLAIM_PATTERN}
+    rows = await session.rows(query, parameters)
+    oids = [row[0] for row in rows if row[1] in asked]
+    groups = await _read_groups(session, server, {"roles": oids})
+    found = [_role(row, groups.get(row[0], {})) for row in rows]
     return Snapshot(
         server=server,
-        role=role,
-        databases=await _read_databases(session, role.oid if role else _NO_ROLE),
+        roles={role.name: role for role in found if role.name in asked},
+        databases=await _read_databases(session, oids, databases),
+        dependents=_sets(await session.rows(_DEPENDENTS, {"roles": oids})),
+        held=await _read_held(session, oids),
         claimed={
             role.name: role.claim
-            for role in roles
+            for role in found
             if role.claim is not None and role.claim.installation == installation
         },
     )
 
 
-async def _read_databases(session: Session, role: int) -> dict[str, DatabaseFacts]:
-    rows = await session.rows(_DATABASES, {"role": role})
+async def _read_groups(
+    session: Session, server: ServerFacts, oids: Mapping[str, object]
+) -> dict[int, dict[str, Membership]]:
+    groups: dict[int, dict[str, Membership]] = {}
+    query = _GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
+    for member, name, admin, inherit, set_, grantor in await session.rows(query, oids):
+        own = (
+            server.version < GRANT_OPTIONS_VERSION
+            or grantor == server.admin_oid
+            or (server.superuser and grantor == _BOOTSTRAP_SUPERUSER)
+        )
+        known = groups.setdefault(member, {})
+        # Of several grantors' rows only that of the administrator can be changed by it.
+        if own or name not in known:
+            known[name] = Membership(inherit=inherit, set=set_, admin=admin, by_admin=own)
+    return groups
+
+
+async def _read_databases(
+    session: Session, oids: Collection[int], databases: Collection[str]
+) -> dict[str, DatabaseFacts]:
+    parameters = {"roles": oids, "databases": list(databases)}
     return {
         name: DatabaseFacts(
-            name=name,
-            connectable=connectable,
-            owned=owned,
-            held=frozenset(held),
-            public=frozenset(public),
-            dependent=dependent,
+            name=name, connectable=connectable, owner=owner, public=frozenset(public)
         )
-        for name, connectable, owned, held, public, dependent in rows
+        for name, connectable, owner, public in await session.rows(_DATABASES, parameters)
     }
 
 
-def _role(row: Sequence[Any]) -> RoleFacts:
-    oid, name, login, *powers, comment, verifier = row
+async def _read_held(
+    session: Session, oids: Collection[int]
+) -> dict[int, dict[str, dict[str, bool]]]:
+    held: dict[int, dict[str, dict[str, bool]]] = {}
+    for name, role, privilege, grantable in await session.rows(_HELD, {"roles": oids}):
+        held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
+    return held
+
+
+def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = {}
+    for key, value in rows:
+        found.setdefault(key, set()).add(value)
+    return {key: frozenset(values) for key, values in found.items()}
+
+
+def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
+    oid, name, login, *powers, comment, verifier, inherit, limit, until, config = row
     return RoleFacts(
         oid=oid,
         name=name,
@@ -183,6 +274,11 @@ def _role(row: Sequence[Any]) -> RoleFacts:
         powers=frozenset(power for power, has in zip(_POWERS, powers, strict=True) if has),
         claim=parse_claim(comment),
         verifier=verifier,
+        inherit=inherit,
+        connection_limit=limit,
+        valid_until="" if until == "infinity" else until,
+        config=dict(one.split("=", 1) for one in config),
+        groups=groups,
     )
 
 

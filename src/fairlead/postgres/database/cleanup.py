@@ -24,12 +24,11 @@ from fairlead.postgres.database.dependencies import (
     read_owner,
     unsafe_owner,
 )
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.failures import explain_statement
-from fairlead.postgres.database.session import Session, connect
+from fairlead.postgres.database.session import Session
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, RoleFacts, ServerFacts
 from fairlead.postgres.database.statements import comment_role, fence_role
-from fairlead.postgres.database.sync import maintenance, retried
+from fairlead.postgres.database.sync import retried, working
 
 
 _TERMINATE = sql.SQL("""
@@ -39,7 +38,7 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
 """)
 
 
-async def cleanup(endpoint: Endpoint, username: str, claim: Claim, policy: CleanupPolicy) -> bool:
+async def cleanup(sessions: Sessions, username: str, claim: Claim, policy: CleanupPolicy) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
 
     Returns:
@@ -49,53 +48,46 @@ async def cleanup(endpoint: Endpoint, username: str, claim: Claim, policy: Clean
         AccessError: OwnsObjects while Restrict or Orphan cannot be carried out, or why the
             server could not be worked on.
     """
-    try:
-        async with maintenance(endpoint) as session:
-            snapshot = await read_snapshot(session, username, claim.installation)
-            role = snapshot.role
-            if role is None or role.claim is None or not role.claim.same_object(claim):
-                return False
-            removal = _Removal(endpoint, session, role, snapshot.server)
-            await removal.fence(retain=policy == "Retain")
-            if policy != "Retain":
-                await removal.run(policy)
-    except psycopg.Error as error:
-        what = f"remove role {username}"
-        raise explain_statement(error, what, endpoint.username) from None
+    async with working(sessions, f"remove role {username}") as session:
+        snapshot = await read_snapshot(session, [username], "")
+        role = snapshot.roles.get(username)
+        if role is None or role.claim is None or not role.claim.same_object(claim):
+            return False
+        removal = _Removal(sessions, session, role, snapshot.server)
+        await removal.fence(retain=policy == "Retain")
+        if policy != "Retain":
+            await removal.run(policy)
     return True
 
 
-async def give_up(endpoint: Endpoint, username: str, claim: Claim, *, fence: bool) -> None:
+async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
     """Take the claim off a role that stays, and with ``fence`` its login; nothing else changes.
 
     Raises:
         AccessError: the server could not be worked on, or it is not allowed.
     """
     if fence:
-        await cleanup(endpoint, username, claim, "Retain")
+        await cleanup(sessions, username, claim, "Retain")
         return
-    try:
-        async with maintenance(endpoint) as session:
+    what = f"take the claim off role {username}"
+    async with working(sessions, what) as session:
 
-            async def release() -> None:
-                async with session.transaction():
-                    snapshot = await read_snapshot(session, username, claim.installation)
-                    if snapshot.role is not None and snapshot.role.claim == claim:
-                        await session.run(comment_role(username, None))
+        async def release() -> None:
+            async with session.transaction():
+                role = (await read_snapshot(session, [username], "")).roles.get(username)
+                if role is not None and role.claim == claim:
+                    await session.run(comment_role(username, None))
 
-            await retried(release, f"take the claim off role {username}")
-    except psycopg.Error as error:
-        what = f"take the claim off role {username}"
-        raise explain_statement(error, what, endpoint.username) from None
+        await retried(release, what)
 
 
 class _Removal:
     """The removal of one role."""
 
     def __init__(
-        self, endpoint: Endpoint, session: Session, role: RoleFacts, server: ServerFacts
+        self, sessions: Sessions, session: Session, role: RoleFacts, server: ServerFacts
     ) -> None:
-        self._endpoint = endpoint
+        self._sessions = sessions
         self._session = session
         self._role = role
         self._server = server
@@ -125,7 +117,7 @@ class _Removal:
         if policy == "Restrict":
             await self._check_nothing_owned(found.databases)
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
-        names = {self._endpoint.maintenance: 0} if not found.databases else {}
+        names = {self._sessions.endpoint.maintenance: 0} if not found.databases else {}
         names |= {one.database: one.owned for one in found.databases}
         for name, owned in names.items():
             await self._clean(name, policy, owned=owned)
@@ -135,14 +127,14 @@ class _Removal:
         blockers = []
         for one in databases:
             if one.owned:
-                async with connect(self._endpoint, one.database) as session:
+                async with self._sessions.use(one.database) as session:
                     owned = await read_owned(session, self._role.oid)
                 blockers.append((one.database, owned))
         if any(owned for _, owned in blockers):
             raise owns_objects(self._role.name, blockers)
 
     async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> None:
-        async with connect(self._endpoint, database) as session:
+        async with self._sessions.use(database) as session:
 
             async def clean() -> None:
                 async with session.transaction(), self._membership(session):
@@ -168,9 +160,10 @@ class _Removal:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction():
-                snapshot = await read_snapshot(self._session, self._role.name, "")
+                found = await read_snapshot(self._session, [self._role.name], "")
+                role = found.roles.get(self._role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
-                if snapshot.role is None or snapshot.role.claim != self._role.claim:
+                if role is None or role.claim != self._role.claim:
                     return
                 await self._session.run(sql.SQL("DROP ROLE {}").format(self._name))
 

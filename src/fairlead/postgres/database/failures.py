@@ -11,7 +11,17 @@ import psycopg
 from fairlead.postgres.errors import AccessError
 
 
+class AnswerTooLargeError(psycopg.OperationalError):
+    """A server sends more than any that means well would."""
+
+    def __init__(self) -> None:
+        super().__init__("the answer is too large")
+
+
 _CONNECT = (
+    ("the answer is too large", "Chatters"),
+    ("startup parameter", "Pooled"),
+    ("command-line options", "Pooled"),
     ("password authentication failed", "AuthenticationFailed"),
     ("no password supplied", "AuthenticationFailed"),
     ("authentication method requirement", "AuthenticationMethod"),
@@ -62,6 +72,14 @@ _SENTENCES = {
     "DatabaseNotFound": (
         "DatabaseNotFound",
         "database {database} does not exist on {server} or takes no connections; create it",
+    ),
+    "Chatters": (
+        "ConnectionFailed",
+        "{server} does not answer as PostgreSQL does; check host and port",
+    ),
+    "Pooled": (
+        "ConnectionFailed",
+        "{server} is a pooler that keeps options of sessions; point host and port at PostgreSQL",
     ),
     "Starting": ("ConnectionFailed", "the server {server} is not ready; waiting for it"),
     "ReadOnly": (
@@ -126,8 +144,20 @@ def explain_connect(
     return AccessError(reason, sentence.format(server=server, database=database, user=user))
 
 
+def pooled(server: str) -> AccessError:
+    """The options of a session have not arrived, so whoever stands between keeps them."""
+    reason, sentence = _SENTENCES["Pooled"]
+    return AccessError(reason, sentence.format(server=server))
+
+
 def explain_statement(error: psycopg.Error, what: str, admin: str) -> AccessError:
     """Why a statement failed: ``what`` says in our words what it was for."""
+    if isinstance(error, AnswerTooLargeError):
+        return AccessError(
+            "AnswerTooLarge",
+            f"the server's answer is too large: could not {what}; check that host and port name"
+            " PostgreSQL, or let each access name fewer objects",
+        )
     state = error.sqlstate or ""
     if state in _STATES:
         reason, sentence = _STATES[state]

@@ -5,17 +5,17 @@ Pure: the same input gives the same plan (salts apart), and an empty plan when n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Grant
-from fairlead.postgres.database import password, statements
+from fairlead.postgres.database import statements
 from fairlead.postgres.database.grants import Desired
 from fairlead.postgres.database.snapshot import (
+    Action,
     Claim,
-    DatabaseFacts,
     RoleFacts,
     ServerFacts,
     Snapshot,
@@ -36,28 +36,54 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement; ``what`` completes "could not ..." and holds no secret.
+    """A statement, for the sake of ``usernames``; ``what`` completes "could not ...".
 
-    An ``isolated`` one may fail alone; the others fail the plan.
+    No secret is in ``what``.
     """
 
     statement: sql.Composed
     what: str
-    isolated: bool = False
+    usernames: tuple[str, ...]
+
+
+class DatabaseChange(Change, frozen=True, kw_only=True):
+    """A statement about privileges on a database, which several roles may share.
+
+    It may fail for one of them alone; any other change fails all of its access.
+    """
+
+    action: Action
+    privileges: tuple[str, ...]
+    database: str
+
+    def only(self, usernames: Iterable[str]) -> DatabaseChange:
+        """The same for some of the roles."""
+        return database_change(self.action, self.privileges, self.database, usernames)
+
+
+def database_change(
+    action: Action, privileges: tuple[str, ...], database: str, usernames: Iterable[str]
+) -> DatabaseChange:
+    """Give or take privileges on a database."""
+    names = tuple(usernames)
+    return DatabaseChange(
+        statement=statements.database_grant(action, privileges, database, names),
+        what=f"{action} {', '.join(privileges)} on database {database}",
+        usernames=names,
+        action=action,
+        privileges=privileges,
+        database=database,
+    )
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the login works, and ``problems`` say which grants do not.
-
-    ``claimed`` are all roles that carry a claim of this installation.
-    """
+    """What came of it: the login works, and ``problems`` say which grants do not."""
 
     server: ServerFacts
     applied: list[str]
     warnings: list[str]
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
-    claimed: Mapping[str, Claim] = {}
 
 
 def check_role(role: RoleFacts | None, claim: Claim, admin: str) -> None:
@@ -103,67 +129,79 @@ def _conflict(username: str, holder: Claim, claim: Claim) -> str:
     return f"role {username} belongs to PostgresAccess {holder.name}; choose another spec.username"
 
 
-def plan_role(
-    wanted: Wanted, desired: Desired, snapshot: Snapshot, *, password_matches: bool
-) -> list[Change]:
-    """What is missing in the shared catalogs: role, login, password, claim, database grants.
+def plan_role(wanted: Wanted, snapshot: Snapshot, verifier: str | None) -> list[Change]:
+    """What is missing of the role itself: role, login, password, claim.
+
+    Args:
+        wanted: the access.
+        snapshot: of the catalogs.
+        verifier: of its password, None when the role has that.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
     """
-    check_role(snapshot.role, wanted.claim, snapshot.server.admin)
-    steps = list(_role_steps(wanted, snapshot.role, password_matches=password_matches))
-    for facts in snapshot.databases.values():
-        steps += _database_steps(wanted.username, desired, facts)
-    return steps
+    role = snapshot.roles.get(wanted.username)
+    check_role(role, wanted.claim, snapshot.server.admin)
+    return list(_role_steps(wanted, role, verifier))
 
 
-def _role_steps(
-    wanted: Wanted, role: RoleFacts | None, *, password_matches: bool
-) -> Iterator[Change]:
+def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
     name = wanted.username
+
+    def change(statement: sql.Composed, what: str) -> Change:
+        return Change(statement=statement, what=what, usernames=(name,))
+
     if role is None:
-        verifier = password.verifier(wanted.password)
-        yield Change(statement=statements.create_role(name, verifier), what=f"create role {name}")
-    elif not (role.login and password_matches):
-        verifier_ = None if password_matches else password.verifier(wanted.password)
-        yield Change(
-            statement=statements.alter_role(name, login=not role.login, verifier=verifier_),
-            what=f"give role {name} its login",
-        )
+        yield change(statements.create_role(name, verifier or ""), f"create role {name}")
+    elif not role.login or verifier is not None:
+        statement = statements.alter_role(name, login=not role.login, verifier=verifier)
+        yield change(statement, f"give role {name} its login")
     if role is None or role.claim != wanted.claim:
-        yield Change(
-            statement=statements.comment_role(name, wanted.claim), what=f"claim role {name}"
-        )
+        yield change(statements.comment_role(name, wanted.claim), f"claim role {name}")
 
 
-def _database_steps(username: str, desired: Desired, facts: DatabaseFacts) -> Iterator[Change]:
-    # An owner has all privileges anyway, and revoking them from it would change the database.
-    if facts.owned:
-        return
-    wanted = desired.of(facts.name).database
-    if missing := wanted - facts.held:
-        yield Change(
-            statement=statements.database_grant("grant", missing, facts.name, username),
-            what=f"grant {', '.join(sorted(missing))} on database {facts.name}",
-            isolated=True,
-        )
-    if leftover := facts.held - wanted:
-        yield Change(
-            statement=statements.database_grant("revoke", leftover, facts.name, username),
-            what=f"revoke {', '.join(sorted(leftover))} on database {facts.name}",
-            isolated=True,
-        )
+def plan_databases(wanted: Mapping[str, Desired], snapshot: Snapshot) -> list[DatabaseChange]:
+    """What is missing of the privileges on databases.
+
+    Roles that lack the same on one database share a statement, for each of them writes the
+    database's whole list of privileges anew.
+
+    Args:
+        wanted: by username; a role that does not exist yet has nothing.
+        snapshot: of the catalogs.
+    """
+    found: dict[tuple[Action, tuple[str, ...], str], list[str]] = {}
+    for username, desired in wanted.items():
+        for what in database_differences(username, desired, snapshot):
+            found.setdefault(what, []).append(username)
+    return [database_change(*what, usernames) for what, usernames in found.items()]
 
 
-def databases_to_visit(desired: Desired, snapshot: Snapshot) -> list[str]:
+def database_differences(
+    username: str, desired: Desired, snapshot: Snapshot
+) -> Iterator[tuple[Action, tuple[str, ...], str]]:
+    """What one role lacks on databases, or has and shall not have."""
+    role = snapshot.roles.get(username)
+    held = snapshot.held.get(role.oid, {}) if role else {}
+    for name in sorted(desired.databases.keys() | held.keys()):
+        facts = snapshot.databases.get(name)
+        # An owner has all privileges anyway, and revoking them would change the database.
+        if facts is None or (role is not None and facts.owner == role.oid):
+            continue
+        wanted, has = desired.of(name).database, held.get(name, {}).keys()
+        if missing := wanted - has:
+            yield "grant", tuple(sorted(missing)), name
+        if leftover := has - wanted:
+            yield "revoke", tuple(sorted(leftover)), name
+
+
+def databases_to_visit(username: str, desired: Desired, snapshot: Snapshot) -> list[str]:
     """Where the role shall have something, and where it has something already."""
-    dependent = {
-        facts.name
-        for facts in snapshot.databases.values()
-        if facts.dependent and facts.connectable
-    }
-    return sorted(dependent | desired.databases.keys())
+    role = snapshot.roles.get(username)
+    dependent = snapshot.dependents.get(role.oid, frozenset()) if role else frozenset[str]()
+    known = snapshot.databases
+    reachable = {name for name in dependent if name in known and known[name].connectable}
+    return sorted(reachable | desired.databases.keys())
 
 
 def missing_database(name: str, snapshot: Snapshot) -> AccessError | None:

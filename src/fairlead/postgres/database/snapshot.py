@@ -13,6 +13,10 @@ from typing import Literal
 import msgspec
 
 
+Privileges = Mapping[str, bool]
+"""Privileges, and whether each comes with its grant option."""
+
+
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The server and the session's own role on it.
 
@@ -24,6 +28,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     version_text: str
     system_identifier: str
     admin: str
+    admin_oid: int
     superuser: bool
     reads_verifiers: bool
 
@@ -65,8 +70,21 @@ def parse_claim(comment: str | None) -> Claim | None:
         return None
 
 
+class Membership(msgspec.Struct, frozen=True, kw_only=True):
+    """A role's membership in a group; ``by_admin`` says that the administrator granted it."""
+
+    inherit: bool = True
+    set: bool = True
+    admin: bool = False
+    by_admin: bool = True
+
+
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of pg_roles; ``powers`` are the attributes that no access may have."""
+    """One row of pg_roles; ``powers`` are the attributes that no access may have.
+
+    ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
+    none. ``config`` are the settings that hold in every database, ``groups`` the memberships.
+    """
 
     oid: int
     name: str
@@ -74,28 +92,36 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     powers: frozenset[str] = frozenset()
     claim: Claim | None = None
     verifier: str | None = None
+    inherit: bool = True
+    connection_limit: int = -1
+    valid_until: str = ""
+    config: Mapping[str, str] = {}
+    groups: Mapping[str, Membership] = {}
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One database: whose it is, and who may do what with it directly."""
+    """One database; ``owner`` is an oid, ``public`` what everybody may do."""
 
     name: str
     connectable: bool
-    owned: bool = False
-    held: frozenset[str] = frozenset()
+    owner: int = 0
     public: frozenset[str] = frozenset()
-    dependent: bool = False
-    """Whether something in it depends on the role."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """The maintenance database's view: the role, all databases, and the claims of ours."""
+    """The maintenance database's view of the roles and databases that were asked for.
+
+    ``databases`` are also those in which the roles have something: ``dependents`` names them by
+    the roles' oids, and ``held`` gives by oid and database the privileges on databases.
+    """
 
     server: ServerFacts
-    role: RoleFacts | None
+    roles: Mapping[str, RoleFacts]
     databases: Mapping[str, DatabaseFacts]
+    dependents: Mapping[int, frozenset[str]] = {}
+    held: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, Claim] = {}
-    """Roles that carry a claim of this installation."""
+    """Roles that carry a claim of this installation, when they were asked for."""
 
 
 Action = Literal["grant", "revoke", "absent"]

@@ -66,14 +66,14 @@ def comment_role(username: str, claim: Claim | None) -> sql.Composed:
 
 
 def database_grant(
-    action: Action, privileges: Iterable[str], database: str, username: str
+    action: Action, privileges: Iterable[str], database: str, usernames: Iterable[str]
 ) -> sql.Composed:
     """Give or take privileges on a database."""
     return _ACTIONS[action].format(
         _keywords(privileges),
         sql.SQL("DATABASE"),
         sql.Identifier(database),
-        sql.Identifier(username),
+        _COMMA.join(map(sql.Identifier, usernames)),
     )
 
 

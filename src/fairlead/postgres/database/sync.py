@@ -1,186 +1,307 @@
-"""Brings one access into the database; when nothing is missing that is two round trips to read.
+"""Brings the accesses of one server into it together: a few statements read for all of them.
 
 Shared catalogs are written in the maintenance database, where one advisory lock holds all writers
 apart; privileges on objects are written in each database under its own lock, never both at once.
-What was written is read again, because PostgreSQL answers OK to grants it did not make.
+What is written goes in one transaction for all accesses. When something in it fails it is done
+anew for each access alone, so that none has to wait for what another one got wrong. What was
+written is read again, because PostgreSQL answers OK to grants it did not make.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import psycopg
 
-from fairlead.postgres.database import password
 from fairlead.postgres.database.catalog import read_differences, read_snapshot
-from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.grants import DatabaseGrants, Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Change,
+    DatabaseChange,
     Synced,
     Wanted,
     check_role,
     databases_to_visit,
     missing_database,
+    plan_databases,
     plan_role,
     public_warnings,
 )
-from fairlead.postgres.database.session import Session, connect, logs_in
+from fairlead.postgres.database.session import Session
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Difference, ServerFacts, Snapshot
 from fairlead.postgres.database.statements import object_grants
+from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
 
 _ATTEMPTS = 6
 """Tries of one transaction while other sessions are in its way."""
-
 _PAUSE_SECONDS = (0.02, 0.2)
 """The shortest and the longest pause between them, chosen at random."""
+_DATABASES_AT_ONCE = 3
+"""Databases of one server that are worked on at the same time."""
 
 T = TypeVar("T")
 
 
 @asynccontextmanager
-async def maintenance(endpoint: Endpoint) -> AsyncIterator[Session]:
-    """A session in the maintenance database, or in the one named where that one is closed to us.
+async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
+    """A session in the maintenance database; ``what`` completes "could not ...".
 
     Raises:
-        AccessError: there is no connection.
+        AccessError: there is no connection, or a statement failed.
     """
-    async with AsyncExitStack() as stack:
+    try:
+        async with sessions.maintenance() as session:
+            yield session
+    except psycopg.Error as error:
+        raise explain_statement(error, what, sessions.endpoint.username) from None
+
+
+async def check_claims(
+    sessions: Sessions, claims: Mapping[str, Claim]
+) -> dict[str, AccessError | None]:
+    """Why roles are not those claims' to make or to change, by username; None where they are.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    async with working(sessions, "read the catalogs") as session:
+        snapshot = await read_snapshot(session, claims, "")
+    refused: dict[str, AccessError | None] = {}
+    for username, claim in claims.items():
+        refused[username] = None
         try:
-            session = await stack.enter_async_context(connect(endpoint, endpoint.maintenance))
+            check_role(snapshot.roles.get(username), claim, snapshot.server.admin)
         except AccessError as error:
-            elsewhere = endpoint.fallback not in {"", endpoint.maintenance}
-            if not elsewhere or error.reason not in {"DatabaseNotFound", "InsufficientPrivilege"}:
-                raise
-            session = await stack.enter_async_context(connect(endpoint, endpoint.fallback))
-        yield session
+            refused[username] = error
+    return refused
 
 
-async def check_claim(endpoint: Endpoint, username: str, claim: Claim) -> None:
-    """Refuse a role that is not this access's to make or to change.
+async def sync(
+    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers
+) -> dict[str, Synced | AccessError]:
+    """Bring roles, passwords and grants into their wanted state; what came of it, by username.
 
-    Raises:
-        AccessError: UserReserved, AdoptionRefused or UsernameConflict; or why the server cannot
-            be asked.
-    """
-    try:
-        async with maintenance(endpoint) as session:
-            snapshot = await read_snapshot(session, username, claim.installation)
-    except psycopg.Error as error:
-        raise explain_statement(error, "read the catalogs", endpoint.username) from None
-    check_role(snapshot.role, claim, snapshot.server.admin)
+    What concerns single grants is among the ``problems`` of a :class:`Synced`.
 
-
-async def sync(endpoint: Endpoint, wanted: Wanted) -> Synced:
-    """Bring role, password and grants into their wanted state.
+    Args:
+        sessions: of the server.
+        wanted: accesses with different usernames.
+        verifiers: what is known of the server's passwords.
 
     Raises:
-        AccessError: the role could not be brought there; what concerns single grants is in
-            ``problems`` instead.
+        AccessError: the server could not be worked on.
     """
-    try:
-        return await _sync(endpoint, wanted)
-    except psycopg.Error as error:
-        raise explain_statement(error, "read the catalogs", endpoint.username) from None
-
-
-async def _sync(endpoint: Endpoint, wanted: Wanted) -> Synced:
-    async with maintenance(endpoint) as session:
-        snapshot, changed, problems = await _RolePass(endpoint, wanted, session).run()
-    desired = desired_grants(wanted.grants, snapshot.server.version)
-    problems = [*desired.problems, *problems]
-    if snapshot.role is None:
-        raise AccessError("Conflict", f"role {wanted.username} was dropped meanwhile")
-    role = snapshot.role.oid
-    for name in databases_to_visit(desired, snapshot):
-        missing = missing_database(name, snapshot)
-        if missing is not None:
-            problems.append(missing)
-            continue
-        database = _DatabasePass(name, role, wanted.username, desired.of(name), snapshot.server)
-        changed |= await database.run(endpoint)
-        problems += database.problems
-    return Synced(
-        server=snapshot.server,
-        applied=desired.describe(),
-        warnings=public_warnings(desired, snapshot),
-        problems=tuple(problems),
-        changed=changed,
-        claimed=snapshot.claimed,
-    )
+    async with working(sessions, "read the catalogs") as session:
+        roles = _RolePass(sessions, session, wanted, verifiers)
+        snapshot = await roles.run()
+    for username in roles.desired:
+        if username not in snapshot.roles:
+            error = AccessError("Conflict", f"role {username} was dropped meanwhile")
+            roles.failed[username] = error
+    visits = _Visits(sessions, snapshot, roles)
+    await visits.run()
+    results: dict[str, Synced | AccessError] = {**roles.failed}
+    for username, desired in roles.desired.items():
+        if username not in results:
+            results[username] = Synced(
+                server=snapshot.server,
+                applied=desired.describe(),
+                warnings=public_warnings(desired, snapshot),
+                problems=(*desired.problems, *roles.problems.get(username, ())),
+                changed=username in roles.changed,
+            )
+    return results
 
 
 class _RolePass:
-    """Brings the role and its rights on databases, which are in the shared catalogs."""
+    """Brings roles and their rights on databases, which are in the shared catalogs."""
 
-    def __init__(self, endpoint: Endpoint, wanted: Wanted, session: Session) -> None:
-        self._endpoint = endpoint
-        self._wanted = wanted
+    def __init__(
+        self,
+        sessions: Sessions,
+        session: Session,
+        wanted: Sequence[Wanted],
+        verifiers: Verifiers,
+    ) -> None:
+        self._sessions = sessions
         self._session = session
-        self._problems: list[AccessError] = []
+        self._wanted = {one.username: one for one in wanted}
+        self._databases = {grant.database for one in wanted for grant in one.grants}
+        self._verifiers = verifiers
+        self.desired: dict[str, Desired] = {}
+        self.failed: dict[str, AccessError] = {}
+        self.problems: dict[str, list[AccessError]] = {}
+        self.changed: set[str] = set()
 
-    async def run(self) -> tuple[Snapshot, bool, list[AccessError]]:
-        snapshot, steps = await self._look()
-        if not steps:
-            return snapshot, False, []
-        await retried(self._write, "change role " + self._wanted.username)
+    async def run(self) -> Snapshot:
+        """Do it; returns what the catalogs say then."""
+        snapshot, changes = await self._look()
+        if not changes:
+            return snapshot
+        await retried(self._write, "change roles")
         snapshot, left = await self._look()
-        if left and not self._problems:
-            self._problems.append(_not_applied(left[0].what, snapshot.server.admin))
-        return snapshot, True, self._problems
+        for change in left:
+            for username in change.usernames:
+                problem = not_applied(change.what, snapshot.server.admin)
+                self.problems.setdefault(username, [problem])
+        return snapshot
 
     async def _look(self) -> tuple[Snapshot, list[Change]]:
-        wanted = self._wanted
-        snapshot = await read_snapshot(self._session, wanted.username, wanted.claim.installation)
-        desired = desired_grants(wanted.grants, snapshot.server.version)
-        matches = await self._password_matches(snapshot, desired)
-        return snapshot, plan_role(wanted, desired, snapshot, password_matches=matches)
+        wanted = [one for name, one in self._wanted.items() if name not in self.failed]
+        names = [one.username for one in wanted]
+        snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
+        self._refuse(wanted, snapshot)
+        wanted = [one for one in wanted if one.username not in self.failed]
+        missing = await self._verifiers.missing(self._sessions, wanted, snapshot)
+        changes: list[Change] = []
+        for one in wanted:
+            changes += plan_role(one, snapshot, missing.get(one.username))
+        self.desired = {
+            one.username: desired_grants(one.grants, snapshot.server.version) for one in wanted
+        }
+        return snapshot, changes + plan_databases(self.desired, snapshot)
 
-    async def _password_matches(self, snapshot: Snapshot, desired: Desired) -> bool:
-        """Without the right to read verifiers, logging in is the only way to know."""
-        role = snapshot.role
-        if role is None or role.claim is None:
-            return False
-        if snapshot.server.reads_verifiers:
-            return password.verifies(self._wanted.password, role.verifier)
-        if not role.login or not role.claim.same_object(self._wanted.claim):
-            return False
-        database = next(iter(sorted(desired.databases)), self._endpoint.maintenance)
-        return await logs_in(self._endpoint, database, role.name, self._wanted.password)
+    def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
+        for one in wanted:
+            try:
+                check_role(snapshot.roles.get(one.username), one.claim, snapshot.server.admin)
+            except AccessError as error:
+                self.failed[one.username] = error
 
     async def _write(self) -> None:
-        self._problems = []
-        async with self._session.transaction():
-            snapshot, steps = await self._look()
-            if snapshot.server.superuser:
-                # The verifier of a password is in one of these statements, and log_statement would
-                # keep it.
+        failed = dict(self.failed)
+        self.problems = {}
+        try:
+            async with self._session.transaction():
+                snapshot, changes = await self._look()
+                # Verifiers of passwords are in these statements, and log_statement and
+                # pg_stat_statements would keep them.
                 await self._session.hush()
-            for step in steps:
-                await self._step(step, snapshot.server.admin)
+                await self._apply(changes, snapshot.server.admin)
+        except BaseException:
+            self.failed = failed
+            raise
+        self.changed |= {name for change in changes for name in change.usernames}
+        self._verifiers.stored(self.changed - self.failed.keys())
 
-    async def _step(self, step: Change, admin: str) -> None:
+    async def _apply(self, changes: Sequence[Change], admin: str) -> None:
+        """All of them in one round trip; each access alone when that fails."""
         try:
             async with self._session.savepoint():
-                await self._session.run(step.statement)
+                await self._session.run_all(change.statement for change in changes)
         except psycopg.Error as error:
             if error.sqlstate in TRANSIENT_STATES:
                 raise
-            explained = explain_statement(error, step.what, admin)
-            if not step.isolated:
-                raise explained from None
-            self._problems.append(explained)
+        else:
+            return
+        alone: dict[str, list[Change]] = {}
+        for change in changes:
+            if not isinstance(change, DatabaseChange):
+                alone.setdefault(change.usernames[0], []).append(change)
+        for username, own in alone.items():
+            await self._change_role(username, own, admin)
+        for change in changes:
+            if isinstance(change, DatabaseChange):
+                left = [name for name in change.usernames if name not in self.failed]
+                await self._change_database(change.only(left), admin)
+
+    async def _change_role(self, username: str, changes: Iterable[Change], admin: str) -> None:
+        what = ""
+        try:
+            async with self._session.savepoint():
+                for change in changes:
+                    what = change.what
+                    await self._session.run(change.statement)
+        except psycopg.Error as error:
+            if error.sqlstate in TRANSIENT_STATES:
+                raise
+            self.failed[username] = explain_statement(error, what, admin)
+
+    async def _change_database(self, change: DatabaseChange, admin: str) -> None:
+        """All roles in one statement; each alone when that fails."""
+        if not change.usernames:
+            return
+        try:
+            async with self._session.savepoint():
+                await self._session.run(change.statement)
+        except psycopg.Error as error:
+            if error.sqlstate in TRANSIENT_STATES:
+                raise
+            if len(change.usernames) == 1:
+                problem = explain_statement(error, change.what, admin)
+                self.problems.setdefault(change.usernames[0], []).append(problem)
+                return
+            for username in change.usernames:
+                await self._change_database(change.only([username]), admin)
+
+
+class _Visits:
+    """Brings the privileges on the objects of each database."""
+
+    def __init__(self, sessions: Sessions, snapshot: Snapshot, roles: _RolePass) -> None:
+        self._sessions = sessions
+        self._snapshot = snapshot
+        self._roles = roles
+        self._places = asyncio.Semaphore(_DATABASES_AT_ONCE)
+        self._problems: dict[str, dict[str, list[AccessError]]] = {}
+
+    async def run(self) -> None:
+        visits, self._problems = databases_of(self._roles.desired, self._snapshot)
+        await asyncio.gather(*(self._visit(name, names) for name, names in visits.items()))
+        # By the databases' names, so that the same problems are always told alike.
+        for username, databases in self._problems.items():
+            for _, found in sorted(databases.items()):
+                self._roles.problems.setdefault(username, []).extend(found)
+
+    async def _visit(self, database: str, usernames: Sequence[str]) -> None:
+        try:
+            async with self._places, self._sessions.use(database) as session:
+                await self._settle(session, database, usernames)
+        except (AccessError, psycopg.Error) as error:
+            what = f"read the catalogs of database {database}"
+            problem = explain(error, what, self._snapshot.server.admin)
+            for username in usernames:
+                self._problems.setdefault(username, {})[database] = [problem]
+
+    async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
+        server = self._snapshot.server
+        for username in usernames:
+            role = self._snapshot.roles[username].oid
+            wanted = self._roles.desired[username].of(database)
+            one = _DatabasePass(database, role, username, wanted, server)
+            if await one.run(session):
+                self._roles.changed.add(username)
+            self._problems.setdefault(username, {})[database] = one.problems
+
+
+def databases_of(
+    desired: Mapping[str, Desired], snapshot: Snapshot
+) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
+    """The usernames to look at in each database; and by username and name what is not there."""
+    visits: dict[str, list[str]] = {}
+    problems: dict[str, dict[str, list[AccessError]]] = {}
+    for username, wanted in desired.items():
+        if username not in snapshot.roles:
+            continue
+        for name in databases_to_visit(username, wanted, snapshot):
+            missing = missing_database(name, snapshot)
+            if missing is not None:
+                problems.setdefault(username, {})[name] = [missing]
+            else:
+                visits.setdefault(name, []).append(username)
+    return visits, problems
 
 
 class _DatabasePass:
-    """Brings the privileges on the objects of one database."""
+    """Brings the privileges of one role on the objects of one database."""
 
     def __init__(
         self, name: str, role: int, username: str, wanted: DatabaseGrants, server: ServerFacts
@@ -192,19 +313,8 @@ class _DatabasePass:
         self._server = server
         self.problems: list[AccessError] = []
 
-    async def run(self, endpoint: Endpoint) -> bool:
+    async def run(self, session: Session) -> bool:
         """Do it; returns whether anything was changed."""
-        try:
-            async with connect(endpoint, self._name) as session:
-                return await self._run(session)
-        except AccessError as error:
-            self.problems.append(error)
-        except psycopg.Error as error:
-            what = f"read the catalogs of database {self._name}"
-            self.problems.append(explain_statement(error, what, self._server.admin))
-        return False
-
-    async def _run(self, session: Session) -> bool:
         found = await self._look(session)
         if not _changes(found):
             self._absent(found)
@@ -218,7 +328,7 @@ class _DatabasePass:
         left = await self._look(session)
         if _changes(left) and not self.problems:
             self.problems.append(
-                _not_applied(_describe(_changes(left)[0], self._name), self._server.admin)
+                not_applied(_describe(_changes(left)[0], self._name), self._server.admin)
             )
         self._absent(left)
         return True
@@ -260,7 +370,13 @@ def _describe(one: Difference, database: str) -> str:
     return f"{one.action} {one.privilege} on {one.level} {name} in database {database}"
 
 
-def _not_applied(what: str, admin: str) -> AccessError:
+def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:
+    """The error in our words; ``what`` completes "could not ..."."""
+    return error if isinstance(error, AccessError) else explain_statement(error, what, admin)
+
+
+def not_applied(what: str, admin: str) -> AccessError:
+    """What PostgreSQL answered OK to, and did not do."""
     return AccessError(
         "InsufficientPrivilege",
         f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"

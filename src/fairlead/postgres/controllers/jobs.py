@@ -1,0 +1,70 @@
+"""What servers are asked to do, where, and what they answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.plan import Synced, Wanted
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.errors import AccessError
+
+
+_NAMESPACE = "namespace "
+
+Answer = Synced | AccessError | Exception | None
+
+
+class Check(NamedTuple):
+    """May this claim have the role? The answer is None, or why not."""
+
+    username: str
+    claim: Claim
+
+
+class Sync(NamedTuple):
+    """Bring it into the server."""
+
+    wanted: Wanted
+
+    @property
+    def username(self) -> str:
+        """Of the role."""
+        return self.wanted.username
+
+
+class Drop(NamedTuple):
+    """Remove the role as the policy says."""
+
+    username: str
+    claim: Claim
+    policy: CleanupPolicy
+
+
+Job = Check | Sync | Drop
+
+
+class Place(NamedTuple):
+    """Where work is done: ``owner`` is the PostgresServer, or the namespace of the accesses."""
+
+    owner: str
+    endpoint: Endpoint
+
+    @classmethod
+    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> Place:
+        """The place of an access."""
+        return cls(owner_of(access), endpoint)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the platform's team names the server, rather than a tenant."""
+        return not self.owner.startswith(_NAMESPACE)
+
+
+def owner_of(access: PostgresAccess) -> str:
+    """Whose connection an access is worked on through."""
+    reference = access.spec.connection.server_ref
+    if reference is not None:
+        return f"PostgresServer {reference.name}"
+    return _NAMESPACE + access.metadata.namespace

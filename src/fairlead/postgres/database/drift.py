@@ -1,0 +1,118 @@
+"""Whether accesses that were brought into a server are still as they were left.
+
+What is read is the same few statements for any number of them, and nothing is written: an access
+that differs is worked on by itself. A password is compared by its verifier, as it was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import psycopg
+
+from fairlead.postgres.database.catalog import read_differences, read_snapshot
+from fairlead.postgres.database.failures import explain_statement
+from fairlead.postgres.database.grants import Desired, desired_grants
+from fairlead.postgres.database.plan import (
+    Wanted,
+    database_differences,
+    plan_role,
+    public_warnings,
+)
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.snapshot import Claim, Snapshot
+from fairlead.postgres.database.sync import databases_of, working
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """An access as it was left; its password is not kept."""
+
+    wanted: Wanted
+    warnings: tuple[str, ...] = ()
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look has found: usernames that differ, and every claim of the installation."""
+
+    differing: frozenset[str]
+    claimed: Mapping[str, Claim]
+
+
+async def look(
+    sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
+) -> Found:
+    """Compare.
+
+    Raises:
+        AccessError: the server could not be asked; no database that could not is told as one.
+    """
+    wanted = [one.wanted for one in kept]
+    databases = {grant.database for one in wanted for grant in one.grants}
+    async with working(sessions, "read the catalogs") as session:
+        snapshot = await read_snapshot(
+            session,
+            [one.username for one in wanted],
+            installation,
+            databases=databases,
+            claims=True,
+        )
+    version = snapshot.server.version
+    desired = {one.username: desired_grants(one.grants, version) for one in wanted}
+    differing = {
+        one.wanted.username
+        for one in kept
+        if _differs(one, desired[one.wanted.username], snapshot, verifiers)
+    }
+    visits, missing = databases_of(desired, snapshot)
+    differing |= missing.keys()
+    for database, usernames in visits.items():
+        left = [username for username in usernames if username not in differing]
+        differing |= await _differing_in(sessions, database, left, desired, snapshot)
+    return Found(differing=frozenset(differing), claimed=snapshot.claimed)
+
+
+def _differs(one: Kept, desired: Desired, snapshot: Snapshot, verifiers: Verifiers) -> bool:
+    wanted = one.wanted
+    role = snapshot.roles.get(wanted.username)
+    if role is None:
+        return True
+    if snapshot.server.reads_verifiers:
+        changed = not verifiers.holds(wanted.username, role.verifier)
+    else:
+        changed = verifiers.is_due(wanted.username)
+    if changed:
+        return True
+    try:
+        planned = plan_role(wanted, snapshot, None)
+    except AccessError:
+        return True
+    return (
+        bool(planned)
+        or any(True for _ in database_differences(wanted.username, desired, snapshot))
+        or tuple(public_warnings(desired, snapshot)) != one.warnings
+    )
+
+
+async def _differing_in(
+    sessions: Sessions,
+    database: str,
+    usernames: Sequence[str],
+    desired: Mapping[str, Desired],
+    snapshot: Snapshot,
+) -> set[str]:
+    """All of them when the database cannot be looked into."""
+    found: set[str] = set()
+    try:
+        async with sessions.use(database) as session:
+            for username in usernames:
+                role = snapshot.roles[username].oid
+                if await read_differences(session, role, desired[username].of(database)):
+                    found.add(username)
+    except AccessError:
+        return set(usernames)
+    except psycopg.Error as error:
+        raise explain_statement(error, f"look into {database}", "the administrator") from None
+    return found

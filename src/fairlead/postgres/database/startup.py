@@ -1,0 +1,118 @@
+"""What a session is started with, so that no owner of a database can bend it.
+
+Who owns a database may set nearly every parameter for whoever connects to it; options given at the
+start win over those (https://www.postgresql.org/docs/current/config-setting.html). Left out are
+parameters that change nothing of what the operator does, and synchronous_commit, which whoever
+runs the server decides about.
+"""
+
+from __future__ import annotations
+
+
+APPLICATION = "fairlead-postgres"
+
+_MEANING = {
+    # It comes by the options alone: what the server reports tells whether they have arrived.
+    "application_name": APPLICATION,
+    "search_path": "pg_catalog,pg_temp",
+    "role": "none",
+    "row_security": "on",
+    "default_transaction_read_only": "off",
+    "default_transaction_isolation": "read committed",
+    "default_transaction_deferrable": "off",
+    "standard_conforming_strings": "on",
+    "backslash_quote": "safe_encoding",
+    "transform_null_equals": "off",
+    "array_nulls": "on",
+    "quote_all_identifiers": "off",
+    "DateStyle": "ISO,MDY",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+    "default_tablespace": "",
+    "temp_tablespaces": "",
+}
+_LIFE = {
+    "local_preload_libraries": "",
+    "exit_on_error": "off",
+    "statement_timeout": "60s",
+    "lock_timeout": "5s",
+    "idle_in_transaction_session_timeout": "60s",
+    "idle_session_timeout": "0",
+    "tcp_user_timeout": "0",
+    "tcp_keepalives_idle": "0",
+    "tcp_keepalives_interval": "0",
+    "tcp_keepalives_count": "0",
+    "client_connection_check_interval": "0",
+}
+_LOGS = {
+    "client_min_messages": "warning",
+    "debug_print_parse": "off",
+    "debug_print_rewritten": "off",
+    "debug_print_plan": "off",
+    "log_parameter_max_length_on_error": "0",
+    "trace_sort": "off",
+}
+_PLANS = {
+    **dict.fromkeys(
+        (
+            "enable_bitmapscan",
+            "enable_hashagg",
+            "enable_hashjoin",
+            "enable_indexonlyscan",
+            "enable_indexscan",
+            "enable_material",
+            "enable_memoize",
+            "enable_mergejoin",
+            "enable_nestloop",
+            "enable_seqscan",
+            "enable_sort",
+        ),
+        "on",
+    ),
+    "cpu_index_tuple_cost": "0.005",
+    "cpu_operator_cost": "0.0025",
+    "cpu_tuple_cost": "0.01",
+    "effective_cache_size": "4GB",
+    "from_collapse_limit": "8",
+    "geqo": "off",
+    "hash_mem_multiplier": "2",
+    "jit": "off",
+    "join_collapse_limit": "8",
+    "max_parallel_workers_per_gather": "0",
+    "plan_cache_mode": "auto",
+    "random_page_cost": "4",
+    "seq_page_cost": "1",
+    "work_mem": "8MB",
+}
+OPTIONS = _MEANING | _LIFE | _LOGS | _PLANS
+"""Parameters that PostgreSQL 14 and all later versions have, and their values."""
+
+_NEWER = {"transaction_timeout": (170000, "0"), "createrole_self_grant": (160000, "")}
+"""Parameters of later versions, the latest first: ``server_version_num`` and value."""
+
+NEWEST = 170000
+"""The ``server_version_num`` since which all options are known."""
+
+
+def start_options(version: int) -> str:
+    """The ``options`` of a login to a server of this ``server_version_num``."""
+    newer = {name: value for name, (since, value) in _NEWER.items() if version >= since}
+    return " ".join(f"-c {name}={_escaped(value)}" for name, value in (OPTIONS | newer).items())
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def older_version(refusal: str, version: int) -> int | None:
+    """The version to try next when a server of this version would have known an option.
+
+    ``refusal`` is the text of the failed login: a server may say it in any language, but names the
+    option.
+    """
+    for name, (since, _) in _NEWER.items():
+        if version >= since and f'"{name}"' in refusal:
+            return since - 1
+    return None
