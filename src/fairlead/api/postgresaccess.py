@@ -15,7 +15,14 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresconnection import CONDITIONS as _CONDITIONS
-from fairlead.api.postgresconnection import CONNECTION_RULES, GROUP, Connection, Identifier
+from fairlead.api.postgresconnection import (
+    CONNECTION_RULES,
+    GROUP,
+    Connection,
+    Identifier,
+    Name,
+    PasswordPolicy,
+)
 from fairlead.api.postgresconnection import rules as _rules
 from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
 from fairlead.api.postgresserver import POSTGRESSERVERS, SERVER_COLUMNS, PostgresServer
@@ -27,6 +34,9 @@ POSTGRESACCESSES = Resource(GROUP, "v1", "postgresaccesses", "PostgresAccess")
 FINALIZER = f"{GROUP}/finalizer"
 ABANDON_ANNOTATION = f"{GROUP}/abandon"
 """Set to "true", it lets a deletion go on without touching the database."""
+ROTATE_ANNOTATION = f"{GROUP}/rotate-at"
+"""On a PostgresAccess: each new value asks for a new password, once. On the generated Secret: the
+value that its password was made for."""
 
 PROVISIONED_SERVICE_LABEL = "servicebinding.io/provisioned-service"
 EXPORTED_LABEL = "kube-bind.io/exported"
@@ -80,6 +90,64 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     ]
 
 
+class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What the generated Secret has beside the login itself.
+
+    Values of ``data`` are texts with placeholders ``{{name}}`` or ``{{name|filter}}``: the names
+    are username, password, host, port, database, sslmode, url and jdbcUrl, the filters urlquote,
+    json and b64.
+    """
+
+    labels: Annotated[
+        dict[str, Annotated[str, Meta(max_length=63)]],
+        Meta(max_length=32, description="Labels of the Secret; those of others stay."),
+    ] = {}
+    annotations: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(max_length=32, description="Annotations of the Secret; those of others stay."),
+    ] = {}
+    type: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=253,
+            description="The Secret's type, which cannot be changed.",
+            extra_json_schema={"x-default": "Opaque"},
+        ),
+    ] = "Opaque"
+    include_default_keys: Annotated[
+        bool,
+        Meta(
+            description="False leaves username and password alone beside the keys of data.",
+            extra_json_schema={"x-default": True},
+        ),
+    ] = True
+    data: Annotated[
+        dict[str, Annotated[str, Meta(max_length=4096)]],
+        Meta(
+            max_length=32,
+            description=(
+                "More keys, as texts with {{username}}, {{password}}, {{host}}, {{port}},"
+                " {{database}}, {{sslmode}}, {{url}} and {{jdbcUrl}}, each also with |urlquote,"
+                " |json or |b64."
+            ),
+            extra_json_schema=_rules(
+                (
+                    "!('username' in self) && !('password' in self)",
+                    "the keys username and password hold the login itself; choose others",
+                ),
+            ),
+        ),
+    ] = {}
+
+
+class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """One key of a Secret in the object's own namespace that holds a password made elsewhere."""
+
+    name: Name
+    key: Annotated[Name, Meta(extra_json_schema={"x-default": "password"})] = "password"
+
+
 class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The role, its grants and the Secret to log in with."""
 
@@ -100,6 +168,29 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             extra_json_schema=_rules(("self == oldSelf", "username cannot be changed")),
         ),
     ]
+    secret_template: Annotated[
+        SecretTemplate | None,
+        Meta(description="What the Secret has beside the login, and under which keys."),
+    ] = None
+    password_policy: Annotated[
+        PasswordPolicy | None,
+        Meta(
+            description=(
+                "How the password is made, and when anew. A new one is also made for each new"
+                f" value of annotation {ROTATE_ANNOTATION}, and when the Secret or its key"
+                " password is deleted."
+            )
+        ),
+    ] = None
+    password_secret_ref: Annotated[
+        PasswordSecretRef | None,
+        Meta(
+            description=(
+                "A password made elsewhere, which is never changed here and taken over when it"
+                " changes there."
+            )
+        ),
+    ] = None
     connection: Annotated[Connection, CONNECTION_RULES]
     grants: Annotated[list[Grant], Meta(max_length=64)] = []
     cleanup_policy: Annotated[
@@ -121,6 +212,21 @@ class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     name: str = ""
 
 
+class SecretInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The generated Secret, once its login works."""
+
+    name: str = ""
+    uid: str = ""
+
+
+class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The password that the server has, as a keyed hash; times are RFC 3339 in UTC."""
+
+    fingerprint: str = ""
+    changed_at: str = ""
+    next_rotation: str = ""
+
+
 class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The server that answered."""
 
@@ -138,9 +244,34 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     observed_generation: int = 0
     binding: Binding | None = None
     username: str = ""
+    secret: SecretInfo | None = None
+    password: PasswordInfo | None = None
     server: ServerInfo | None = None
     applied_grants: list[str] = []
     warnings: list[str] = []
+
+
+_NO_OWN_ROTATION = (
+    "!(has(self.passwordSecretRef) && has(self.passwordPolicy)"
+    " && has(self.passwordPolicy.rotateEvery))"
+)
+
+
+def _secret_type(of: str) -> str:
+    """In CEL, the type of the generated Secret; the template may be new, and its type not."""
+    given = f"has({of}.secretTemplate) && has({of}.secretTemplate.type)"
+    return f"({given} ? {of}.secretTemplate.type : 'Opaque')"
+
+
+_SPEC_RULES = Meta(
+    extra_json_schema=_rules(
+        (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
+        (
+            f"{_secret_type('self')} == {_secret_type('oldSelf')}",
+            "secretTemplate.type cannot be changed",
+        ),
+    )
+)
 
 
 class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -149,7 +280,7 @@ class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     api_version: str = POSTGRESACCESSES.api_version
     kind: str = POSTGRESACCESSES.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PostgresAccessSpec
+    spec: Annotated[PostgresAccessSpec, _SPEC_RULES]
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
 
 

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-from urllib.parse import unquote, urlsplit
-
 import msgspec
 import pytest
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessSpec
 from fairlead.api.postgresconnection import Connection
 from fairlead.api.postgresserver import PostgresServer
-from fairlead.postgres.controllers.login_secret import (
-    check_name,
-    check_ours,
-    current_password,
-    is_leftover,
-    secret_body,
-    secret_values,
-)
 from fairlead.postgres.controllers.policy import check_policy
 from fairlead.postgres.controllers.resolution import (
     Certificates,
@@ -30,7 +19,6 @@ from fairlead.postgres.controllers.resolution import (
     server_endpoint,
 )
 from fairlead.postgres.controllers.servers import server_status
-from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.manifests import manifests
 
@@ -70,30 +58,6 @@ def spec(*databases: str, username: str = "app") -> PostgresAccessSpec:
     )
 
 
-def access(uid: str = "u1", name: str = "app") -> Object:
-    return object_from_dict(
-        {
-            "apiVersion": "access.k8s.delta10.nl/v1",
-            "kind": "PostgresAccess",
-            "metadata": {"name": name, "namespace": "team", "uid": uid},
-            "spec": {},
-        }
-    )
-
-
-def secret(owner: Object | None, *, type_: str = "Opaque", **data: str) -> Object:
-    body: JSON = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": type_,
-        "metadata": {"name": "login", "namespace": "team"},
-        "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
-    }
-    if owner is not None:
-        body["metadata"]["ownerReferences"] = [msgspec.to_builtins(owner.owner_reference())]
-    return object_from_dict(body)
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -119,24 +83,6 @@ def test_one_way_to_the_server(fields: JSON, message: str) -> None:
         return
     with pytest.raises(AccessError, match=message):
         check_connection(connection(**fields))
-
-
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        pytest.param("login-1.app", "", id="a name"),
-        pytest.param("Not A Name", "RFC 1123", id="no subdomain"),
-        pytest.param("../other/secrets/x", "RFC 1123", id="a path"),
-        pytest.param("x" * 254, "no more than 253", id="too long"),
-    ],
-)
-def test_the_generated_secret_has_a_name_that_a_secret_can_have(name: str, wrong: str) -> None:
-    if not wrong:
-        check_name(name)
-        return
-    with pytest.raises(AccessError, match=f"spec.generatedSecret .*{wrong}") as refused:
-        check_name(name)
-    assert refused.value.reason == "NameInvalid"
 
 
 def test_a_profile_says_where_clients_go() -> None:
@@ -254,111 +200,6 @@ def test_policies(profile: JSON, asked: PostgresAccessSpec, message: str) -> Non
     with pytest.raises(AccessError, match=message) as refused:
         check_policy(server(**profile), asked, "team", {"tier": "lead"})
     assert "PostgresServer main" in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("existing", "message"),
-    [
-        pytest.param(secret(access()), "", id="ours"),
-        pytest.param(secret(None), "controlled by nobody", id="nobodys"),
-        pytest.param(
-            secret(access(uid="u2", name="other")), "controlled by PostgresAccess other",
-            id="A10-anothers",
-        ),
-        pytest.param(secret(access(uid="u0")), "controlled by PostgresAccess app", id="old-uid"),
-        pytest.param(
-            secret(access(), type_="kubernetes.io/tls"), "has type kubernetes.io/tls", id="type"
-        ),
-    ],
-)  # fmt: skip
-def test_whose_secret_it_is(existing: Object, message: str) -> None:
-    if not message:
-        check_ours(existing, access())
-        return
-    with pytest.raises(AccessError, match=message) as refused:
-        check_ours(existing, access())
-    assert refused.value.reason == "SecretConflict"
-
-
-@pytest.mark.parametrize(
-    ("owner", "expected"),
-    [
-        pytest.param(access(uid="u0"), True, id="same-name-older-uid"),
-        pytest.param(access(), False, id="ours"),
-        pytest.param(access(uid="u0", name="other"), False, id="anothers"),
-        pytest.param(None, False, id="nobodys"),
-    ],
-)
-def test_what_a_deleted_namesake_left_behind(owner: Object | None, expected: bool) -> None:
-    assert is_leftover(secret(owner), access()) is expected
-
-
-@pytest.mark.parametrize(
-    ("existing", "expected"),
-    [
-        pytest.param(None, "", id="no-secret"),
-        pytest.param(secret(access()), "", id="T-no-missing"),
-        pytest.param(secret(access(), password=""), "", id="T-no-empty"),
-        pytest.param(secret(access(), password=" \n"), "", id="T-no-blank"),
-        pytest.param(secret(access(), password="kept"), "kept", id="T-yes"),
-        pytest.param(secret(access(), password=" spaced "), " spaced ", id="T-yes-verbatim"),
-    ],
-)
-def test_the_password_that_is_there(existing: Object | None, expected: str) -> None:
-    assert current_password(existing) == expected
-
-
-def test_a_password_that_is_no_text_is_refused() -> None:
-    body = secret(access()).to_dict()
-    body["data"] = {"password": base64.b64encode(b"\xff\xfe").decode()}
-    with pytest.raises(AccessError, match=r"PasswordInvalid: .* no UTF-8"):
-        current_password(object_from_dict(body))
-
-
-ENDPOINT = Endpoint(
-    host="db",
-    port=5432,
-    username="admin",
-    password="s3cret",
-    ssl_mode="require",
-    public_host="2001:db8::1",
-    public_port=6432,
-)
-
-
-def test_the_uri_parses_back_to_the_other_keys() -> None:
-    values = secret_values(spec("my app", username="a/b"), ENDPOINT, "p@ss:w/ö?#%")
-    parts = urlsplit(values["uri"])
-    assert (unquote(parts.username or ""), unquote(parts.password or "")) == ("a/b", "p@ss:w/ö?#%")
-    assert (parts.hostname, str(parts.port)) == (values["host"], values["port"])
-    assert unquote(parts.path) == f"/{values['database']}"
-    assert values["database"] == values["dbname"] == "my app"
-    assert "s3cret" not in str(values)
-
-
-def test_a_fresh_secret_is_controlled_by_its_access() -> None:
-    body = secret_body(access(), "login", {"password": "p"}, None)
-    made = object_from_dict(body)
-    check_ours(made, access())
-    assert made.meta.labels == {"app.kubernetes.io/managed-by": "fairlead-postgres"}
-    assert current_password(made) == "p"
-
-
-def test_keys_and_labels_of_others_stay() -> None:
-    existing = secret(access(), username="wrong", extra="theirs").to_dict()
-    existing["metadata"]["labels"] = {"theirs": "yes"}
-    body = secret_body(access(), "login", {"username": "app"}, object_from_dict(existing))
-    assert body["data"]["extra"] == existing["data"]["extra"]
-    assert base64.b64decode(body["data"]["username"]) == b"app"
-    assert body["metadata"]["labels"]["theirs"] == "yes"
-
-
-def test_an_immutable_secret_is_left_alone_while_it_is_right() -> None:
-    body = secret(access(), username="app").to_dict() | {"immutable": True}
-    existing = object_from_dict(body)
-    secret_body(access(), "login", {"username": "app"}, existing)
-    with pytest.raises(AccessError, match="is immutable and out of date"):
-        secret_body(access(), "login", {"username": "other"}, existing)
 
 
 @pytest.mark.parametrize(

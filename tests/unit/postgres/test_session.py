@@ -10,15 +10,13 @@ from psycopg import sql
 from tests.support import hostile
 from tests.support.hostile import Babbling, Flood, Pooler
 from tests.support.postgres import Hanging
-from tests.unit.postgres.helpers import claim, wanted
+from tests.unit.postgres.helpers import claim, cleanup, sync, wanted
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database import session
-from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.failures import AnswerTooLargeError
 from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.sync import sync
 from fairlead.postgres.errors import AccessError
 
 

@@ -9,14 +9,12 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.support.servers import VERSIONS, embedded, started
-from tests.unit.postgres.helpers import claim, grant, wanted
+from tests.unit.postgres.helpers import claim, cleanup, grant, sync, wanted
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database import session, startup
-from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.endpoint import Endpoint
 from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.sync import sync
 
 
 HARMLESS = {

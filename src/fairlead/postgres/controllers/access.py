@@ -19,10 +19,12 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Place, Sync, owner_of
+from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
+from fairlead.postgres.controllers.rotation import password_defaults
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import Outcome, access_events, new_status, problems
@@ -65,7 +67,13 @@ class AccessController:
         self._known = watches.accesses.get
         self._settings = settings
         self._sources = sources
-        self._publication = Publication(cluster.client, watches)
+        self._publication = Publication(
+            cluster.client,
+            watches,
+            InstallationKey(cluster.client, settings.namespace),
+            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+            defaults=lambda: password_defaults(settings.latest.passwords),
+        )
         self._leftovers = Leftovers(cluster.client, watches, settings)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
@@ -174,6 +182,7 @@ class AccessController:
                 access.spec.username, settings.excluded_users, settings.excluded_user_patterns
             ),
             published=self._publication.exists(current),
+            rotating=self._publication.may_rotate(current),
         )
         return current
 
@@ -211,7 +220,7 @@ class AccessController:
                 # Why a server cannot be asked is told by the steps that need it.
                 if isinstance(answer, AccessError) and answer.verdict:
                     raise answer
-                current.learn(checked=True)
+                current.learn(checked=True, answers=answer is None)
             case AccessStep.SYNC_DATABASE:
                 await self._synced(current, answer)
             case _:
@@ -237,6 +246,7 @@ class AccessController:
         return Wanted(
             username=spec.username,
             password=current.password,
+            iterations=current.iterations,
             claim=await self._claim(current.found),
             grants=tuple(spec.grants),
         )
@@ -317,7 +327,7 @@ class AccessController:
         if known is not None and _asked_for(known) != _asked_for(current.found):
             # Something has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
-        return result
+        return sooner(result, self._publication.rotates_in(status.password))
 
     def _again(self, outcome: Outcome) -> Result:
         if outcome.again == "backoff":
@@ -340,6 +350,18 @@ class _Waiting(NamedTuple):
 def _asked_for(access: Object) -> tuple[object, ...]:
     meta = access.meta
     return meta.uid, meta.generation, meta.deletion_timestamp, meta.annotations
+
+
+def sooner(result: Result | None, seconds: float | None) -> Result | None:
+    """The same, but not later than in so many seconds; a back-off stays what it is."""
+    if seconds is None:
+        return result
+    seconds = max(seconds, _AT_ONCE_SECONDS)
+    if result is None:
+        return Result(seconds)
+    if result.requeue_after is None:
+        return result
+    return Result(min(result.requeue_after, seconds))
 
 
 def _decide(current: Pass) -> AccessStep:

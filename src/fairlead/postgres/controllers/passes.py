@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import PostgresAccess, ServerInfo
+from fairlead.api.postgresaccess import PasswordInfo, PostgresAccess, ServerInfo
 from fairlead.postgres.controllers.jobs import Job, Place
 from fairlead.postgres.controllers.reconcile import AccessStep, Facts, Failure
 from fairlead.postgres.controllers.status import Login, Outcome, failed, generated, success
+from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.errors import AccessError, refusal
 
@@ -28,6 +29,9 @@ class Pass:
     step: AccessStep | None = None
     """Which of the steps the job is for."""
     password: str = field(default="", repr=False)
+    iterations: int = ITERATIONS
+    secret_uid: str = ""
+    password_info: PasswordInfo | None = None
     synced: Synced | None = None
 
     gone: bool = False
@@ -85,6 +89,8 @@ def login_of(current: Pass) -> Login | None:
     return Login(
         username=spec.username,
         secret=spec.generated_secret,
+        secret_uid=current.secret_uid,
+        password=current.password_info,
         server=ServerInfo(
             host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,

@@ -54,8 +54,9 @@ class Failure(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known so far.
 
-    ``published`` says that there is a generated Secret, ``checked`` that the role is not
-    another's as far as can be said, ``secret`` whether the password was there already.
+    ``published`` says that there is a generated Secret, ``rotating`` that its password may be
+    due, ``checked`` that the role is not another's as far as can be said, ``answers`` that the
+    server has said so, ``secret`` whether the password was there already.
     """
 
     found: bool = True
@@ -65,7 +66,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     abandoned: bool = False
     resolved: bool = False
     published: bool = False
+    rotating: bool = False
     checked: bool = False
+    answers: bool = False
     secret: Literal["unknown", "reused", "generated"] = "unknown"  # noqa: S105
     synced: bool = False
     given_up: bool = False
@@ -100,8 +103,9 @@ def _live(facts: Facts) -> AccessStep:
         return AccessStep.REPORT
     if not facts.resolved:
         return AccessStep.RESOLVE
-    if not (facts.published or facts.checked):
-        # A refused access gets no Secret, for that would log in nowhere.
+    if not facts.checked and (facts.rotating or not facts.published):
+        # A refused access gets no Secret, for that would log in nowhere; and no password is made
+        # anew for a server that is away, for the old one still logs in there.
         return AccessStep.CHECK_ROLE
     if facts.secret == "unknown":  # noqa: S105
         return AccessStep.WRITE_SECRET

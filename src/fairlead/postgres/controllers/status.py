@@ -20,8 +20,10 @@ from fairlead.api.postgresaccess import (
     READY,
     SUCCESS,
     Binding,
+    PasswordInfo,
     PostgresAccessStatus,
     ReconcileState,
+    SecretInfo,
     ServerInfo,
 )
 from fairlead.postgres.controllers.reconcile import Failure
@@ -52,6 +54,8 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     username: str
     secret: str
     server: ServerInfo
+    secret_uid: str = ""
+    password: PasswordInfo | None = None
     applied: Sequence[str] = ()
     warnings: Sequence[str] = ()
 
@@ -145,6 +149,8 @@ def new_status(
         status_,
         binding=Binding(name=login.secret),
         username=login.username,
+        secret=SecretInfo(name=login.secret, uid=login.secret_uid),
+        password=login.password,
         server=login.server,
         applied_grants=list(login.applied[:_MAX_LISTED]),
         warnings=list(login.warnings[:_MAX_LISTED]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -17,6 +17,7 @@ from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     Cluster,
     Delta,
+    Informer,
     Mapper,
     Request,
     any_of,
@@ -28,6 +29,8 @@ from fairlead.runtime import (
 
 BY_SERVER = "server"
 BY_CREDENTIALS = "credentials"
+BY_PASSWORD = "password"  # noqa: S105 - an index
+BY_CONTROLLER = "controller"
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -40,6 +43,7 @@ class _Connection(msgspec.Struct, rename="camel", frozen=True):
 
 class _AccessSpec(msgspec.Struct, rename="camel", frozen=True):
     connection: _Connection = _Connection()
+    password_secret_ref: _Name | None = None
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -72,11 +76,14 @@ class _WithStatus(msgspec.Struct, frozen=True):
 class Watches:
     """One lease on each informer, shared by the operator's controllers.
 
-    Of the Secrets in other namespaces only those that carry the operator's own label are watched.
+    Of the Secrets in other namespaces only those that carry the operator's own label are watched,
+    and the metadata of all in namespaces where a PostgresAccess takes its password from one.
     """
 
     def __init__(self, cluster: Cluster, options: PostgresOptions) -> None:
         self._cluster = cluster.name
+        self._lease = cluster.informer
+        self._passwords: dict[str, Informer] = {}
         self.accesses = cluster.informer(POSTGRESACCESSES)
         self.servers = cluster.informer(POSTGRESSERVERS)
         self.secrets = cluster.informer(SECRETS, labels=SELECTOR, metadata_only=True)
@@ -86,11 +93,47 @@ class Watches:
         self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.controllers = cluster.informer(CONTROLLERS)
         self.accesses.add_index(BY_SERVER, _servers_of)
+        self.accesses.add_index(BY_PASSWORD, _password_of)
+        self.secrets.add_index(BY_CONTROLLER, _controller_of)
         self.servers.add_index(BY_CREDENTIALS, _credentials_of)
 
     def accesses_of_secret(self) -> Mapper:
         """A generated Secret's PostgresAccess."""
         return owner_mapper(POSTGRESACCESSES.kind, GROUP, self._cluster)
+
+    def accesses_of_password(self, delta: Delta) -> Iterable[Request]:
+        """Every PostgresAccess that takes its password from this Secret."""
+        for access in self.accesses.by_index(BY_PASSWORD, str(delta.object.key)):
+            yield Request(self._cluster, access.meta.namespace, access.meta.name)
+
+    async def follow_passwords(
+        self, namespace: str, name: str, *, wanted: bool, opened: Callable[[Informer], object]
+    ) -> None:
+        """Watch a namespace's Secrets as long as one of its accesses takes a password from one.
+
+        Args:
+            namespace: whose Secrets.
+            name: of the access that speaks.
+            wanted: whether it takes its password from a Secret.
+            opened: is called with a new lease.
+        """
+        lease = self._passwords.get(namespace)
+        if wanted and lease is None:
+            lease = self._lease(SECRETS, namespace=namespace, metadata_only=True)
+            self._passwords[namespace] = lease
+            opened(lease)
+        elif lease is not None and not (wanted or self._others(namespace, name)):
+            await self._passwords.pop(namespace).close()
+
+    def _others(self, namespace: str, name: str) -> bool:
+        found = self.accesses.by_index(BY_PASSWORD, namespace)
+        return any(one.meta.name != name and not one.meta.deleting for one in found)
+
+    def secret(self, namespace: str, name: str) -> Object | None:
+        """The metadata of a Secret that is watched: a generated one, or one of passwords."""
+        found = self.secrets.get(namespace, name)
+        lease = self._passwords.get(namespace)
+        return found or (lease.get(namespace, name) if lease is not None else None)
 
     def accesses_of_server(self, delta: Delta) -> Iterable[Request]:
         """Every PostgresAccess that names this server."""
@@ -160,6 +203,20 @@ def server_of(access: Object) -> str:
 def _servers_of(access: Object) -> list[str]:
     name = server_of(access)
     return [name] if name else []
+
+
+def _password_of(access: Object) -> list[str]:
+    try:
+        reference = access.decode(_AccessBody).spec.password_secret_ref
+    except msgspec.ValidationError:
+        return []
+    namespace = access.meta.namespace
+    return [namespace, f"{namespace}/{reference.name}"] if reference else []
+
+
+def _controller_of(secret: Object) -> list[str]:
+    owner = secret.meta.controller()
+    return [owner.uid] if owner else []
 
 
 def _credentials_of(server: Object) -> list[str]:

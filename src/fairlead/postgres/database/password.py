@@ -11,6 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import string
 import stringprep
 import unicodedata
 
@@ -19,47 +20,62 @@ from fairlead.postgres.errors import invalid
 
 MAX_PASSWORD_BYTES = 1024
 """That libpq takes of a password."""
-_GENERATED_BYTES = 24
-"""Random bytes of a generated password: 192 bits."""
-_ITERATIONS = 4096
+LENGTH = 32
+"""Characters of a generated password; with 64 to choose from they are 192 random bits."""
+ITERATIONS = 4096
 """Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
+MAX_ITERATIONS = 100_000
+"""Rounds that are worked out, 25 ms of them; more would hold up the event loop."""
+ALPHABETS = {
+    "urlsafe": string.ascii_letters + string.digits + "-_",
+    "alphanumeric": string.ascii_letters + string.digits,
+    "hex": string.digits + "abcdef",
+}
 _SALT_BYTES = 16
 """Random bytes of salt, as PostgreSQL takes them."""
 _VERIFIER = re.compile(
     r"SCRAM-SHA-256\$(?P<iterations>\d{1,9}):(?P<salt>[A-Za-z0-9+/=]+)"
     r"\$(?P<stored>[A-Za-z0-9+/=]+):(?P<server>[A-Za-z0-9+/=]+)"
 )
-_MAX_ITERATIONS = 10_000_000
-"""Rounds of a stored verifier that are worked out; more would hold up the event loop."""
 
 
-def generate() -> str:
-    """A new password: 192 random bits in 32 URL-safe characters."""
-    return secrets.token_urlsafe(_GENERATED_BYTES)
+def generate(length: int = LENGTH, characters: str = ALPHABETS["urlsafe"]) -> str:
+    """A new password: so many of these characters, each drawn by itself."""
+    return "".join(secrets.choice(characters) for _ in range(length))
 
 
-def check(password: str, secret: str) -> None:
+def fingerprint(key: bytes, uid: str, password: str) -> str:
+    """HMAC-SHA256 of one object's password, in hexadecimal.
+
+    Args:
+        key: the installation's, so that nobody else can try passwords.
+        uid: of the object, so that equal passwords of two have nothing in common.
+        password: what it stands for.
+    """
+    return hmac.digest(key, f"password\0{uid}\0{password}".encode(), "sha256").hex()
+
+
+def check(password: str, what: str) -> None:
     """Refuse passwords that no client could log in with.
 
+    Args:
+        password: which.
+        what: names the key and the Secret that it is from.
+
     Raises:
-        AccessError: PasswordInvalid, naming the Secret.
+        AccessError: PasswordInvalid.
     """
     size = len(password.encode())
     if size > MAX_PASSWORD_BYTES:
         raise invalid(
             "PasswordInvalid",
-            f"key password of Secret {secret} has {size} bytes, more than {MAX_PASSWORD_BYTES};"
-            " shorten it, or remove it to have one generated",
+            f"{what} has {size} bytes, more than {MAX_PASSWORD_BYTES}; shorten it",
         )
     if "\0" in password:
-        raise invalid(
-            "PasswordInvalid",
-            f"key password of Secret {secret} contains a NUL byte;"
-            " change it, or remove it to have one generated",
-        )
+        raise invalid("PasswordInvalid", f"{what} contains a NUL byte; change it")
 
 
-def verifier(password: str, *, salt: bytes | None = None, iterations: int = _ITERATIONS) -> str:
+def verifier(password: str, *, salt: bytes | None = None, iterations: int = ITERATIONS) -> str:
     """What PostgreSQL stores for the password, salted anew unless told otherwise."""
     used = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
     salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), used, iterations)
@@ -73,7 +89,7 @@ def verifier(password: str, *, salt: bytes | None = None, iterations: int = _ITE
 def verifies(password: str, stored: str | None) -> bool:
     """Whether the stored verifier is one of this password."""
     match = _VERIFIER.fullmatch(stored or "")
-    if match is None or not 0 < int(match["iterations"]) <= _MAX_ITERATIONS:
+    if match is None or not 0 < int(match["iterations"]) <= MAX_ITERATIONS:
         return False
     try:
         salt = base64.b64decode(match["salt"], validate=True)

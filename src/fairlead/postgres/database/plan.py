@@ -13,6 +13,7 @@ from psycopg import sql
 from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database import statements
 from fairlead.postgres.database.grants import Desired
+from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.snapshot import (
     Action,
     Claim,
@@ -30,6 +31,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     password: str
     claim: Claim
     grants: tuple[Grant, ...] = ()
+    iterations: int = ITERATIONS
 
     def __repr__(self) -> str:
         return f"Wanted({self.username!r})"

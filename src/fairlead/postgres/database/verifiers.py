@@ -87,7 +87,9 @@ class Verifiers:
         """The same again until it is stored, so that looking again does not change the plan."""
         known = self._of(one)
         if known is None or not known.verifier:
-            made = await asyncio.to_thread(password.verifier, one.password)
+            made = await asyncio.to_thread(
+                password.verifier, one.password, iterations=one.iterations
+            )
             known = self._remember(one, made)
         return known.verifier
 

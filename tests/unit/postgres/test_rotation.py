@@ -1,0 +1,209 @@
+"""When a password is made anew, and how: one row for each way it may come about."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.postgresaccess import (
+    ROTATE_ANNOTATION,
+    PasswordInfo,
+    PostgresAccessSpec,
+)
+from fairlead.postgres.controllers.rotation import (
+    PasswordDefaults,
+    PasswordRules,
+    asked_for,
+    is_due,
+    mark_of,
+    password_info,
+    password_rules,
+    seconds_left,
+)
+from fairlead.postgres.database.password import fingerprint
+from fairlead.postgres.errors import AccessError
+
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+HOURLY = PasswordRules(rotate_every=timedelta(hours=1))
+STAYS = PasswordRules()
+
+
+def spec(policy: JSON | None = None, **fields: object) -> PostgresAccessSpec:
+    return msgspec.convert(
+        {
+            "generatedSecret": "login",
+            "username": "app",
+            "connection": {},
+            **({} if policy is None else {"passwordPolicy": policy}),
+            **fields,
+        },
+        PostgresAccessSpec,
+    )
+
+
+def meta(mark: str | None = None) -> ObjectMeta:
+    return ObjectMeta(annotations={} if mark is None else {ROTATE_ANNOTATION: mark})
+
+
+def known(fingerprint_: str = "a", changed: str = "2026-01-01T00:00:00Z") -> PasswordInfo:
+    return PasswordInfo(fingerprint=fingerprint_, changed_at=changed)
+
+
+@pytest.mark.parametrize(
+    ("policy", "defaults", "expected"),
+    [
+        pytest.param(None, {}, (32, 64, None, 4096), id="ours"),
+        pytest.param({"length": 64}, {"length": 48}, (64, 64, None, 4096), id="own-first"),
+        pytest.param({}, {"length": 48, "iterations": 8192}, (48, 64, None, 8192), id="defaults"),
+        pytest.param({"alphabet": "alphanumeric"}, {}, (32, 62, None, 4096), id="alphanumeric"),
+        pytest.param(None, {"rotate_every": 7200}, (32, 64, 7200, 4096), id="default-period"),
+        pytest.param({"alphabet": "hex"}, {"length": 24}, (24, 16, None, 4096), id="hex"),
+        pytest.param({"alphabet": "01234567"}, {}, (32, 8, None, 4096), id="96-bits-exactly"),
+        pytest.param(
+            {"rotateEvery": "1h30m"}, {"rotate_every": 3600}, (32, 64, 5400, 4096), id="duration"
+        ),
+        pytest.param({"rotateEvery": "60s"}, {}, (32, 64, 60, 4096), id="shortest"),
+    ],
+)
+def test_policies(
+    policy: JSON | None, defaults: JSON, expected: tuple[int, int, float | None, int]
+) -> None:
+    rules = password_rules(spec(policy), PasswordDefaults(**defaults))
+    every = rules.rotate_every.total_seconds() if rules.rotate_every else None
+    assert (rules.length, len(rules.alphabet), every, rules.iterations) == expected
+    made = rules.generate()
+    assert len(made) == rules.length
+    assert set(made) <= set(rules.alphabet)
+    assert made != rules.generate()
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        pytest.param({"alphabet": "01234567", "length": 31}, "less than 96 bits", id="weak"),
+        pytest.param({"alphabet": "abababab"}, "32 of 2 characters", id="the-same-ones"),
+        pytest.param({"alphabet": "abc def"}, "no blank", id="blank"),
+        pytest.param({"alphabet": "äöüß"}, "printable ASCII", id="not-ascii"),
+        pytest.param({"rotateEvery": "59s"}, "59s is no duration from 1m", id="short"),
+        pytest.param({"rotateEvery": "87601h"}, "87601h is no duration", id="long"),
+        pytest.param({"rotateEvery": "0.1m"}, "0.1m is no duration", id="fraction"),
+    ],
+)
+def test_policies_that_are_refused(policy: JSON, message: str) -> None:
+    with pytest.raises(AccessError, match="PasswordPolicyInvalid: spec") as refused:
+        password_rules(spec(policy), PasswordDefaults())
+    assert message in refused.value.message
+    field = "rotateEvery" if "rotateEvery" in policy else "alphabet"
+    assert f"passwordDefaults.{field}" in refused.value.message
+
+
+def test_no_default_makes_weak_or_slow_logins() -> None:
+    for defaults, message in (
+        (PasswordDefaults(alphabet="hex", length=16), "16 of 16 characters"),
+        (PasswordDefaults(iterations=1_000_000), "1000000 are too many"),
+    ):
+        with pytest.raises(AccessError, match=message):
+            password_rules(spec(), defaults)
+
+
+def test_a_password_from_elsewhere_is_rotated_elsewhere() -> None:
+    elsewhere = {"passwordSecretRef": {"name": "vault"}}
+    with pytest.raises(AccessError, match=r"rotateEvery.*passwordSecretRef excludes it"):
+        password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PasswordDefaults())
+    # A default is nobody's wish for this access.
+    rules = password_rules(spec(**elsewhere), PasswordDefaults(rotate_every=3600))
+    assert rules.rotate_every is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "wanted", "handled", "info", "due"),
+    [
+        pytest.param(STAYS, None, None, known(), False, id="nothing-asked"),
+        pytest.param(HOURLY, None, None, known(), True, id="timed"),
+        pytest.param(
+            HOURLY, None, None, known(changed="2026-01-01T23:00:00Z"), True, id="to-the-second"
+        ),
+        pytest.param(
+            HOURLY, None, None, known(changed="2026-01-01T23:00:01Z"), False, id="not-yet"
+        ),
+        pytest.param(HOURLY, None, None, None, False, id="timed-nothing-known"),
+        pytest.param(HOURLY, None, None, known("b"), False, id="timed-another-is-on-its-way"),
+        pytest.param(HOURLY, None, None, known(changed="soon"), False, id="timed-no-time"),
+        pytest.param(HOURLY, None, None, known(changed=""), False, id="timed-empty"),
+        pytest.param(
+            HOURLY, None, None, known(changed="2027-01-01T00:00:00Z"), False, id="from-the-future"
+        ),
+        pytest.param(STAYS, "1", None, known(), True, id="annotated"),
+        pytest.param(STAYS, "1", "1", known(), False, id="annotated-and-done"),
+        pytest.param(STAYS, "2", "1", known(), True, id="annotated-anew"),
+        pytest.param(STAYS, "2", "1", known("b"), True, id="annotated-another-is-on-its-way"),
+        pytest.param(STAYS, "2", "1", None, True, id="annotated-nothing-known"),
+        pytest.param(STAYS, None, "1", known(), False, id="annotation-taken-away"),
+        pytest.param(STAYS, "", "1", known(), False, id="annotation-emptied"),
+        pytest.param(STAYS, "x" * 5000, None, known(), True, id="a-long-value"),
+    ],
+)  # fmt: skip
+def test_when_a_password_is_due(
+    rules: PasswordRules,
+    wanted: str | None,
+    handled: str | None,
+    info: PasswordInfo | None,
+    due: bool,
+) -> None:
+    assert is_due(rules, meta(wanted), meta(handled), info, "a", NOW) is due
+
+
+def test_a_long_value_counts_once_too() -> None:
+    wanted = meta("x" * 5000)
+    assert len(mark_of(wanted)) < 128
+    assert not asked_for(wanted, meta(mark_of(wanted)))
+    assert asked_for(meta("x" * 5001), meta(mark_of(wanted)))
+
+
+def test_the_status_changes_with_the_password_alone() -> None:
+    first = password_info(HOURLY, None, "a", NOW)
+    assert first == PasswordInfo(
+        fingerprint="a",
+        changed_at="2026-01-02T00:00:00Z",
+        next_rotation="2026-01-02T01:00:00Z",
+    )
+    later = NOW + timedelta(minutes=50)
+    assert password_info(HOURLY, first, "a", later) == first
+    assert seconds_left(first, later) == 600
+    assert seconds_left(first, NOW + timedelta(days=1)) == 0
+    second = password_info(HOURLY, first, "b", later)
+    assert (second.changed_at, second.next_rotation) == (
+        "2026-01-02T00:50:00Z",
+        "2026-01-02T01:50:00Z",
+    )
+
+
+def test_a_policy_that_changes_moves_the_next_rotation() -> None:
+    first = password_info(HOURLY, None, "a", NOW)
+    longer = PasswordRules(rotate_every=timedelta(hours=2))
+    assert password_info(longer, first, "a", NOW).next_rotation == "2026-01-02T02:00:00Z"
+    stays = password_info(STAYS, first, "a", NOW)
+    assert (stays.next_rotation, seconds_left(stays, NOW)) == ("", None)
+    assert seconds_left(None, NOW) is None
+
+
+def test_no_period_is_too_long_for_the_calendar() -> None:
+    info = known(changed="9999-12-31T00:00:00Z")
+    rules = PasswordRules(rotate_every=timedelta(hours=87_600))
+    assert not is_due(rules, meta(), meta(), info, "a", NOW)
+    assert password_info(rules, info, "a", NOW).next_rotation == ""
+
+
+def test_fingerprints_tell_neither_passwords_nor_equals() -> None:
+    prints = {
+        fingerprint(b"k" * 32, "u1", "p"),
+        fingerprint(b"k" * 32, "u2", "p"),
+        fingerprint(b"K" * 32, "u1", "p"),
+        fingerprint(b"k" * 32, "u1", "q"),
+    }
+    assert len(prints) == 4
+    assert all(len(one) == 64 for one in prints)
