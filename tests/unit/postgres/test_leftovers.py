@@ -92,9 +92,8 @@ async def test_excluded_roles_are_left_alone(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     options = PostgresOptions(excluded_users=("app",))
-    leftovers = Leftovers(
-        cast("Any", SimpleNamespace(get=get)), cast("Any", watches), Settings(options)
-    )
+    known = cast("Any", SimpleNamespace(get=get))
+    leftovers = Leftovers(known, cast("Any", watches), Settings(options))
     await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})
 
 
@@ -117,6 +116,5 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     monkeypatch.setattr("fairlead.postgres.controllers.leftovers.cleanup", cleanup)
     watches = SimpleNamespace(accesses=SimpleNamespace(get=lambda *_: None))
     known = cast("Any", SimpleNamespace(get=get))
-    await Leftovers(known, cast("Any", watches), Settings(PostgresOptions())).sweep(
-        PLACE, Sessions(PLACE.endpoint), {"app": CLAIM}
-    )
+    leftovers = Leftovers(known, cast("Any", watches), Settings(PostgresOptions()))
+    await leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": CLAIM})

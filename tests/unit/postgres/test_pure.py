@@ -8,18 +8,16 @@ from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
 from fairlead.postgres.database import names, password
 from fairlead.postgres.database.failures import explain_connect, explain_statement
-from fairlead.postgres.database.grants import check_grants, desired_grants
+from fairlead.postgres.database.grants import desired_grants
 from fairlead.postgres.database.plan import check_role, plan_databases, plan_role
 from fairlead.postgres.database.snapshot import (
     Claim,
     DatabaseFacts,
-    Difference,
     RoleFacts,
     ServerFacts,
     Snapshot,
     parse_claim,
 )
-from fairlead.postgres.database.statements import object_grants
 from fairlead.postgres.errors import AccessError
 
 
@@ -176,48 +174,6 @@ def test_passwords_nobody_could_use(text: str, message: str) -> None:
     assert text not in str(refused.value)
 
 
-def test_grants_are_sorted_by_level() -> None:
-    desired = desired_grants(
-        [
-            grant("app", "CONNECT", "TEMPORARY", "CREATE", "SELECT", schema="s"),
-            grant("app", "EXECUTE", "MAINTAIN", schema="r"),
-            grant("other", "USAGE"),
-        ],
-        180000,
-    )
-    wanted_ = desired.of("app")
-    assert wanted_.database == {"CONNECT", "TEMPORARY"}
-    assert wanted_.schemas == {"s": {"CREATE", "USAGE"}, "r": {"USAGE"}}
-    assert wanted_.tables == {"s": {"SELECT"}, "r": {"MAINTAIN"}}
-    assert wanted_.routines == {"r": {"EXECUTE"}}
-    assert desired.of("other").schemas == {"public": {"USAGE"}}
-    assert desired.of("unnamed").schemas == {}
-
-
-def test_maintain_needs_a_server_that_knows_it() -> None:
-    desired = desired_grants([grant("app", "MAINTAIN", "SELECT")], 160004)
-    assert desired.of("app").tables == {"public": {"SELECT"}}
-    (problem,) = desired.problems
-    assert problem.reason == "UnsupportedPrivilege"
-    assert "needs PostgreSQL 17, the server has 16" in problem.message
-
-
-@pytest.mark.parametrize(
-    ("database", "schema", "reason"),
-    [
-        pytest.param("app", "pg_catalog", "SchemaReserved", id="catalog"),
-        pytest.param("app", "information_schema", "SchemaReserved", id="information-schema"),
-        pytest.param("d" * 64, "s", "NameInvalid", id="long-database"),
-        pytest.param("app", "s\0", "NameInvalid", id="nul-in-schema"),
-    ],
-)
-def test_grants_that_are_refused(database: str, schema: str, reason: str) -> None:
-    with pytest.raises(AccessError) as refused:
-        check_grants([grant("ok", "USAGE"), grant(database, "SELECT", schema=schema)])
-    assert refused.value.reason == reason
-    assert "spec.grants[1]." in refused.value.message
-
-
 @pytest.mark.parametrize(
     ("existing", "matches", "expected"),
     [
@@ -255,39 +211,28 @@ def test_what_a_database_needs(
     held: tuple[str, ...], asked: tuple[str, ...], expected: list[str]
 ) -> None:
     grants = [grant("app", *asked)] if asked else []
-    steps = plan_databases({"app": desired_grants(grants, 180000)}, snapshot(role(), *held))
+    access = wanted("app", *grants)
+    desired = {"app": desired_grants(grants, 180000)}
+    steps = plan_databases([access], desired, snapshot(role(), *held))
     assert [step.what for step in steps] == expected
 
 
 def test_a_database_that_the_role_owns_is_left_alone() -> None:
     desired = desired_grants([grant("app", "CONNECT")], 180000)
-    assert not plan_databases({"app": desired}, snapshot(role(), owner=role().oid))
+    found = snapshot(role(), owner=role().oid)
+    assert not plan_databases([wanted("app")], {"app": desired}, found)
 
 
 def test_roles_that_lack_the_same_on_a_database_share_a_statement() -> None:
     desired = desired_grants([grant("app", "CONNECT")], 180000)
-    (change,) = plan_databases({"a": desired, "b": desired}, snapshot())
+    accesses = [wanted("a"), wanted("b")]
+    (change,) = plan_databases(accesses, {"a": desired, "b": desired}, snapshot())
     assert change.statement.as_string() == 'GRANT CONNECT ON DATABASE "app" TO "a", "b"'
     assert change.only(["b"]).usernames == ("b",)
 
 
 def test_a_claim_of_this_object_is_no_conflict() -> None:
     check_role(role(), claim(), "postgres")
-
-
-def test_objects_that_need_the_same_share_a_statement() -> None:
-    def missing(name: str, privilege: str) -> Difference:
-        return Difference(
-            action="grant", level="table", schema="s", name=name, privilege=privilege
-        )
-
-    statements = object_grants(
-        [missing("a", "SELECT"), missing("b", "SELECT"), missing("c", "INSERT")], "app"
-    )
-    assert [statement.as_string() for statement in statements] == [
-        'GRANT SELECT ON TABLE "s"."a", "s"."b" TO "app"',
-        'GRANT INSERT ON TABLE "s"."c" TO "app"',
-    ]
 
 
 @pytest.mark.parametrize(

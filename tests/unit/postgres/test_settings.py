@@ -1,269 +1,394 @@
-"""What the owner of a database may set for everyone, and that the administrator never has it."""
+"""Which settings are in force: flags, the Controller that counts, and what it may say."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Any, NamedTuple
+from typing import Any, cast
 
-import psycopg
+import msgspec
 import pytest
-from psycopg import sql
-from tests.support.servers import VERSIONS, embedded, started
-from tests.unit.postgres.helpers import claim, cleanup, grant, sync, wanted
 
-from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session, startup
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import connect
-
-
-HARMLESS = {
-    "backend_flush_after",
-    "check_function_bodies",
-    "commit_siblings",
-    "constraint_exclusion",
-    "cursor_tuple_fraction",
-    "debug_logical_replication_streaming",
-    "debug_parallel_query",
-    "debug_pretty_print",
-    "default_statistics_target",
-    "default_table_access_method",
-    "default_text_search_config",
-    "default_toast_compression",
-    "effective_io_concurrency",
-    "enable_async_append",
-    "enable_distinct_reordering",
-    "enable_gathermerge",
-    "enable_group_by_reordering",
-    "enable_incremental_sort",
-    "enable_parallel_append",
-    "enable_parallel_hash",
-    "enable_partition_pruning",
-    "enable_partitionwise_aggregate",
-    "enable_partitionwise_join",
-    "enable_presorted_aggregate",
-    "enable_self_join_elimination",
-    "enable_tidscan",
-    "escape_string_warning",
-    "file_copy_method",
-    "force_parallel_mode",
-    "geqo_effort",
-    "geqo_generations",
-    "geqo_pool_size",
-    "geqo_seed",
-    "geqo_selection_bias",
-    "geqo_threshold",
-    "gin_fuzzy_search_limit",
-    "gin_pending_list_limit",
-    "icu_validation_level",
-    "io_combine_limit",
-    "jit_above_cost",
-    "jit_expressions",
-    "jit_inline_above_cost",
-    "jit_optimize_above_cost",
-    "jit_tuple_deforming",
-    "lc_monetary",
-    "lc_numeric",
-    "lc_time",
-    "logical_decoding_work_mem",
-    "maintenance_io_concurrency",
-    "maintenance_work_mem",
-    "max_parallel_maintenance_workers",
-    "max_parallel_workers",
-    "md5_password_warnings",
-    "min_parallel_index_scan_size",
-    "min_parallel_table_scan_size",
-    "parallel_leader_participation",
-    "parallel_setup_cost",
-    "parallel_tuple_cost",
-    "password_encryption",
-    "recursive_worktable_factor",
-    "restrict_nonsystem_relation_kind",
-    "scram_iterations",
-    "stats_fetch_consistency",
-    "synchronize_seqscans",
-    "synchronous_commit",
-    "temp_buffers",
-    "timezone_abbreviations",
-    "trace_notify",
-    "vacuum_buffer_usage_limit",
-    "vacuum_cost_delay",
-    "vacuum_cost_limit",
-    "vacuum_cost_page_dirty",
-    "vacuum_cost_page_hit",
-    "vacuum_cost_page_miss",
-    "vacuum_failsafe_age",
-    "vacuum_freeze_min_age",
-    "vacuum_freeze_table_age",
-    "vacuum_max_eager_freeze_failure_rate",
-    "vacuum_multixact_failsafe_age",
-    "vacuum_multixact_freeze_min_age",
-    "vacuum_multixact_freeze_table_age",
-    "vacuum_truncate",
-    "wal_sender_timeout",
-    "wal_skip_threshold",
-    "xmlbinary",
-    "xmloption",
-}
-"""What may stay as an owner has it. Whatever is new in PostgreSQL is looked at first."""
-
-HIDDEN = ("role", "session_authorization", "seed")
-"""Parameters that pg_settings does not list."""
-
-_STRINGS = ("x", "", "pg_catalog, x", "owner", "a'b\\c", "SQL_ASCII", "German, YMD", "UTC+3")
+from fairlead.api.conditions import get_condition
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.postgresconnection import PasswordPolicy
+from fairlead.api.postgrescontroller import (
+    Accesses,
+    Controller,
+    ControllerSettings,
+    ControllerStatus,
+)
+from fairlead.postgres.controllers.settings import Settings, Verdict, in_charge, judge
+from fairlead.postgres.controllers.singleton import MAX_SERVERS, Tally, controller_status
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
+from fairlead.runtime import Delta
 
 
-class Setting(NamedTuple):
-    name: str
-    kind: str
-    low: str | None
-    high: str | None
-    choices: list[str] | None
-    initial: str | None
-
-    def values(self, number: int) -> list[str]:
-        """Hostile values, those of each round first the one that has not been yet."""
-        if self.choices:
-            found = self.choices
-        elif self.kind == "bool":
-            found = ["off", "on"] if self.initial == "on" else ["on", "off"]
-        elif self.low is not None and self.high is not None:
-            found = [self.low, self.high, "1", "0"]
-        else:
-            found = list(_STRINGS)
-        turn = number % len(found)
-        return found[turn:] + found[:turn]
+FLAGS = PostgresOptions(
+    namespace="operator",
+    excluded_users=("flagged",),
+    unmanaged_users="Report",
+    synced_interval=60.0,
+    existing_secret_namespace=True,
+)
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    yield from started(embedded(request.param))
-
-
-@pytest.fixture
-async def owner(server: EmbeddedPostgres) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-    """Who owns database d, and nothing else; the session is in another one."""
-    async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as admin:
-        await admin.execute("CREATE ROLE owner LOGIN PASSWORD 'owner'")
-        await admin.execute("CREATE DATABASE d OWNER owner")
-        async with await psycopg.AsyncConnection.connect(
-            server.dsn("d", "owner", "owner"), autocommit=True
-        ) as own:
-            await own.execute("CREATE SCHEMA s CREATE TABLE t (id int)")
-        async with await psycopg.AsyncConnection.connect(
-            server.dsn("postgres", "owner", "owner"), autocommit=True
-        ) as own:
-            yield own
-        await admin.execute("DROP DATABASE d WITH (FORCE)")
-        await admin.execute("DROP ROLE owner")
-
-
-@pytest.fixture
-def endpoint(server: EmbeddedPostgres) -> Endpoint:
-    return Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username,
-        password=server.password,
-        ssl_mode="disable",
+def controller(
+    name: str = "settings",
+    *,
+    namespace: str = "operator",
+    created: str = "2026-01-01T00:00:00Z",
+    uid: str = "",
+    **settings: Any,
+) -> Object:
+    return object_from_dict(
+        {
+            "apiVersion": "access.k8s.delta10.nl/v1",
+            "kind": "Controller",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "uid": uid or f"uid-{name}",
+                "creationTimestamp": created,
+            },
+            "spec": {"settings": settings},
+        }
     )
 
 
-async def settings(owner: psycopg.AsyncConnection[Any]) -> list[Setting]:
-    cursor = await owner.execute(
-        "SELECT name, vartype, min_val, max_val, enumvals, boot_val FROM pg_settings ORDER BY 1"
-    )
-    listed = [Setting(*row) for row in await cursor.fetchall()]
-    return listed + [Setting(name, "string", None, None, None, None) for name in HIDDEN]
+def settings(**fields: Any) -> ControllerSettings:
+    return msgspec.convert(fields, ControllerSettings)
 
 
-async def spoil(owner: psycopg.AsyncConnection[Any], setting: Setting, number: int) -> bool:
-    """Set it for all who connect; False where the owner may not, or no value is taken."""
-    for value in setting.values(number):
-        statement = sql.SQL("ALTER DATABASE d SET {} = {}")
-        try:
-            await owner.execute(statement.format(sql.Identifier(setting.name), sql.Literal(value)))
-        except psycopg.Error:
-            continue
-        return True
-    return False
+def postgres(**fields: Any) -> ControllerSettings:
+    return settings(postgres=fields)
 
 
-@pytest.mark.parametrize("number", range(8))
-async def test_no_setting_of_an_owner_reaches_the_administrator(
-    server: EmbeddedPostgres,
-    endpoint: Endpoint,
-    owner: psycopg.AsyncConnection[Any],
-    number: int,
-) -> None:
-    """In each round every parameter there is has another hostile value, all at once."""
-    spoiled = [one.name for one in await settings(owner) if await spoil(owner, one, number)]
-    assert len(spoiled) > 130
-    with pytest.raises(psycopg.OperationalError):  # noqa: PT012  it may last for a moment
-        async with await psycopg.AsyncConnection.connect(server.dsn("d")) as plain:
-            while True:
-                await plain.execute("SELECT pg_sleep(0.01)")
-    async with connect(endpoint, "d") as ours:
-        query = "SELECT name FROM pg_catalog.pg_settings WHERE source LIKE 'database%'"
-        reached = {name for (name,) in await ours.rows(sql.SQL(query))}
-        ((session_user, user),) = await ours.rows(
-            sql.SQL("SELECT session_user::text, current_user::text")
-        )
-    assert reached - HARMLESS == set()
-    assert (session_user, user) == (server.username, server.username)
-    access = wanted("app", grant("d", "CONNECT", "SELECT", "CREATE", schema="s"))
-    assert (await sync(endpoint, access)).problems == ()
-    assert await granted(endpoint) == {("t", "SELECT")}
-    again = await sync(endpoint, access)
-    assert (again.changed, again.problems) == (False, ())
-    assert await cleanup(endpoint, "app", claim(), "Restrict")
+class Cache:
+    """What an informer of Controllers says; its handlers hear what a test puts into it."""
 
+    def __init__(self) -> None:
+        self.found: dict[str, Object] = {}
+        self.error = ""
+        self._handlers: list[Any] = []
 
-async def granted(endpoint: Endpoint) -> set[tuple[str, str]]:
-    query = """SELECT c.relname::text, a.privilege_type FROM pg_catalog.pg_class c,
-               pg_catalog.aclexplode(c.relacl) a JOIN pg_catalog.pg_roles r ON r.oid = a.grantee
-               WHERE r.rolname = 'app'"""
-    async with connect(endpoint, "d") as ours:
-        return {(name, privilege) for name, privilege in await ours.rows(sql.SQL(query))}
+    @property
+    def informer(self) -> Any:
+        return cast("Any", self)
 
+    def list(self, namespace: str = "") -> list[Object]:
+        return [one for one in self.found.values() if namespace in {"", one.meta.namespace}]
 
-async def test_an_error_does_not_end_the_session(
-    endpoint: Endpoint, owner: psycopg.AsyncConnection[Any]
-) -> None:
-    await owner.execute("ALTER DATABASE d SET exit_on_error = on")
-    async with connect(endpoint, "d") as ours:
-        with pytest.raises(psycopg.errors.UndefinedTable):
-            await ours.rows(sql.SQL("SELECT FROM nowhere"))
-        assert await ours.rows(sql.SQL("SELECT 1")) == [(1,)]
+    def subscribe(self, handler: Any) -> None:
+        self._handlers.append(handler)
 
+    def put(self, new: Object, *, initial: bool = False) -> Delta:
+        old = self.found.get(new.meta.name)
+        self.found[new.meta.name] = new
+        return self._tell(Delta("MODIFIED" if old else "ADDED", old, new, initial))
 
-async def test_a_server_that_was_upgraded_gets_all_options(
-    server: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is remembered as one of the oldest, and is what it is."""
-    monkeypatch.setattr(session, "_older", {str(endpoint): 140000})
-    async with connect(endpoint, "postgres") as ours:
-        query = "SELECT name FROM pg_catalog.pg_settings WHERE source = 'client'"
-        given = {name.lower() for (name,) in await ours.rows(sql.SQL(query))}
-        version = ours.server_version
-    options = {
-        part.partition("=")[0].lower() for part in startup.start_options(version).split("-c ")
-    }
-    assert options - {"", "role"} <= given
-    assert ("transaction_timeout" in given) == (version >= 170000)
-    remembered = {} if version >= startup.NEWEST else {str(endpoint): version}
-    assert session._older == remembered
+    def remove(self, name: str) -> Delta:
+        return self._tell(Delta("DELETED", self.found.pop(name), None))
+
+    def _tell(self, delta: Delta) -> Delta:
+        for handler in self._handlers:
+            handler(delta)
+        return delta
 
 
 @pytest.mark.parametrize(
-    ("refusal", "version", "expected"),
+    ("given", "changed"),
     [
-        ('unrecognized configuration parameter "transaction_timeout"', 170000, 169999),
-        ('unbekannter Konfigurationsparameter "createrole_self_grant"', 169999, 159999),
-        ('unrecognized configuration parameter "createrole_self_grant"', 159999, None),
-        ('unrecognized configuration parameter "search_path"', 170000, None),
-        ("password authentication failed", 170000, None),
+        pytest.param(settings(), {}, id="nothing-said"),
+        pytest.param(
+            settings(existingSecretNamespace=False),
+            {"existing_secret_namespace": False},
+            id="takes-back-what-a-flag-allows",
+        ),
+        pytest.param(
+            settings(allowedSecretNamespaces=[]),
+            {"allowed_secret_namespaces": ()},
+            id="an-empty-list-allows-none",
+        ),
+        pytest.param(
+            postgres(excludedUsers=[" flagged ", "one", " ", "two"]),
+            {"excluded_users": ("flagged", "one", "two")},
+            id="excluded-by-either",
+        ),
+        pytest.param(
+            postgres(excludedUserPatterns=["backup_*"]),
+            {"excluded_user_patterns": ("backup_*",)},
+            id="excluded-patterns",
+        ),
+        pytest.param(
+            postgres(unmanagedUsers="Drop"), {"unmanaged_users": "Drop"}, id="unmanaged-users"
+        ),
+        pytest.param(postgres(allowAdoption=True), {"allow_adoption": True}, id="adoption"),
+        pytest.param(
+            postgres(allowedMemberOf=["readers"]),
+            {"allowed_member_of": ("readers",)},
+            id="member-of",
+        ),
+        pytest.param(
+            postgres(syncedInterval="1m30s", pendingInterval="5s"),
+            {"synced_interval": 90.0, "pending_interval": 5.0},
+            id="intervals",
+        ),
+        pytest.param(
+            postgres(maxConnectionsPerServer=9),
+            {"max_connections_per_server": 9},
+            id="connections",
+        ),
+        pytest.param(
+            postgres(connections={"policy": "Listed", "hosts": ["*.svc", "10.0.0.0/8:5432"]}),
+            {"connections": "Listed", "connection_hosts": ("*.svc", "10.0.0.0/8:5432")},
+            id="own-connections",
+        ),
+        pytest.param(
+            postgres(
+                passwordDefaults={
+                    "length": 64,
+                    "alphabet": "hex",
+                    "iterations": 8192,
+                    "rotateEvery": "720h",
+                }
+            ),
+            {
+                "passwords": PasswordPolicy(
+                    length=64, alphabet="hex", iterations=8192, rotate_every="720h"
+                )
+            },
+            id="passwords",
+        ),
+        pytest.param(
+            settings(rabbitmq={"excludedVhosts": ["/"]}, redis={"anything": 1}), {}, id="others"
+        ),
     ],
 )
-def test_which_version_is_tried_next(refusal: str, version: int, expected: int | None) -> None:
-    assert startup.older_version(refusal, version) == expected
+def test_a_controller_lies_over_the_flags(given: ControllerSettings, changed: JSON) -> None:
+    assert overlaid(FLAGS, given) == msgspec.structs.replace(FLAGS, **changed)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        pytest.param(postgres(syncedInterval="1h1h"), "", id="any-terms"),
+        pytest.param(
+            postgres(syncedInterval="9s"), "syncedInterval 9s is out of range; 10s", id="too-often"
+        ),
+        pytest.param(
+            postgres(pendingInterval="999999999h"), "pendingInterval .* out of range", id="never"
+        ),
+        pytest.param(
+            postgres(passwordDefaults={"rotateEvery": "1s"}),
+            "passwordDefaults.rotateEvery 1s is out of range; 1m",
+            id="a-password-a-second",
+        ),
+        pytest.param(
+            postgres(connections={"hosts": ["10.0.0.1/8"]}),
+            "connections.hosts: 10.0.0.1/8 is no network",
+            id="bits-of-hosts",
+        ),
+        pytest.param(
+            postgres(connections={"hosts": ["db/24:5432"]}),
+            "connections.hosts: db/24:5432 is no network",
+            id="a-name",
+        ),
+    ],
+)
+def test_settings_that_mean_nothing_are_named(given: ControllerSettings, message: str) -> None:
+    if not message:
+        overlaid(FLAGS, given)
+        return
+    with pytest.raises(SettingError, match=rf"spec.settings.postgres.{message}"):
+        overlaid(FLAGS, given)
+
+
+def test_the_settings_in_force_follow_the_oldest_controller() -> None:
+    cache = Cache()
+    found = Settings(FLAGS, cache.informer)
+    assert found.current == FLAGS
+    second = cache.put(
+        controller("second", created="2026-02-01T00:00:00Z", postgres={"excludedUsers": ["b"]})
+    )
+    assert (found.current.excluded_users, found.turned(second)) == (("flagged", "b"), True)
+    first = cache.put(controller("first", postgres={"excludedUsers": ["a"]}))
+    assert (found.current.excluded_users, found.turned(first)) == (("flagged", "a"), True)
+    idle = cache.put(
+        controller("second", created="2026-02-01T00:00:00Z", postgres={"excludedUsers": ["c"]})
+    )
+    assert (found.current.excluded_users, found.turned(idle)) == (("flagged", "a"), False)
+    elsewhere = cache.put(
+        controller("old", namespace="team", created="2020-01-01T00:00:00Z", postgres={})
+    )
+    assert not found.turned(elsewhere)
+    cache.remove("first")
+    assert found.current.excluded_users == ("flagged", "c")
+    cache.remove("second")
+    assert found.current == FLAGS
+
+
+def test_a_controller_that_cannot_be_used_stops_all_work_until_it_is_mended() -> None:
+    cache = Cache()
+    found = Settings(FLAGS, cache.informer)
+    cache.put(controller(postgres={"pendingInterval": "20s", "excludedUsers": ["a"]}))
+    broken = cache.put(controller(postgres={"pendingInterval": "1ns", "excludedUsers": ["a"]}))
+    assert found.turned(broken)
+    for _ in range(2):
+        with pytest.raises(AccessError, match=r"operator/settings: .*pendingInterval") as told:
+            _ = found.current
+        assert told.value.reason == "ControllerInvalid"
+    assert found.latest.pending_interval == 20.0
+    cache.put(controller(postgres={"excludedUsers": "a"}))
+    with pytest.raises(AccessError, match="excludedUsers"):
+        _ = found.current
+    cache.put(controller(postgres={}))
+    assert found.current == FLAGS
+
+
+def test_a_kind_that_is_not_served_for_a_while_excludes_nobody_less() -> None:
+    cache = Cache()
+    found = Settings(FLAGS, cache.informer)
+    cache.put(controller(postgres={"excludedUsers": ["a"]}))
+    cache.error = "the server does not serve this resource"
+    cache.remove("settings")
+    assert found.current.excluded_users == ("flagged", "a")
+    cache.error = ""
+    assert found.current == FLAGS
+
+
+def test_what_is_there_at_the_start_is_no_change() -> None:
+    cache = Cache()
+    found = Settings(FLAGS, cache.informer)
+    first = cache.put(controller(postgres={"excludedUsers": ["a"]}), initial=True)
+    assert not found.turned(first)
+    assert found.current.excluded_users == ("flagged", "a")
+
+
+OLD = "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("judged", "others", "reason", "message"),
+    [
+        pytest.param(controller(), [], "Ready", "are in force", id="alone"),
+        pytest.param(
+            controller(namespace="team"),
+            [],
+            "InvalidControllerNamespace",
+            "operator's namespace operator",
+            id="elsewhere",
+        ),
+        pytest.param(
+            controller(),
+            [controller("elder", created=OLD)],
+            "MultipleControllersFound",
+            "Controller elder is older",
+            id="a-younger-one",
+        ),
+        pytest.param(
+            controller(created=OLD), [controller("younger")], "Ready", "in force", id="the-elder"
+        ),
+        pytest.param(
+            controller(uid="b"),
+            [controller("twin", uid="a")],
+            "MultipleControllersFound",
+            "Controller twin",
+            id="of-the-same-second",
+        ),
+        pytest.param(
+            controller(postgres={"syncedInterval": "1s"}),
+            [],
+            "ControllerInvalid",
+            "syncedInterval 1s is out of range",
+            id="invalid",
+        ),
+        pytest.param(
+            controller(postgres={"staleUserDeletionPolicy": "Restrict"}),
+            [],
+            "Ready",
+            "staleUserDeletionPolicy is not used",
+            id="the-original-s-own-field",
+        ),
+    ],
+)
+def test_a_controller_is_told_whether_it_counts(
+    judged: Object, others: list[Object], reason: str, message: str
+) -> None:
+    verdict = judge(judged, others, FLAGS)
+    assert verdict.reason == reason
+    assert message in verdict.message
+
+
+def test_no_controller_counts_where_there_is_none() -> None:
+    assert in_charge([]) is None
+
+
+def test_the_summary_is_the_one_s_that_counts_and_bounded() -> None:
+    counts = {f"s{number:03}": Accesses(ready=1) for number in range(100)}
+    counts["s099"] = Accesses(failing=2)
+    counts[""] = Accesses(ready=5)
+    status = controller_status(
+        ControllerStatus(), Verdict("Ready", "in force"), 3, "2026-01-01T00:00:00Z", counts
+    )
+    assert status.accesses == Accesses(ready=104, failing=2)
+    assert status.own_connections == Accesses(ready=5)
+    assert len(status.servers) == MAX_SERVERS
+    assert status.servers[-1].name == "s099"
+    assert [one.name for one in status.servers] == sorted(one.name for one in status.servers)
+    again = controller_status(
+        status, Verdict("Ready", "in force"), 3, "2026-01-02T00:00:00Z", counts
+    )
+    assert again == status
+    other = controller_status(
+        status, Verdict("MultipleControllersFound", "no"), 3, "2026-01-02T00:00:00Z", counts
+    )
+    ready = get_condition(other.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, other.servers, other.accesses) == ("False", [], None)
+
+
+def access(name: str, server: str, ready: str, version: str = "1") -> Object:
+    connection = {"serverRef": {"name": server}} if server else {"host": "db"}
+    return object_from_dict(
+        {
+            "metadata": {"name": name, "namespace": "team", "resourceVersion": version},
+            "spec": {"connection": connection},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        }
+    )
+
+
+def test_accesses_are_counted_as_they_come_change_and_go() -> None:
+    changes: list[None] = []
+    cache = Cache()
+    tally = Tally(cache.informer, lambda: changes.append(None))
+    cache.put(access("a", "main", "True"))
+    cache.put(access("b", "main", "False"))
+    cache.put(access("c", "", "True"))
+    assert tally.counts() == {"main": Accesses(ready=1, failing=1), "": Accesses(ready=1)}
+    told = len(changes)
+    cache.put(access("a", "main", "True", "2"))
+    assert len(changes) == told
+    cache.put(access("b", "other", "True"))
+    cache.remove("c")
+    assert tally.counts() == {"main": Accesses(ready=1), "other": Accesses(ready=1)}
+    assert len(changes) == told + 2
+
+
+def test_the_original_s_fields_are_taken() -> None:
+    body = {
+        "metadata": {"name": "controller-sample"},
+        "spec": {
+            "settings": {
+                "existingSecretNamespace": False,
+                "postgres": {"excludedUsers": ["postgres"], "staleUserDeletionPolicy": "Restrict"},
+                "rabbitmq": {
+                    "staleUserDeletionPolicy": "Restrict",
+                    "staleVhostDeletionPolicy": "Retain",
+                },
+                "redis": {"staleUserDeletionPolicy": "Restrict"},
+            }
+        },
+    }
+    found = msgspec.convert(body, Controller).spec.settings
+    assert overlaid(PostgresOptions(), found).excluded_users == ("postgres",)

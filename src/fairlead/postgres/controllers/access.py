@@ -249,6 +249,8 @@ class AccessController:
             iterations=current.iterations,
             claim=await self._claim(current.found),
             grants=tuple(spec.grants),
+            policy=spec.grants_policy,
+            ledger=frozenset(current.decoded.status.applied_grants),
         )
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
@@ -287,6 +289,11 @@ class AccessController:
     async def _dropped(self, current: Pass, answer: Answer) -> None:
         if isinstance(answer, Exception):
             access = current.decoded
+            verdict = isinstance(answer, AccessError) and answer.verdict
+            if verdict and not access.status.username:
+                # Never anything was made for what was refused from the beginning.
+                current.learn(dropped=True)
+                return
             # A role that stays anyway must not keep its object from going when the server is
             # gone.
             if access.spec.cleanup_policy != "Retain" or not isinstance(answer, AccessError):

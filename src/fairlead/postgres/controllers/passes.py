@@ -96,6 +96,12 @@ def login_of(current: Pass) -> Login | None:
             version=synced.server.version_text,
             system_identifier=synced.server.system_identifier,
         ),
-        applied=synced.applied,
+        applied=_ledger(current, synced),
         warnings=synced.warnings,
     )
+
+
+def _ledger(current: Pass, synced: Synced) -> list[str]:
+    """What was granted; while something stands in the way, also what may not be revoked yet."""
+    before = current.decoded.status.applied_grants if synced.problems else []
+    return [*synced.applied, *(one for one in before if one not in synced.applied)]

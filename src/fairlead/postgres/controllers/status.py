@@ -35,8 +35,9 @@ NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 MAX_LOG = 1024
 """Characters of a message in the status."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
-_MAX_LISTED = 64
-"""Grants and warnings that a status lists."""
+_MAX_GRANTED = 512
+_MAX_WARNINGS = 64
+"""Lines of what was granted, and of warnings, that a status lists."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,8 +153,8 @@ def new_status(
         secret=SecretInfo(name=login.secret, uid=login.secret_uid),
         password=login.password,
         server=login.server,
-        applied_grants=list(login.applied[:_MAX_LISTED]),
-        warnings=list(login.warnings[:_MAX_LISTED]),
+        applied_grants=list(login.applied[:_MAX_GRANTED]),
+        warnings=list(login.warnings[:_MAX_WARNINGS]),
     )
 
 

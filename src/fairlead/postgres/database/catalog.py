@@ -6,16 +6,14 @@ https://www.postgresql.org/docs/current/catalogs.html
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from psycopg import sql
 
-from fairlead.postgres.database.grants import DatabaseGrants
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.snapshot import (
     CLAIM_PATTERN,
     DatabaseFacts,
-    Difference,
     Membership,
     RoleFacts,
     ServerFacts,
@@ -102,61 +100,6 @@ SELECT DISTINCT s.refobjid::int8, d.datname::text
   JOIN pg_catalog.pg_database d ON d.oid = s.dbid
  WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
    AND s.refobjid = ANY (%(roles)s::oid[])
-""")
-
-_DIFFERENCES = sql.SQL("""
-WITH want AS MATERIALIZED (
-  SELECT w.level, w.schema, w.privilege
-    FROM ROWS FROM (pg_catalog.unnest(%(levels)s::text[]),
-                    pg_catalog.unnest(%(schemas)s::text[]),
-                    pg_catalog.unnest(%(privileges)s::text[])) AS w(level, schema, privilege)
-), objects AS MATERIALIZED (
-  SELECT 'schema' AS level, n.nspname::text AS schema, '' AS name, n.oid,
-         n.nspowner AS owner, n.nspacl AS acl, ''::pg_catalog.oidvector AS arguments
-    FROM pg_catalog.pg_namespace n
-  UNION ALL
-  SELECT CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, n.nspname::text,
-         c.relname::text, c.oid, c.relowner, c.relacl, ''
-    FROM pg_catalog.pg_class c
-    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-   WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't'
-  UNION ALL
-  SELECT 'routine', n.nspname::text, p.proname::text, p.oid, p.proowner, p.proacl, p.proargtypes
-    FROM pg_catalog.pg_proc p
-    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
-), have AS (
-  SELECT o.level, o.schema, o.oid, a.privilege_type AS privilege
-    FROM objects o, pg_catalog.aclexplode(o.acl) a
-   WHERE a.grantee = %(role)s::oid AND o.owner <> %(role)s::oid
-), differences AS (
-  SELECT 'grant' AS action, o.oid, w.level, w.privilege
-    FROM want w
-    JOIN objects o ON o.level = w.level AND o.schema = w.schema
-   WHERE o.owner <> %(role)s::oid
-     AND NOT EXISTS (SELECT FROM have h WHERE h.level = w.level AND h.oid = o.oid
-                        AND h.privilege = w.privilege)
-  UNION
-  SELECT 'revoke', h.oid, h.level, h.privilege
-    FROM have h
-   WHERE NOT EXISTS (SELECT FROM want w WHERE w.level = h.level AND w.schema = h.schema
-                        AND w.privilege = h.privilege)
-)
-SELECT d.action, o.level, o.schema, o.name, d.privilege,
-       ARRAY(SELECT n.nspname::text
-               FROM pg_catalog.unnest(o.arguments) WITH ORDINALITY AS a(type, position)
-               JOIN pg_catalog.pg_type t ON t.oid = a.type
-               JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
-              ORDER BY a.position),
-       ARRAY(SELECT t.typname::text
-               FROM pg_catalog.unnest(o.arguments) WITH ORDINALITY AS a(type, position)
-               JOIN pg_catalog.pg_type t ON t.oid = a.type
-              ORDER BY a.position)
-  FROM differences d
-  JOIN objects o ON o.level = d.level AND o.oid = d.oid
-UNION ALL
-SELECT DISTINCT 'absent', 'schema', w.schema, '', '', ARRAY[]::text[], ARRAY[]::text[]
-  FROM want w
- WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_namespace n WHERE n.nspname = w.schema)
 """)
 
 GRANT_OPTIONS_VERSION = 160000
@@ -279,44 +222,4 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         valid_until="" if until == "infinity" else until,
         config=dict(one.split("=", 1) for one in config),
         groups=groups,
-    )
-
-
-async def read_differences(
-    session: Session, role: int, wanted: DatabaseGrants
-) -> list[Difference]:
-    """What separates the role's direct privileges in this database from those wanted.
-
-    Objects that the role owns are left alone: an owner's privileges are inherent. A wildcard is
-    satisfied when no object lacks it, so an empty schema is. Sorted, so that the same differences
-    are always told alike.
-    """
-    levels = {"schema": wanted.schemas, "table": wanted.tables, "routine": wanted.routines}
-    flat = [
-        (level, schema, privilege)
-        for level, schemas in levels.items()
-        for schema, privileges in schemas.items()
-        for privilege in privileges
-    ]
-    rows = await session.rows(
-        _DIFFERENCES,
-        {
-            "role": role,
-            "levels": [level for level, _, _ in flat],
-            "schemas": [schema for _, schema, _ in flat],
-            "privileges": [privilege for _, _, privilege in flat],
-        },
-    )
-    return [_difference(row) for row in sorted(rows)]
-
-
-def _difference(row: Sequence[Any]) -> Difference:
-    action, level, schema, name, privilege, schemas, types = row
-    return Difference(
-        action=action,
-        level=level,
-        schema=schema,
-        name=name,
-        privilege=privilege,
-        arguments=cast("tuple[tuple[str, str], ...]", tuple(zip(schemas, types, strict=True))),
     )

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.catalog import read_differences, read_snapshot
+from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.failures import explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -22,7 +23,7 @@ from fairlead.postgres.database.plan import (
 )
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Snapshot
-from fairlead.postgres.database.sync import databases_of, working
+from fairlead.postgres.database.sync import databases_of, role_grants, working
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -60,6 +61,7 @@ async def look(
             claims=True,
         )
     version = snapshot.server.version
+    by_name = {one.username: one for one in wanted}
     desired = {one.username: desired_grants(one.grants, version) for one in wanted}
     differing = {
         one.wanted.username
@@ -69,7 +71,7 @@ async def look(
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
-        left = [username for username in usernames if username not in differing]
+        left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot)
     return Found(differing=frozenset(differing), claimed=snapshot.claimed)
 
@@ -91,7 +93,7 @@ def _differs(one: Kept, desired: Desired, snapshot: Snapshot, verifiers: Verifie
         return True
     return (
         bool(planned)
-        or any(True for _ in database_differences(wanted.username, desired, snapshot))
+        or any(True for _ in database_differences(wanted, desired, snapshot))
         or tuple(public_warnings(desired, snapshot)) != one.warnings
     )
 
@@ -99,20 +101,17 @@ def _differs(one: Kept, desired: Desired, snapshot: Snapshot, verifiers: Verifie
 async def _differing_in(
     sessions: Sessions,
     database: str,
-    usernames: Sequence[str],
+    wanted: Sequence[Wanted],
     desired: Mapping[str, Desired],
     snapshot: Snapshot,
 ) -> set[str]:
     """All of them when the database cannot be looked into."""
-    found: set[str] = set()
+    roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]
     try:
         async with sessions.use(database) as session:
-            for username in usernames:
-                role = snapshot.roles[username].oid
-                if await read_differences(session, role, desired[username].of(database)):
-                    found.add(username)
+            reading = await read_differences(session, database, roles)
     except AccessError:
-        return set(usernames)
+        return {one.username for one in wanted}
     except psycopg.Error as error:
         raise explain_statement(error, f"look into {database}", "the administrator") from None
-    return found
+    return {*reading.differences, *reading.absent, *reading.gone}

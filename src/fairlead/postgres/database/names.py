@@ -58,7 +58,8 @@ def check_identifier(name: str, field: str) -> None:
             "NameInvalid",
             f"{field} has {size} bytes; PostgreSQL takes names of 1 to {MAX_IDENTIFIER_BYTES}",
         )
-    if any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in name):
+    # What no encoding has would also spoil a statement that is about others too.
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
         raise refusal("NameInvalid", f"{field} contains a control character; remove it")
 
 

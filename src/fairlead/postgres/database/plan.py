@@ -10,17 +10,18 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from psycopg import sql
 
-from fairlead.api.postgresaccess import Grant
+from fairlead.api.postgresaccess import Grant, GrantsPolicy
 from fairlead.postgres.database import statements
 from fairlead.postgres.database.grants import Desired
 from fairlead.postgres.database.password import ITERATIONS
 from fairlead.postgres.database.snapshot import (
-    Action,
     Claim,
     RoleFacts,
     ServerFacts,
     Snapshot,
 )
+from fairlead.postgres.database.statements import DatabaseAction, database_grant
+from fairlead.postgres.database.targets import parse
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -31,6 +32,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     password: str
     claim: Claim
     grants: tuple[Grant, ...] = ()
+    policy: GrantsPolicy = "Authoritative"
+    ledger: frozenset[str] = frozenset()
+    """What was granted before, as :meth:`Desired.describe` says it."""
     iterations: int = ITERATIONS
 
     def __repr__(self) -> str:
@@ -54,27 +58,18 @@ class DatabaseChange(Change, frozen=True, kw_only=True):
     It may fail for one of them alone; any other change fails all of its access.
     """
 
-    action: Action
-    privileges: tuple[str, ...]
-    database: str
+    action: DatabaseAction
 
     def only(self, usernames: Iterable[str]) -> DatabaseChange:
         """The same for some of the roles."""
-        return database_change(self.action, self.privileges, self.database, usernames)
+        return database_change(self.action, usernames)
 
 
-def database_change(
-    action: Action, privileges: tuple[str, ...], database: str, usernames: Iterable[str]
-) -> DatabaseChange:
+def database_change(action: DatabaseAction, usernames: Iterable[str]) -> DatabaseChange:
     """Give or take privileges on a database."""
     names = tuple(usernames)
     return DatabaseChange(
-        statement=statements.database_grant(action, privileges, database, names),
-        what=f"{action} {', '.join(privileges)} on database {database}",
-        usernames=names,
-        action=action,
-        privileges=privileges,
-        database=database,
+        statement=database_grant(action, names), what=str(action), usernames=names, action=action
     )
 
 
@@ -162,39 +157,51 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
         yield change(statements.comment_role(name, wanted.claim), f"claim role {name}")
 
 
-def plan_databases(wanted: Mapping[str, Desired], snapshot: Snapshot) -> list[DatabaseChange]:
+def plan_databases(
+    wanted: Iterable[Wanted], desired: Mapping[str, Desired], snapshot: Snapshot
+) -> list[DatabaseChange]:
     """What is missing of the privileges on databases.
 
     Roles that lack the same on one database share a statement, for each of them writes the
     database's whole list of privileges anew.
 
     Args:
-        wanted: by username; a role that does not exist yet has nothing.
+        wanted: the accesses; a role that does not exist yet has nothing.
+        desired: their grants by username.
         snapshot: of the catalogs.
     """
-    found: dict[tuple[Action, tuple[str, ...], str], list[str]] = {}
-    for username, desired in wanted.items():
-        for what in database_differences(username, desired, snapshot):
-            found.setdefault(what, []).append(username)
-    return [database_change(*what, usernames) for what, usernames in found.items()]
+    found: dict[DatabaseAction, list[str]] = {}
+    for one in wanted:
+        for what in database_differences(one, desired[one.username], snapshot):
+            found.setdefault(what, []).append(one.username)
+    return [database_change(what, usernames) for what, usernames in found.items()]
 
 
 def database_differences(
-    username: str, desired: Desired, snapshot: Snapshot
-) -> Iterator[tuple[Action, tuple[str, ...], str]]:
+    wanted: Wanted, desired: Desired, snapshot: Snapshot
+) -> Iterator[DatabaseAction]:
     """What one role lacks on databases, or has and shall not have."""
-    role = snapshot.roles.get(username)
+    role = snapshot.roles.get(wanted.username)
     held = snapshot.held.get(role.oid, {}) if role else {}
     for name in sorted(desired.databases.keys() | held.keys()):
         facts = snapshot.databases.get(name)
         # An owner has all privileges anyway, and revoking them would change the database.
         if facts is None or (role is not None and facts.owner == role.oid):
             continue
-        wanted, has = desired.of(name).database, held.get(name, {}).keys()
-        if missing := wanted - has:
-            yield "grant", tuple(sorted(missing)), name
-        if leftover := has - wanted:
-            yield "revoke", tuple(sorted(leftover)), name
+        asked, has = desired.of(name).database, held.get(name, {})
+        revocable = set(has)
+        if wanted.policy == "Additive":
+            revocable &= parse(name, wanted.ledger).database.keys()
+        missing = {one for one in asked.keys() - has.keys() if not asked[one]}
+        optional = {one for one in asked if asked[one] and not has.get(one, False)}
+        no_option = {one for one in revocable & asked.keys() if has[one] and not asked[one]}
+        found = (
+            DatabaseAction("grant", tuple(sorted(missing)), name),
+            DatabaseAction("grant", tuple(sorted(optional)), name, option=True),
+            DatabaseAction("revoke", tuple(sorted(revocable - asked.keys())), name),
+            DatabaseAction("revoke", tuple(sorted(no_option)), name, option=True),
+        )
+        yield from (action for action in found if action.privileges)
 
 
 def databases_to_visit(username: str, desired: Desired, snapshot: Snapshot) -> list[str]:
@@ -227,5 +234,5 @@ def public_warnings(desired: Desired, snapshot: Snapshot) -> list[str]:
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
         for name, wanted in sorted(desired.databases.items())
         if name in snapshot.databases
-        and (extra := snapshot.databases[name].public - wanted.database)
+        and (extra := snapshot.databases[name].public - wanted.database.keys())
     ]

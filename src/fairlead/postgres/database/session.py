@@ -328,6 +328,9 @@ def _remember(server: str, version: int) -> None:
 
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
+    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
+    # without a password has proved who we are before anybody asks.
+    methods = "scram-sha-256,md5" if endpoint.password else "none"
     with _tls(endpoint) as tls:
         return await _Connection.connect(
             host=endpoint.host,
@@ -338,9 +341,7 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection
             **tls,
             passfile="/dev/null",
             gssencmode="disable",
-            # A server that asks for the password in clear is an impostor, or badly set up. A
-            # certificate without a password proves who we are before anybody asks.
-            require_auth="scram-sha-256,md5" if endpoint.password else "none",
+            require_auth=methods,
             # With several hosts, the one that is the primary now.
             target_session_attrs="read-write",
             connect_timeout=_CONNECT_TIMEOUT_SECONDS,

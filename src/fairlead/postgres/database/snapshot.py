@@ -8,7 +8,6 @@ change, so a claim settles conflicts between namespaces and between clusters on 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import msgspec
 
@@ -122,22 +121,3 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, Claim] = {}
     """Roles that carry a claim of this installation, when they were asked for."""
-
-
-Action = Literal["grant", "revoke", "absent"]
-
-Level = Literal["schema", "table", "sequence", "routine"]
-
-
-class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One privilege on one object that is missing or not wanted; or a schema that is absent.
-
-    ``arguments`` are the schemas and names of a routine's argument types.
-    """
-
-    action: Action
-    level: Level
-    schema: str
-    name: str = ""
-    privilege: str = ""
-    arguments: tuple[tuple[str, str], ...] = ()

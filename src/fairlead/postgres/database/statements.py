@@ -1,40 +1,28 @@
-"""Statements, composed from identifiers and literals alone.
+"""Statements on shared objects, composed from identifiers and literals alone.
 
 Privilege keywords come from a closed set; nothing that a user wrote is ever SQL text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 from psycopg import sql
 
-from fairlead.postgres.database.grants import (
-    DATABASE_PRIVILEGES,
-    SCHEMA_PRIVILEGES,
-    TABLE_PRIVILEGES,
-)
-from fairlead.postgres.database.snapshot import Action, Claim, Difference, Level
+from fairlead.postgres.database.grants import DATABASE_PRIVILEGES
+from fairlead.postgres.database.snapshot import Claim
 
 
-_KEYWORDS = {
-    word: sql.SQL(word)
-    for word in sorted(DATABASE_PRIVILEGES | SCHEMA_PRIVILEGES | TABLE_PRIVILEGES | {"EXECUTE"})
-}
+_KEYWORDS: Mapping[str, sql.SQL] = {word: sql.SQL(word) for word in sorted(DATABASE_PRIVILEGES)}
 _ACTIONS = {
-    "grant": sql.SQL("GRANT {} ON {} {} TO {}"),
-    "revoke": sql.SQL("REVOKE {} ON {} {} FROM {}"),
-}
-_LEVELS = {
-    "schema": sql.SQL("SCHEMA"),
-    "table": sql.SQL("TABLE"),
-    "sequence": sql.SQL("SEQUENCE"),
-    "routine": sql.SQL("ROUTINE"),
+    ("grant", False): sql.SQL("GRANT {} ON DATABASE {} TO {}"),
+    ("grant", True): sql.SQL("GRANT {} ON DATABASE {} TO {} WITH GRANT OPTION"),
+    # CASCADE, for others may have got it from the role.
+    ("revoke", False): sql.SQL("REVOKE {} ON DATABASE {} FROM {} CASCADE"),
+    ("revoke", True): sql.SQL("REVOKE GRANT OPTION FOR {} ON DATABASE {} FROM {} CASCADE"),
 }
 _COMMA = sql.SQL(", ")
-_OBJECTS_PER_STATEMENT = 200
-"""Objects that one GRANT or REVOKE names."""
 
 
 def create_role(username: str, verifier: str) -> sql.Composed:
@@ -65,63 +53,28 @@ def comment_role(username: str, claim: Claim | None) -> sql.Composed:
     return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), text)
 
 
-def database_grant(
-    action: Action, privileges: Iterable[str], database: str, usernames: Iterable[str]
-) -> sql.Composed:
+class DatabaseAction(NamedTuple):
+    """What to give on a database, or to take; with ``option`` it is about the grant option."""
+
+    verb: Literal["grant", "revoke"]
+    privileges: tuple[str, ...]
+    database: str
+    option: bool = False
+
+    def __str__(self) -> str:
+        option = "" if not self.option else " with its grant option"
+        if self.option and self.verb == "revoke":
+            option = ", the grant option alone,"
+        return f"{self.verb} {', '.join(self.privileges)}{option} on database {self.database}"
+
+
+def database_grant(action: DatabaseAction, usernames: Iterable[str]) -> sql.Composed:
     """Give or take privileges on a database."""
-    return _ACTIONS[action].format(
-        _keywords(privileges),
-        sql.SQL("DATABASE"),
-        sql.Identifier(database),
+    return _ACTIONS[action.verb, action.option].format(
+        _keywords(action.privileges),
+        sql.Identifier(action.database),
         _COMMA.join(map(sql.Identifier, usernames)),
     )
-
-
-def object_grants(differences: Iterable[Difference], username: str) -> Iterator[sql.Composed]:
-    """The fewest statements that settle the differences.
-
-    Objects that lack the same privileges share a statement, so each catalog row is written once.
-    """
-    objects: dict[tuple[Action, Level, str], dict[_Object, set[str]]] = {}
-    for found in differences:
-        if found.action != "absent":
-            group = objects.setdefault((found.action, found.level, found.schema), {})
-            key = (found.name, found.arguments)
-            group.setdefault(key, set()).add(found.privilege)
-    for (action, level, schema), group in objects.items():
-        for privileges, names in _by_privileges(group):
-            yield _ACTIONS[action].format(
-                _keywords(privileges),
-                _LEVELS[level],
-                _COMMA.join(_object(level, schema, *name) for name in names),
-                sql.Identifier(username),
-            )
-
-
-_Object = tuple[str, tuple[tuple[str, str], ...]]
-
-
-def _by_privileges(
-    objects: dict[_Object, set[str]],
-) -> Iterator[tuple[frozenset[str], list[_Object]]]:
-    groups: dict[frozenset[str], list[_Object]] = {}
-    for name, privileges in objects.items():
-        groups.setdefault(frozenset(privileges), []).append(name)
-    for privileges_, names in groups.items():
-        rest = iter(sorted(names))
-        while chunk := list(islice(rest, _OBJECTS_PER_STATEMENT)):
-            yield privileges_, chunk
-
-
-def _object(
-    level: Level, schema: str, name: str, arguments: tuple[tuple[str, str], ...]
-) -> sql.Composable:
-    if level == "schema":
-        return sql.Identifier(schema)
-    if level != "routine":
-        return sql.Identifier(schema, name)
-    types = _COMMA.join(sql.Identifier(*argument) for argument in arguments)
-    return sql.SQL("{}({})").format(sql.Identifier(schema, name), types)
 
 
 def _keywords(privileges: Iterable[str]) -> sql.Composed:

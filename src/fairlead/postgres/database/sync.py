@@ -17,9 +17,10 @@ from typing import TypeVar
 
 import psycopg
 
-from fairlead.postgres.database.catalog import read_differences, read_snapshot
+from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.comparison import RoleGrants
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.database.grants import DatabaseGrants, Desired, desired_grants
+from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Change,
     DatabaseChange,
@@ -32,10 +33,11 @@ from fairlead.postgres.database.plan import (
     plan_role,
     public_warnings,
 )
+from fairlead.postgres.database.privileges import RoleOutcome, settle
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim, Difference, ServerFacts, Snapshot
-from fairlead.postgres.database.statements import object_grants
+from fairlead.postgres.database.snapshot import Claim, Snapshot
+from fairlead.postgres.database.targets import DatabaseGrants
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -133,7 +135,7 @@ class _RolePass:
     ) -> None:
         self._sessions = sessions
         self._session = session
-        self._wanted = {one.username: one for one in wanted}
+        self.wanted = {one.username: one for one in wanted}
         self._databases = {grant.database for one in wanted for grant in one.grants}
         self._verifiers = verifiers
         self.desired: dict[str, Desired] = {}
@@ -155,7 +157,7 @@ class _RolePass:
         return snapshot
 
     async def _look(self) -> tuple[Snapshot, list[Change]]:
-        wanted = [one for name, one in self._wanted.items() if name not in self.failed]
+        wanted = [one for name, one in self.wanted.items() if name not in self.failed]
         names = [one.username for one in wanted]
         snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
         self._refuse(wanted, snapshot)
@@ -167,7 +169,10 @@ class _RolePass:
         self.desired = {
             one.username: desired_grants(one.grants, snapshot.server.version) for one in wanted
         }
-        return snapshot, changes + plan_databases(self.desired, snapshot)
+        return snapshot, [
+            *changes,
+            *plan_databases(wanted, self.desired, snapshot),
+        ]
 
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
@@ -272,14 +277,32 @@ class _Visits:
                 self._problems.setdefault(username, {})[database] = [problem]
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
-        server = self._snapshot.server
-        for username in usernames:
-            role = self._snapshot.roles[username].oid
-            wanted = self._roles.desired[username].of(database)
-            one = _DatabasePass(database, role, username, wanted, server)
-            if await one.run(session):
+        roles = [self._role(username, database) for username in usernames]
+
+        async def work() -> dict[str, RoleOutcome]:
+            return await settle(session, database, roles, self._snapshot.server.admin)
+
+        outcomes = await retried(work, f"change privileges in database {database}")
+        for username, outcome in outcomes.items():
+            self._problems.setdefault(username, {})[database] = list(outcome.problems)
+            if outcome.changed:
                 self._roles.changed.add(username)
-            self._problems.setdefault(username, {})[database] = one.problems
+
+    def _role(self, username: str, database: str) -> RoleGrants:
+        wanted = self._roles.wanted[username]
+        grants = self._roles.desired[username].of(database)
+        return role_grants(wanted, grants, self._snapshot)
+
+
+def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> RoleGrants:
+    """What a role that exists shall have in one database."""
+    return RoleGrants(
+        oid=snapshot.roles[wanted.username].oid,
+        username=wanted.username,
+        grants=grants,
+        policy=wanted.policy,
+        ledger=wanted.ledger,
+    )
 
 
 def databases_of(
@@ -298,76 +321,6 @@ def databases_of(
             else:
                 visits.setdefault(name, []).append(username)
     return visits, problems
-
-
-class _DatabasePass:
-    """Brings the privileges of one role on the objects of one database."""
-
-    def __init__(
-        self, name: str, role: int, username: str, wanted: DatabaseGrants, server: ServerFacts
-    ) -> None:
-        self._name = name
-        self._role = role
-        self._username = username
-        self._wanted = wanted
-        self._server = server
-        self.problems: list[AccessError] = []
-
-    async def run(self, session: Session) -> bool:
-        """Do it; returns whether anything was changed."""
-        found = await self._look(session)
-        if not _changes(found):
-            self._absent(found)
-            return False
-
-        async def write() -> None:
-            await self._write(session)
-
-        await retried(write, f"change privileges in database {self._name}")
-        # PostgreSQL answers OK to grants that it did not make, with a warning alone.
-        left = await self._look(session)
-        if _changes(left) and not self.problems:
-            self.problems.append(
-                not_applied(_describe(_changes(left)[0], self._name), self._server.admin)
-            )
-        self._absent(left)
-        return True
-
-    async def _look(self, session: Session) -> list[Difference]:
-        return await read_differences(session, self._role, self._wanted)
-
-    def _absent(self, found: Iterable[Difference]) -> None:
-        self.problems += [
-            AccessError(
-                "SchemaNotFound",
-                f"schema {one.schema} of spec.grants does not exist in database {self._name};"
-                " create it, or correct the name",
-            )
-            for one in found
-            if one.action == "absent"
-        ]
-
-    async def _write(self, session: Session) -> None:
-        self.problems = []
-        async with session.transaction():
-            for statement in object_grants(await self._look(session), self._username):
-                try:
-                    async with session.savepoint():
-                        await session.run(statement)
-                except psycopg.Error as error:
-                    if error.sqlstate in TRANSIENT_STATES:
-                        raise
-                    what = f"change privileges on objects of database {self._name}"
-                    self.problems.append(explain_statement(error, what, self._server.admin))
-
-
-def _changes(found: Iterable[Difference]) -> Sequence[Difference]:
-    return [one for one in found if one.action != "absent"]
-
-
-def _describe(one: Difference, database: str) -> str:
-    name = f"{one.schema}.{one.name}" if one.name else one.schema
-    return f"{one.action} {one.privilege} on {one.level} {name} in database {database}"
 
 
 def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:

@@ -1,0 +1,218 @@
+"""What a privilege is on, in a value and in words that can be read back.
+
+The words are the ledger of an access: its status says with them what has been granted, and an
+Additive access revokes nothing else. So each line names one object, and odd names are quoted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+
+ObjectLevel = Literal["schema", "table", "column", "sequence", "routine", "type"]
+FutureLevel = Literal["future table", "future sequence", "future routine", "future type"]
+TargetLevel = Literal[ObjectLevel, FutureLevel]
+
+FUTURE: Final[Mapping[TargetLevel, FutureLevel]] = MappingProxyType(
+    {
+        "table": "future table",
+        "sequence": "future sequence",
+        "routine": "future routine",
+        "type": "future type",
+    }
+)
+"""Default privileges: the level of what will be created."""
+
+
+class Target(NamedTuple):
+    """Objects of one kind in one schema.
+
+    Without a ``name`` it is all of them; of a future level, ``name`` is the role that creates, by
+    default the schema's owner. ``arguments`` are the types of a routine's input arguments as
+    :func:`parse_routine` writes them; without them it is every routine of that name.
+    """
+
+    level: TargetLevel
+    schema: str
+    name: str = ""
+    column: str = ""
+    arguments: str | None = None
+
+
+Privileges = Mapping[str, bool]
+"""From privileges to whether they may be passed on."""
+
+
+class DatabaseGrants(msgspec.Struct, frozen=True, kw_only=True):
+    """What the role shall have in one database.
+
+    ``database`` is on the database itself, in the shared catalogs: whoever works in the
+    maintenance database applies that part. ``objects`` is in the database's own catalogs.
+    """
+
+    database: Privileges = MappingProxyType({})
+    objects: Mapping[Target, Privileges] = MappingProxyType({})
+
+
+def describe(database: str, grants: DatabaseGrants) -> list[str]:
+    """One line for each object: ``INSERT, SELECT on table app.public.orders``."""
+    lines = _lines(f"database {_word(database)}", grants.database)
+    for target in sorted(grants.objects, key=_order):
+        lines += _lines(describe_target(target, database), grants.objects[target])
+    return lines
+
+
+def describe_target(target: Target, database: str) -> str:
+    """The object in words: ``all tables in app.public``."""
+    schema = f"{_word(database)}.{_word(target.schema)}"
+    if target.level == "schema":
+        return f"schema {schema}"
+    if target.level.startswith("future"):
+        creator = f" of {_word(target.name)}" if target.name else ""
+        return f"{target.level}s{creator} in {schema}"
+    if not target.name:
+        return f"all {target.level}s in {schema}"
+    column = f".{_word(target.column)}" if target.column else ""
+    arguments = "" if target.arguments is None else f"({target.arguments})"
+    return f"{target.level} {schema}.{_word(target.name)}{column}{arguments}"
+
+
+def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
+    """What :func:`describe` said of one database; lines that say something else are skipped."""
+    held: dict[str, bool] = {}
+    objects: dict[Target, dict[str, bool]] = {}
+    for line in lines:
+        found = _LINE.fullmatch(line)
+        if found is None or _name(found["database"]) != database:
+            continue
+        target = _target(found)
+        privileges = held if target is None else objects.setdefault(target, {})
+        for privilege in found["privileges"].split(", "):
+            privileges[privilege] = bool(found["option"]) or privileges.get(privilege, False)
+    return DatabaseGrants(database=held, objects=objects)
+
+
+_WORD = r'[\w$-]+|"(?:[^"]|"")+"'
+_PLAIN = re.compile(r"[\w$-]+")
+_LINE = re.compile(
+    r"(?P<privileges>[A-Z, ]+?)(?P<option> with grant option)? on (?:"
+    r"(?P<level>database|schema|table|column|sequence|routine|type)"
+    r"|all (?P<all>table|sequence|routine|type)s in"
+    rf"|(?P<future>future (?:table|sequence|routine|type))s(?: of (?P<creator>{_WORD}))? in"
+    rf") (?P<database>{_WORD})(?:\.(?P<schema>{_WORD}))?(?:\.(?P<name>{_WORD}))?"
+    rf"(?:\.(?P<column>{_WORD}))?(?P<arguments>\(.*\))?"
+)
+
+
+def _target(found: re.Match[str]) -> Target | None:
+    level = found["level"] or found["all"] or found["future"]
+    if level == "database":
+        return None
+    return msgspec.convert(
+        (
+            level,
+            _name(found["schema"]),
+            _name(found["creator"] if found["future"] else found["name"]),
+            _name(found["column"]),
+            found["arguments"] and found["arguments"][1:-1],
+        ),
+        Target,
+    )
+
+
+def _name(word: str | None) -> str:
+    if word is None:
+        return ""
+    return word[1:-1].replace('""', '"') if word.startswith('"') else word
+
+
+def _word(name: str) -> str:
+    return name if _PLAIN.fullmatch(name) else '"' + name.replace('"', '""') + '"'
+
+
+def _lines(what: str, privileges: Privileges) -> list[str]:
+    passed_on = ", ".join(sorted(name for name, option in privileges.items() if option))
+    own = ", ".join(sorted(name for name, option in privileges.items() if not option))
+    return [
+        f"{names}{option} on {what}"
+        for names, option in ((own, ""), (passed_on, " with grant option"))
+        if names
+    ]
+
+
+_LEVELS: Final[tuple[TargetLevel, ...]] = (
+    "schema",
+    "table",
+    "column",
+    "sequence",
+    "routine",
+    "type",
+    "future table",
+    "future sequence",
+    "future routine",
+    "future type",
+)
+
+
+def _order(target: Target) -> tuple[int, str, str, str, str]:
+    level, schema, name, column, arguments = target
+    return _LEVELS.index(level), schema, name, column, arguments or ""
+
+
+_ALIASES: Final = MappingProxyType(
+    {
+        "bool": "boolean",
+        "char": "character",
+        "bpchar": "character",
+        "dec": "numeric",
+        "decimal": "numeric",
+        "float": "double precision",
+        "float4": "real",
+        "float8": "double precision",
+        "int": "integer",
+        "int2": "smallint",
+        "int4": "integer",
+        "int8": "bigint",
+        "time": "time without time zone",
+        "timestamp": "timestamp without time zone",
+        "timestamptz": "timestamp with time zone",
+        "timetz": "time with time zone",
+        "varbit": "bit varying",
+        "varchar": "character varying",
+    }
+)
+"""Names of types that PostgreSQL itself writes in another way."""
+
+_MODIFIER = re.compile(r"\(\s*\d+\s*(?:,\s*-?\d+\s*)?\)")
+_PART = re.compile(r'"(?:[^"]|"")*"|,|\s+|[^",\s]+')
+_DIMENSIONS = re.compile(r"(?:\s*\[\s*\d*\s*\])+$")
+
+
+def parse_routine(text: str) -> tuple[str, str | None]:
+    """A routine's name, and the types of its arguments if they are given.
+
+    Types come out as ``format_type`` writes them. That is a matter of words alone: a server would
+    have to parse what a tenant wrote to find a type by it.
+    """
+    name, open_, rest = text.partition("(")
+    if not open_ or not rest.endswith(")"):
+        return text, None
+    types = [""]
+    for part in _PART.findall(_MODIFIER.sub("", rest[:-1])):
+        if part == ",":
+            types.append("")
+        else:
+            types[-1] += part if part.startswith('"') else " " if part.isspace() else part.lower()
+    written = ", ".join(_canonical(one.strip()) for one in types)
+    return name.rstrip(), written
+
+
+def _canonical(type_: str) -> str:
+    plain = type_.removeprefix("pg_catalog.")
+    element = _DIMENSIONS.sub("", plain)
+    return _ALIASES.get(element, element) + ("[]" if element != plain else "")
