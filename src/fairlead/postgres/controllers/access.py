@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -40,6 +40,10 @@ from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
     Controller,
+    Delta,
+    Informer,
+    Mapper,
+    Predicate,
     Request,
     Result,
     StatusWriter,
@@ -71,7 +75,7 @@ class AccessController:
             cluster.client,
             watches,
             InstallationKey(cluster.client, settings.namespace),
-            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
+            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
             defaults=lambda: password_defaults(settings.latest.passwords),
         )
         self._leftovers = Leftovers(cluster.client, watches, settings)
@@ -94,8 +98,31 @@ class AccessController:
             stopped=self._work.close,
         )
         self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
-        self.controller.watch(watches.secrets, watches.accesses_of_secret())
+        self.watch(watches.secrets, watches.accesses_of_secret(), outdates=_went)
         self._waiting: dict[Request, _Waiting] = {}
+        self._outdated: set[Request] = set()
+
+    def watch(
+        self,
+        informer: Informer,
+        mapper: Mapper,
+        *,
+        predicate: Predicate | None = None,
+        outdates: Predicate = lambda _: True,
+    ) -> None:
+        """Look at accesses again when this changes.
+
+        A pass that is under way has perhaps read what was there before. What ``outdates`` it is
+        followed by another.
+        """
+
+        def concerned(delta: Delta) -> Iterator[Request]:
+            for request in mapper(delta):
+                if outdates(delta):
+                    self._outdated.add(request)
+                yield request
+
+        self.controller.watch(informer, concerned, predicate=predicate)
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
@@ -160,6 +187,7 @@ class AccessController:
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
 
     async def _begin(self, request: Request) -> Pass | None:
+        self._outdated.discard(request)
         found = self._known(request.namespace, request.name)
         if found is None:
             return None
@@ -331,7 +359,8 @@ class AccessController:
             self._work.forget(request)
             result = self._again(outcome)
         known = self._known(request.namespace, request.name)
-        if known is not None and _asked_for(known) != _asked_for(current.found):
+        changed = known is not None and _asked_for(known) != _asked_for(current.found)
+        if changed or request in self._outdated:
             # Something has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
         return sooner(result, self._publication.rotates_in(status.password))
@@ -352,6 +381,11 @@ class _Waiting(NamedTuple):
 
     current: Pass
     answers: list[Answer]
+
+
+def _went(delta: Delta) -> bool:
+    """Of generated Secrets only that: passes write them themselves."""
+    return delta.type == "DELETED"
 
 
 def _asked_for(access: Object) -> tuple[object, ...]:
