@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 from psycopg import sql
@@ -298,6 +299,27 @@ async def test_what_a_server_is_made_of_is_looked_at_again_when_it_changes(
     )
     await world.patch(name, grants=[grant(world.database, "CONNECT")])
     await world.wait(name, failed_with("allowedPrivileges does not allow CONNECT"))
+
+
+LOCK = "pg_advisory_lock(hashtextextended('access.k8s.delta10.nl', 0))"
+LOCKED = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+
+
+async def test_what_changes_while_a_server_is_at_work_is_looked_at_afterwards(
+    world: World, postgres: EmbeddedPostgres
+) -> None:
+    name = await world.create()
+    await world.ready(name)
+    async with await psycopg.AsyncConnection.connect(postgres.dsn(), autocommit=True) as holder:
+        await holder.execute(f"SELECT {LOCK}")
+        await world.patch(name, grants=[grant(world.database, "CONNECT")])
+        while not await world.fetch(LOCKED):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await world.admin.merge_patch(
+            NAMESPACES, world.namespace, "", {"metadata": {"labels": {"team": None}}}
+        )
+        assert await idle(0.5)
+    await world.wait(name, failed_with("allowedNamespaces does not select"))
 
 
 async def test_the_controller_sums_up_the_servers(world: World) -> None:

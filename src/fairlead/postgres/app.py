@@ -29,7 +29,7 @@ def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> lis
     # The first to hear of Controllers: nobody works with settings that are not in force any more.
     settings = Settings(flags, watches.controllers)
     sources = Sources(cluster.client, settings, watches)
-    accesses = AccessController(cluster, watches, settings, sources).controller
+    accesses = AccessController(cluster, watches, settings, sources)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
     accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
@@ -37,7 +37,7 @@ def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> lis
     return [
         SingletonController(cluster, watches, flags).controller,
         ServerController(cluster, watches, flags, sources).controller,
-        accesses,
+        accesses.controller,
     ]
 
 
