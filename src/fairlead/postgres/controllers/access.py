@@ -114,6 +114,7 @@ class AccessController:
                 sweep=self._leftovers.sweep,
                 installation=sources.installation,
                 interval=lambda: settings.latest.synced_interval,
+                connections=lambda: settings.latest.max_connections_per_server,
             )
         )
         self.controller = Controller(
