@@ -23,8 +23,8 @@ from fairlead.api.postgrescontroller import (
 DEFAULT_NAMESPACE = "fairlead-postgres"
 
 DEFAULT_WORKERS = 32
-"""Passes at once. Those that wait for a PostgreSQL server take none; what is left waits for the API
-server, where each more is a connection more: TLS and memory on both sides, and no more answers."""
+"""Passes at once. One that waits for a PostgreSQL server takes no worker; the others wait for the
+API server, where more of them are more connections and no more answers."""
 
 LEAST_SYNCED_SECONDS = 10.0
 LEAST_PENDING_SECONDS = 1.0

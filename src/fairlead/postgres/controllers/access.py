@@ -12,7 +12,7 @@ import structlog
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.durations import parse_duration
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
@@ -54,6 +54,7 @@ from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
     Controller,
+    Delta,
     Request,
     Result,
     StatusWriter,
@@ -61,6 +62,7 @@ from fairlead.runtime import (
     remove_finalizer,
     step_by_step,
 )
+from fairlead.runtime.expectations import Expectations
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
@@ -79,6 +81,7 @@ class AccessController:
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
+        self._written = Expectations()
         self._settings = settings
         self._sources = sources
         key = InstallationKey(cluster.client, settings.namespace)
@@ -117,9 +120,27 @@ class AccessController:
             workers=settings.latest.workers,
             stopped=self._work.close,
         )
-        self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
-        self.controller.watch(watches.secrets, watches.accesses_of_secret())
+        self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
+        self.controller.watch(
+            watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
+        )
         self._waiting: dict[Request, _Waiting] = {}
+
+    def _is_news(self, delta: Delta) -> bool:
+        """Whether somebody wants something else; our own writes come back to us as well."""
+        echo = delta.new is not None and self._written.echoes(delta.new)
+        self._newest(delta.object.key)
+        return not echo and wanted_otherwise(delta)
+
+    def _newest(self, key: Key) -> Object | None:
+        """The object as the cache has it, or as we have written it since."""
+        return self._written.newest(key, self._known(*key))
+
+    def _wrote(self, stored: Object) -> Object:
+        self._written.wrote(stored)
+        # The cache may have told of it already.
+        self._newest(stored.key)
+        return stored
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
@@ -185,7 +206,7 @@ class AccessController:
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
 
     async def _begin(self, request: Request) -> Pass | None:
-        found = self._known(request.namespace, request.name)
+        found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
         facts = Facts(
@@ -237,8 +258,8 @@ class AccessController:
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
             case AccessStep.ADD_FINALIZER:
-                current.found = await add_finalizer(
-                    self._client, POSTGRESACCESSES, current.found, FINALIZER
+                current.found = self._wrote(
+                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 )
                 current.learn(finalizer=True)
             case AccessStep.RESOLVE:
@@ -389,7 +410,7 @@ class AccessController:
         )
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        await self._statuses.write(current.found, body)
+        self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
             kept = Kept(
                 wanted=msgspec.structs.replace(await self._wanted(current), password=""),
