@@ -21,8 +21,9 @@ from fairlead.api.postgrescontroller import (
 
 DEFAULT_NAMESPACE = "fairlead-postgres"
 
-DEFAULT_WORKERS = 256
-"""Passes at once; nearly all of them wait for an answer."""
+DEFAULT_WORKERS = 32
+"""Passes at once. One that waits for a PostgreSQL server takes no worker; the others wait for the
+API server, where more of them are more connections and no more answers."""
 
 LEAST_SYNCED_SECONDS = 10.0
 LEAST_PENDING_SECONDS = 1.0

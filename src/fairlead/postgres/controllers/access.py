@@ -12,7 +12,7 @@ import structlog
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.durations import parse_duration
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
@@ -66,6 +66,7 @@ from fairlead.runtime import (
     remove_finalizer,
     step_by_step,
 )
+from fairlead.runtime.expectations import Expectations
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
@@ -84,6 +85,7 @@ class AccessController:
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
+        self._written = Expectations()
         self._settings = settings
         self._sources = sources
         key = InstallationKey(cluster.client, settings.namespace)
@@ -123,8 +125,10 @@ class AccessController:
             workers=settings.latest.workers,
             stopped=self._work.close,
         )
-        self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
-        self.watch(watches.secrets, watches.accesses_of_secret())
+        self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
+        self.watch(
+            watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
+        )
         self._waiting: dict[Request, _Waiting] = {}
         self._outdated: set[Request] = set()
 
@@ -146,6 +150,22 @@ class AccessController:
                 yield request
 
         self.controller.watch(informer, concerned, predicate=predicate)
+
+    def _is_news(self, delta: Delta) -> bool:
+        """Whether somebody wants something else; our own writes come back to us as well."""
+        echo = delta.new is not None and self._written.echoes(delta.new)
+        self._newest(delta.object.key)
+        return not echo and wanted_otherwise(delta)
+
+    def _newest(self, key: Key) -> Object | None:
+        """The object as the cache has it, or as we have written it since."""
+        return self._written.newest(key, self._known(*key))
+
+    def _wrote(self, stored: Object) -> Object:
+        self._written.wrote(stored)
+        # The cache may have told of it already.
+        self._newest(stored.key)
+        return stored
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
@@ -211,7 +231,7 @@ class AccessController:
 
     async def _begin(self, request: Request) -> Pass | None:
         self._outdated.discard(request)
-        found = self._known(request.namespace, request.name)
+        found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
         facts = Facts(
@@ -263,8 +283,8 @@ class AccessController:
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
             case AccessStep.ADD_FINALIZER:
-                current.found = await add_finalizer(
-                    self._client, POSTGRESACCESSES, current.found, FINALIZER
+                current.found = self._wrote(
+                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 )
                 current.learn(finalizer=True)
             case AccessStep.RESOLVE:
@@ -419,7 +439,7 @@ class AccessController:
         )
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        await self._statuses.write(current.found, body)
+        self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
             kept = Kept(
                 wanted=msgspec.structs.replace(await self._wanted(current), password=""),
@@ -430,7 +450,7 @@ class AccessController:
         else:
             self._work.forget(request)
             result = self._again(outcome)
-        known = self._known(request.namespace, request.name)
+        known = self._newest(Key(request.namespace, request.name))
         changed = known is not None and _asked_for(known) != _asked_for(current.found)
         if changed or request in self._outdated:
             # Something has changed while the server was at work: the access, or a Secret of it.
