@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
 from fairlead.postgres.database import password
 from fairlead.postgres.database.plan import Wanted
@@ -23,11 +24,17 @@ from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
 PROBE_SECONDS = 3600.0
 """For which a login that went well proves a password, where verifiers cannot be read."""
 
+_AT_ONCE = 4
+"""Threads that work verifiers out for one server, and logins that try passwords there."""
 _SPARE = 1000
 """Usernames of which something is known although nobody keeps them."""
 
 _KEY = secrets.token_bytes(32)
 """Of digests, which are in this process's memory alone."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -53,45 +60,70 @@ class Verifiers:
         Raises:
             AccessError: the server could not be asked.
         """
-        found: dict[str, str] = {}
+        without: list[Wanted] = []
+        doubtful: list[tuple[Wanted, RoleFacts]] = []
+        reads = snapshot.server.reads_verifiers
         for one in wanted:
             role = snapshot.roles.get(one.username)
-            if not await self._matches(sessions, one, role, reads=snapshot.server.reads_verifiers):
-                found[one.username] = await self._verifier(one)
-        return found
-
-    async def _matches(
-        self, sessions: Sessions, one: Wanted, role: RoleFacts | None, *, reads: bool
-    ) -> bool:
-        if role is None or role.claim is None:
-            return False
-        known = self._of(one)
+            if role is None or not _may_match(one, role, reads=reads):
+                without.append(one)
+            elif not self._is_known(one, role, reads=reads):
+                doubtful.append((one, role))
         if reads:
-            if known is None or known.verifier != role.verifier:
-                if not await asyncio.to_thread(password.verifies, one.password, role.verifier):
-                    return False
-                self._remember(one, role.verifier or "")
-            return True
-        if not role.login or not role.claim.same_object(one.claim):
-            return False
-        if known is not None and monotonic() - known.proven < PROBE_SECONDS:
-            return True
-        database = min((grant.database for grant in one.grants), default="")
-        database = database or sessions.endpoint.maintenance
-        if not await logs_in(sessions.endpoint, database, one.username, one.password):
-            return False
-        self._remember(one, "").proven = monotonic()
-        return True
+            without += await self._compared(doubtful)
+        else:
+            without += await self._tried(sessions, [one for one, _ in doubtful])
+        await self._make(without)
+        return {one.username: self._known[one.username].verifier for one in without}
 
-    async def _verifier(self, one: Wanted) -> str:
-        """The same again until it is stored, so that looking again does not change the plan."""
+    def _is_known(self, one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
         known = self._of(one)
-        if known is None or not known.verifier:
-            made = await asyncio.to_thread(
-                password.verifier, one.password, iterations=one.iterations
+        if known is None:
+            return False
+        if reads:
+            return known.verifier == role.verifier
+        return monotonic() - known.proven < PROBE_SECONDS
+
+    async def _compared(self, doubtful: Sequence[tuple[Wanted, RoleFacts]]) -> list[Wanted]:
+        """Those whose password is not that of the stored verifier."""
+        answers = await _in_threads(
+            lambda pair: password.verifies(pair[0].password, pair[1].verifier), doubtful
+        )
+        without = []
+        for (one, role), matches in zip(doubtful, answers, strict=True):
+            if matches:
+                self._remember(one, role.verifier or "")
+            else:
+                without.append(one)
+        return without
+
+    async def _tried(self, sessions: Sessions, doubtful: Sequence[Wanted]) -> list[Wanted]:
+        """Those whose password the server does not take."""
+        without = []
+        for first in range(0, len(doubtful), _AT_ONCE):
+            some = doubtful[first : first + _AT_ONCE]
+            answers = await asyncio.gather(
+                *(_logs_in(sessions, one) for one in some), return_exceptions=True
             )
-            known = self._remember(one, made)
-        return known.verifier
+            for one, answer in zip(some, answers, strict=True):
+                if isinstance(answer, BaseException):
+                    raise answer
+                if answer:
+                    self._remember(one, "").proven = monotonic()
+                else:
+                    without.append(one)
+        return without
+
+    async def _make(self, without: Iterable[Wanted]) -> None:
+        """The same again until it is stored, so that looking again does not change the plan."""
+        lacking = [
+            one for one in without if (known := self._of(one)) is None or not known.verifier
+        ]
+        made = await _in_threads(
+            lambda one: password.verifier(one.password, iterations=one.iterations), lacking
+        )
+        for one, verifier in zip(lacking, made, strict=True):
+            self._remember(one, verifier)
 
     def _of(self, one: Wanted) -> _Known | None:
         known = self._known.get(one.username)
@@ -122,6 +154,31 @@ class Verifiers:
         if len(self._known) > 2 * len(usernames) + _SPARE:
             for username in self._known.keys() - usernames:
                 del self._known[username]
+
+
+def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
+    """Whether the role's password may be the one that is wanted."""
+    if role.claim is None:
+        return False
+    return reads or (role.login and role.claim.same_object(one.claim))
+
+
+async def _logs_in(sessions: Sessions, one: Wanted) -> bool:
+    database = min((grant.database for grant in one.grants), default="")
+    database = database or sessions.endpoint.maintenance
+    return await logs_in(sessions.endpoint, database, one.username, one.password)
+
+
+async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The results for all items, in their order; each thread does a part of them."""
+
+    def of(part: Sequence[T]) -> list[R]:
+        return [work(one) for one in part]
+
+    size = -(-len(items) // _AT_ONCE)
+    parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
+    found = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
+    return [one for part in found for one in part]
 
 
 def _digest(text: str) -> bytes:
