@@ -750,10 +750,10 @@ async def test_a_change_while_the_server_is_at_work_is_not_missed(
     begun, go_on = asyncio.Event(), asyncio.Event()
     go_on.set()
 
-    async def held(*args: Any) -> Any:
+    async def held(*args: Any, **options: Any) -> Any:
         begun.set()
         await go_on.wait()
-        return await sync(*args)
+        return await sync(*args, **options)
 
     monkeypatch.setattr(work, "sync", held)
     given: JSON = {"passwordSecretRef": {"name": "vault"}} if change == "given" else {}
