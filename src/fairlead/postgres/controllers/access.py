@@ -123,7 +123,7 @@ class AccessController:
             "postgresaccess",
             self.reconcile,
             workers=settings.latest.workers,
-            stopped=self._work.close,
+            stopped=self._stop,
         )
         self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
         self.watch(
@@ -166,6 +166,11 @@ class AccessController:
         # The cache may have told of it already.
         self._newest(stored.key)
         return stored
+
+    async def _stop(self) -> None:
+        await self._work.close()
+        # Whoever runs this controller again asks anew: no answer comes any more.
+        self._waiting.clear()
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
