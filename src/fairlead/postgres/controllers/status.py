@@ -135,26 +135,43 @@ def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
 
-def plan_of(plan: Planned, approved_by: str) -> Plan:
-    """A plan as the status tells it: as many statements as fit."""
+def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Plan | None:
+    """A plan as the status tells it: as many statements as fit, and what was approved last.
+
+    Args:
+        plan: what would be done; with ``approved_by``, what has been done.
+        old: what the status said before.
+        approved_by: who has approved this plan; "" when nobody has.
+    """
+    approved = Plan() if old is None else old
+    digest, by = approved.approved_digest, approved.approved_by
+    if plan is None:
+        return Plan(approved_digest=digest, approved_by=by) if digest else None
+    if approved_by:
+        digest, by = plan.digest(), approved_by
     return Plan(
-        digest=plan.digest(),
+        digest=plan.digest() if plan.statements else "",
         statements=[
             f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
         ],
         total=len(plan.statements),
-        approved_by=approved_by,
+        approved_digest=digest,
+        approved_by=by,
     )
 
 
 def approver_of(metadata: JSON) -> str:
-    """The manager of fields that has written the approval, and when; "" when nobody says."""
+    """The manager of fields that wrote the approval last, and when; "" when nobody says."""
     field = f"f:{APPROVE_ANNOTATION}"
+    found: list[tuple[str, str]] = []
     for entry in metadata.get("managedFields") or []:
         fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
         if field in (fields.get("f:annotations") or {}):
-            return f"{entry.get('manager', '')} at {entry.get('time', '')}"
-    return ""
+            found.append((entry.get("time") or "", entry.get("manager") or "unknown"))
+    if not found:
+        return ""
+    time, manager = max(found)
+    return f"{manager} at {time}" if time else manager
 
 
 def failed(failure: Failure) -> Outcome:

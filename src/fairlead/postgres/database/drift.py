@@ -14,7 +14,6 @@ import psycopg
 from fairlead.postgres.database.attributes import GroupFacts
 from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
 from fairlead.postgres.database.comparison import read_differences
-from fairlead.postgres.database.failures import explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Wanted,
@@ -49,7 +48,7 @@ async def look(
     """Compare.
 
     Raises:
-        AccessError: the server could not be asked; no database that could not is told as one.
+        AccessError: the server could not be asked. In a database that could not, all differ.
     """
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
@@ -119,8 +118,6 @@ async def _differing_in(
     try:
         async with sessions.use(database) as session:
             reading = await read_differences(session, database, roles)
-    except AccessError:
+    except (AccessError, psycopg.Error):
         return {one.username for one in wanted}
-    except psycopg.Error as error:
-        raise explain_statement(error, f"look into {database}", "the administrator") from None
     return {*reading.differences, *reading.absent, *reading.gone}

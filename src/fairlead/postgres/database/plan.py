@@ -122,10 +122,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     statements: tuple[Statement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
+    after: str = ""
+    """The digest of the plan that was approved before, so that none is approved twice."""
 
     def digest(self) -> str:
-        """Names all the statements."""
-        text = "\n".join(f"{one.database}: {one.text}" for one in self.statements)
+        """Names all the statements, at this time."""
+        lines = [f"{one.database}: {one.text}" for one in self.statements]
+        text = "\n".join([*lines, self.after] if self.after else lines)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -11,6 +11,7 @@ import hmac
 import secrets
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import monotonic
 
 from fairlead.postgres.database import password
@@ -18,6 +19,7 @@ from fairlead.postgres.database.plan import Wanted
 from fairlead.postgres.database.session import logs_in
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.errors import AccessError
 
 
 PROBE_SECONDS = 3600.0
@@ -47,18 +49,22 @@ class Verifiers:
 
     async def missing(
         self, sessions: Sessions, wanted: Iterable[Wanted], snapshot: Snapshot
-    ) -> dict[str, str]:
+    ) -> tuple[dict[str, str], dict[str, AccessError]]:
         """The verifiers to be stored, of those whose password the server does not have.
 
-        Raises:
-            AccessError: the server could not be asked.
+        Also why of some nobody could tell, for one that does not answer keeps no other waiting.
         """
         found: dict[str, str] = {}
+        failed: dict[str, AccessError] = {}
+        reads = snapshot.server.reads_verifiers
         for one in wanted:
             role = snapshot.roles.get(one.username)
-            if not await self._matches(sessions, one, role, reads=snapshot.server.reads_verifiers):
-                found[one.username] = await self._verifier(one)
-        return found
+            try:
+                if not await self._matches(sessions, one, role, reads=reads):
+                    found[one.username] = await self._verifier(one)
+            except AccessError as error:
+                failed[one.username] = error
+        return found, failed
 
     async def _matches(
         self, sessions: Sessions, one: Wanted, role: RoleFacts | None, *, reads: bool
@@ -75,6 +81,10 @@ class Verifiers:
         if not role.login or not role.claim.same_object(one.claim):
             return False
         if known is not None and monotonic() - known.proven < PROBE_SECONDS:
+            return True
+        if has_ended(role) and (known is not None or one.username not in self._known):
+            # No password logs in any more, so that nothing can be told of this one.
+            self._remember(one, known.verifier if known else "").proven = monotonic()
             return True
         database = min((grant.database for grant in one.grants), default="")
         database = database or sessions.endpoint.maintenance
@@ -122,6 +132,13 @@ class Verifiers:
         if len(self._known) > 2 * len(usernames) + _SPARE:
             for username in self._known.keys() - usernames:
                 del self._known[username]
+
+
+def has_ended(role: RoleFacts) -> bool:
+    """Whether the server takes no password for the role any more (VALID UNTIL)."""
+    if not role.valid_until:
+        return False
+    return datetime.fromisoformat(role.valid_until) <= datetime.now(UTC)
 
 
 def _digest(text: str) -> bytes:
