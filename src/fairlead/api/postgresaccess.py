@@ -621,6 +621,7 @@ def crds(*, exported: bool = False) -> list[JSON]:
             [Version("v1", PostgresAccess, columns=ACCESS_COLUMNS)],
             labels=labels,
             short_names=["pgaccess"],
+            categories=["fairlead"],
         ),
         build_crd(
             POSTGRESSERVERS,

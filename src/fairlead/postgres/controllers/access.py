@@ -327,7 +327,7 @@ class AccessController:
         spec = access.spec
         check_username(spec.username)
         check_grants(spec.grants)
-        check_members(spec.member_of or [])
+        check_members(spec.member_of or [], spec.username)
         if spec.attributes is not None:
             check_attributes(spec.attributes)
         known = access.status.username

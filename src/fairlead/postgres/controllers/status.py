@@ -41,6 +41,8 @@ IN_SYNC = "PostgresAccess is in sync"
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 MAX_LOG = 1024
 """Characters of a message in the status."""
+RENAMED = "carries the claim of this object"
+"""What the warning about a renamed role says."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
@@ -283,8 +285,9 @@ def new_status(
 
 def access_events(old: Object, new: Object) -> list[Event]:
     """What to tell about a PostgresAccess whose status has changed."""
-    told = event(_status(old), _status(new))
-    return [] if told is None else [told]
+    before, after = _status(old), _status(new)
+    told = event(before, after)
+    return [*([] if told is None else [told]), *turns(before, after)]
 
 
 def _status(access: Object) -> PostgresAccessStatus:
@@ -297,6 +300,33 @@ def _status(access: Object) -> PostgresAccessStatus:
 
 class _WithStatus(msgspec.Struct):
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
+
+
+def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
+    """What to tell whatever the verdict: roles that are elsewhere than their object says."""
+    found = [
+        Event("Warning", "RoleRenamed", one)
+        for one in new.warnings
+        if RENAMED in one and one not in old.warnings
+    ]
+    before, after = old.server, new.server
+    if before is None or after is None or not before.system_identifier:
+        return found
+    if before.system_identifier != after.system_identifier:
+        text = (
+            f"the object's server was {before.host} and is {after.host}, which is another one:"
+            f" role {new.username} stays on the old one with its login; drop it there"
+        )
+        found.append(Event("Warning", "ServerChanged", text))
+    return found
+
+
+def renamed(role: str) -> str:
+    """The warning about a role that carries an access's claim under another name."""
+    return (
+        f"role {role} {RENAMED}: somebody has renamed it, and it has lost its login; drop it, or"
+        " give it its name back"
+    )
 
 
 def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:

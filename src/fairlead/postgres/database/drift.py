@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.attributes import GroupFacts
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.attributes import Around
+from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -23,7 +23,7 @@ from fairlead.postgres.database.plan import (
 )
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Snapshot
-from fairlead.postgres.database.sync import databases_of, role_grants, working
+from fairlead.postgres.database.sync import databases_of, look_around, role_grants, working
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -60,15 +60,14 @@ async def look(
             databases=databases,
             claims=True,
         )
-        groups = {group.role for one in wanted for group in one.member_of or ()}
-        facts = await read_group_facts(session, groups)
+        around = await look_around(session, wanted, snapshot)
     version = snapshot.server.version
     by_name = {one.username: one for one in wanted}
     desired = {one.username: desired_grants(one.grants, version) for one in wanted}
     differing = {
         one.wanted.username
         for one in kept
-        if _differs(one, desired[one.wanted.username], snapshot, verifiers, facts)
+        if _differs(one, desired[one.wanted.username], snapshot, verifiers, around)
     }
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
@@ -83,7 +82,7 @@ def _differs(
     desired: Desired,
     snapshot: Snapshot,
     verifiers: Verifiers,
-    facts: Mapping[str, GroupFacts],
+    around: Around,
 ) -> bool:
     wanted = one.wanted
     role = snapshot.roles.get(wanted.username)
@@ -96,7 +95,7 @@ def _differs(
     if changed:
         return True
     try:
-        planned, problems = plan_role(wanted, snapshot, None, facts)
+        planned, problems = plan_role(wanted, snapshot, None, around)
     except AccessError:
         return True
     return (

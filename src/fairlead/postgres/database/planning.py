@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import psycopg
 
 from fairlead.postgres.database import differences
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -18,6 +18,7 @@ from fairlead.postgres.database.plan import (
     Planned,
     Statement,
     Wanted,
+    check_adoption,
     check_role,
     plan_databases,
     plan_role,
@@ -25,7 +26,13 @@ from fairlead.postgres.database.plan import (
 from fairlead.postgres.database.privileges import hindrances
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Snapshot
-from fairlead.postgres.database.sync import databases_of, explain, role_grants, working
+from fairlead.postgres.database.sync import (
+    databases_of,
+    explain,
+    look_around,
+    role_grants,
+    working,
+)
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -62,14 +69,14 @@ class _Planning:
         """What is missing in the shared catalogs."""
         wanted = self._wanted.values()
         databases = {grant.database for one in wanted for grant in one.grants}
-        groups = {group.role for one in wanted for group in one.member_of or ()}
         async with working(self._sessions, "read the catalogs") as session:
             snapshot = await read_snapshot(session, self._wanted, "", databases=databases)
-            facts = await read_group_facts(session, groups)
+            around = await look_around(session, wanted, snapshot)
         for one in wanted:
             try:
                 role, admin = snapshot.roles.get(one.username), snapshot.server.admin
                 check_role(role, one.claim, admin, adopt=one.adopt)
+                check_adoption(role, around.groups, adopt=one.adopt)
             except AccessError as error:
                 self._refuse(one.username, [error])
         given = [
@@ -87,7 +94,7 @@ class _Planning:
             if name in self.refused:
                 continue
             try:
-                own, problems = plan_role(one, snapshot, missing.get(name), facts)
+                own, problems = plan_role(one, snapshot, missing.get(name), around)
             except AccessError as error:
                 self.refused[name] = [error]
                 continue

@@ -25,7 +25,8 @@ from typing import TypeVar
 
 import psycopg
 
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.attributes import Around
+from fairlead.postgres.database.catalog import read_around, read_snapshot
 from fairlead.postgres.database.comparison import RoleGrants, unborn_oid
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
@@ -34,6 +35,7 @@ from fairlead.postgres.database.plan import (
     DatabaseChange,
     Synced,
     Wanted,
+    check_adoption,
     check_role,
     databases_to_visit,
     missing_database,
@@ -89,12 +91,14 @@ async def check_claims(
     """
     async with working(sessions, "read the catalogs") as session:
         snapshot = await read_snapshot(session, claims, "")
+        around = await read_around(session, adopting)
     refused: dict[str, AccessError | None] = {}
     for username, claim in claims.items():
         refused[username] = None
         try:
             role, adopt = snapshot.roles.get(username), username in adopting
             check_role(role, claim, snapshot.server.admin, adopt=adopt)
+            check_adoption(role, around.groups, adopt=adopt)
         except AccessError as error:
             refused[username] = error
     return refused
@@ -139,6 +143,21 @@ async def sync(
                 changed=username in roles.changed,
             )
     return results
+
+
+async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
+    """What has to be known beside the roles themselves."""
+    groups: set[str] = set()
+    parameters: set[str] = set()
+    for one in wanted:
+        groups |= {group.role for group in one.member_of or ()}
+        role = snapshot.roles.get(one.username)
+        if one.adopt and role is not None and role.claim is None:
+            groups.add(one.username)
+        if one.attributes is not None:
+            stored = role.config if role is not None else {}
+            parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
+    return await read_around(session, groups, parameters)
 
 
 class _RolePass:
@@ -188,12 +207,12 @@ class _RolePass:
         self.failed |= unknown
         wanted = [one for one in wanted if one.username not in unknown]
         self._stored = missing.keys()
-        groups = {group.role for one in wanted for group in one.member_of or ()}
-        facts = await read_group_facts(self._session, groups)
+        around = await look_around(self._session, wanted, snapshot)
+        wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
         for one in wanted:
-            own, problems = plan_role(one, snapshot, missing.get(one.username), facts)
+            own, problems = plan_role(one, snapshot, missing.get(one.username), around)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
@@ -216,6 +235,14 @@ class _RolePass:
                 )
             except AccessError as error:
                 self.failed[one.username] = error
+
+    def _may_adopt(self, one: Wanted, snapshot: Snapshot, around: Around) -> bool:
+        try:
+            check_adoption(snapshot.roles.get(one.username), around.groups, adopt=one.adopt)
+        except AccessError as error:
+            self.failed[one.username] = error
+            return False
+        return True
 
     async def _write(self) -> None:
         failed = dict(self.failed)
