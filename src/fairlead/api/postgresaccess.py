@@ -517,13 +517,15 @@ class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What would be done in the server; passwords are ***.
 
-    ``digest`` names all statements, of which the first are listed; ``approved_by`` is the manager
-    of fields that has written the approval, and when.
+    ``digest`` names all statements, of which the first are listed. ``approved_digest`` is that of
+    the plan that was approved and carried out last, ``approved_by`` the manager of fields that
+    wrote the approval, and when. An approval is good for one time.
     """
 
     digest: str = ""
     statements: list[str] = []
     total: int = 0
+    approved_digest: str = ""
     approved_by: str = ""
 
 
@@ -619,6 +621,7 @@ def crds(*, exported: bool = False) -> list[JSON]:
             [Version("v1", PostgresAccess, columns=ACCESS_COLUMNS)],
             labels=labels,
             short_names=["pgaccess"],
+            categories=["fairlead"],
         ),
         build_crd(
             POSTGRESSERVERS,

@@ -26,7 +26,16 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import format_time, now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.claims import Claims
-from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Look, Place, Sync, owner_of
+from fairlead.postgres.controllers.jobs import (
+    Answer,
+    Check,
+    Drop,
+    Look,
+    Place,
+    Removal,
+    Sync,
+    owner_of,
+)
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
@@ -168,9 +177,12 @@ class AccessController:
         return stored
 
     async def _stop(self) -> None:
-        await self._work.close()
-        # Whoever runs this controller again asks anew: no answer comes any more.
+        """End what servers are at; whoever runs this controller next takes it up."""
+        kept = await self._work.close()
+        waiting = list(self._waiting)
         self._waiting.clear()
+        for request in {*kept, *waiting}:
+            self.controller.enqueue(request)
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
@@ -254,12 +266,14 @@ class AccessController:
                 current.learn(failure=Failure(stage, error))
             return current
         current.expires_at, expired = self._expiry(current)
+        status = access.status
         current.renamed = self._leftovers.renamed.get(found.meta.uid, frozenset())
-        ready = get_condition(access.status.conditions, READY)
+        ready = get_condition(status.conditions, READY)
+        told = ready is not None and ready.reason == "Expired"
         current.learn(
             suspended=access.spec.suspend,
             expired=expired,
-            ended=expired and ready is not None and ready.reason == "Expired",
+            ended=expired and told and status.secret is None,
             planning=planning_of(access.spec),
             excluded=excluded(
                 access.spec.username, settings.excluded_users, settings.excluded_user_patterns
@@ -271,18 +285,16 @@ class AccessController:
 
     def _expiry(self, current: Pass) -> tuple[str, bool]:
         """When the access ends, "" for never, and whether it has."""
-        found, after = current.found, current.decoded.spec.expires_after
-        if not after:
+        meta, after = current.found.meta, current.decoded.spec.expires_after
+        if not after or meta.deleting:
             return "", False
-        duration, created = parse_duration(after), found.meta.creation_timestamp
-        if duration is None or duration < timedelta() or not created:
-            stage = STAGES[AccessStep.DROP_ROLE if found.meta.deleting else AccessStep.RESOLVE]
+        ends = end_of(meta.creation_timestamp or "", after)
+        if ends is None:
             error = invalid(
                 "InvalidSpec", f"spec.expiresAfter {after} is no duration; write one like 8h"
             )
-            current.learn(failure=Failure(stage, error))
+            current.learn(failure=Failure(STAGES[AccessStep.RESOLVE], error))
             return "", False
-        ends = parse_time(created) + duration
         return format_time(ends), ends <= datetime.now(UTC)
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
@@ -299,7 +311,8 @@ class AccessController:
                 current.ask(step, Look(await self._wanted(current)))
             case AccessStep.CHECK_ROLE:
                 claim = await self._claims.of(current.found.meta)
-                current.ask(step, Check(current.decoded.spec.username, claim))
+                username, adopt = current.decoded.spec.username, self._adopts(current)
+                current.ask(step, Check(username, claim, adopt=adopt))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
             case AccessStep.SYNC_DATABASE:
@@ -335,7 +348,7 @@ class AccessController:
         spec = access.spec
         check_username(spec.username)
         check_grants(spec.grants)
-        check_members(spec.member_of or [])
+        check_members(spec.member_of or [], spec.username)
         if spec.attributes is not None:
             check_attributes(spec.attributes)
         known = access.status.username
@@ -352,7 +365,6 @@ class AccessController:
     async def _wanted(self, current: Pass) -> Wanted:
         access = current.decoded
         spec, status = access.spec, access.status
-        adopt = spec.adoption_policy == "IfUnclaimed" and self._settings.current.allow_adoption
         return Wanted(
             username=spec.username,
             password=current.password,
@@ -364,18 +376,24 @@ class AccessController:
             attributes=spec.attributes,
             valid_until=valid_until(spec.attributes, current.expires_at, status.expires_at),
             member_of=None if spec.member_of is None else tuple(spec.member_of),
-            adopt=adopt,
+            adopt=self._adopts(current),
         )
+
+    def _adopts(self, current: Pass) -> bool:
+        """Whether the access may take over a role that nobody has claimed."""
+        asked = current.decoded.spec.adoption_policy == "IfUnclaimed"
+        return asked and self._settings.current.allow_adoption
 
     def _planned(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Planned):
             raise answered_otherwise(answer)
-        current.plan = answer
-        approved = current.facts.planning == "Manual" and not answer.refused
-        if answer.statements:
-            asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-            approved = approved and asked == answer.digest()
-        current.learn(planned=True, approved=approved)
+        before = current.decoded.status.plan
+        after = before.approved_digest if before is not None else ""
+        plan = current.plan = msgspec.structs.replace(answer, after=after)
+        asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+        # What cannot be had keeps nobody from approving the rest.
+        agreed = asked == plan.digest() if plan.statements else not plan.refused
+        current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):
@@ -391,6 +409,12 @@ class AccessController:
         access = current.decoded
         username = access.status.username or access.spec.username
         claim = await self._claims.of(current.found.meta)
+        policy: Removal = access.spec.cleanup_policy
+        if current.facts.expired:
+            # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
+            await self._publication.remove(current)
+            # The object stays, and the role its own: raised, the end gives back the login.
+            policy = "Fence" if policy == "Retain" else policy
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
@@ -402,7 +426,7 @@ class AccessController:
         else:
             current.ask(
                 AccessStep.DROP_ROLE,
-                Drop(username, claim, access.spec.cleanup_policy, access.spec.orphan_to or ""),
+                Drop(username, claim, policy, access.spec.orphan_to or ""),
             )
 
     async def _dropped(self, current: Pass, answer: Answer) -> None:
@@ -415,7 +439,8 @@ class AccessController:
                 return
             # A role that stays anyway must not keep its object from going when the server is
             # gone.
-            if access.spec.cleanup_policy != "Retain" or not isinstance(answer, AccessError):
+            retained = current.facts.deleting and access.spec.cleanup_policy == "Retain"
+            if not retained or not isinstance(answer, AccessError):
                 raise answer
             _log.warning("the server of a retained role was out of reach", why=answer.reason)
             await self._leftovers.record(current.found, owner_of(access), "Retain")
@@ -425,7 +450,7 @@ class AccessController:
 
     async def _report(self, request: Request, current: Pass) -> Result | None:
         outcome = outcome_of(current)
-        old = current.access.status if current.access else PostgresAccessStatus()
+        old = former_status(current)
         failure = current.facts.failure
         refused = (
             current.facts.excluded
@@ -433,9 +458,7 @@ class AccessController:
             or (failure is not None and failure.error.verdict)
         )
         status = new_status(
-            msgspec.structs.replace(
-                old, plan=await self._plan(current), expires_at=current.expires_at
-            ),
+            msgspec.structs.replace(old, plan=await self._plan(current, old.plan)),
             outcome,
             generation=current.found.meta.generation,
             now=now(),
@@ -456,30 +479,33 @@ class AccessController:
             self._work.forget(request)
             result = self._again(outcome)
         known = self._newest(Key(request.namespace, request.name))
+        if known is None and current.place is not None:
+            # Torn out while its server was at work, which may have made the role meanwhile.
+            self._work.look_soon(current.place)
         changed = known is not None and _asked_for(known) != _asked_for(current.found)
         if changed or request in self._outdated:
             # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
-        result = sooner(result, self._publication.rotates_in(status.password))
+        if current.synced is not None:
+            result = sooner(result, self._publication.rotates_in(status.password))
         return sooner(result, seconds_until(current))
 
-    async def _plan(self, current: Pass) -> Plan | None:
-        """What the status says of the plan."""
-        if current.plan is None:
-            if current.access is None:
-                return None
-            kept = current.facts.suspended or current.facts.failure is not None
-            old: PostgresAccessStatus = current.access.status
-            return old.plan if kept else None
-        approved = ""
-        if current.facts.approved and current.plan.statements:
-            approved = await self._approver(current.found)
-        return plan_of(current.plan, approved)
+    async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
+        """What the status says of the plan, and of the approval before."""
+        facts, plan = current.facts, current.plan
+        if plan is None:
+            nothing_said = facts.suspended or facts.expired or facts.failure is not None
+            return old if nothing_said else plan_of(None, old)
+        approved_by = ""
+        # Once it was carried out whole: until then the same approval holds for another try.
+        if facts.approved and facts.synced and facts.failure is None and plan.statements:
+            approved_by = await self._approver(current.found)
+        return plan_of(plan, old, approved_by)
 
     async def _approver(self, found: Object) -> str:
         """Who has written the approval, by the API server's word: the manager of the field."""
         live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
-        return approver_of(live.to_dict().get("metadata", {}))
+        return approver_of(live.to_dict().get("metadata", {})) or "unknown"
 
     def _again(self, outcome: Outcome) -> Result | None:
         if outcome.again == "backoff":
@@ -516,6 +542,29 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     if result.requeue_after is None:
         return result
     return Result(min(result.requeue_after, seconds))
+
+
+def end_of(created: str, after: str) -> datetime | None:
+    """When an access ends that was created then; None where ``after`` is no duration of use."""
+    duration = parse_duration(after)
+    if duration is None or duration < timedelta() or not created:
+        return None
+    try:
+        return parse_time(created) + duration
+    except OverflowError:
+        return None
+
+
+def former_status(current: Pass) -> PostgresAccessStatus:
+    """The status so far, without what has gone meanwhile."""
+    old = current.access.status if current.access else PostgresAccessStatus()
+    facts = current.facts
+    if facts.expired and facts.dropped:
+        old = msgspec.structs.replace(old, secret=None, password=None, applied_grants=[])
+    if current.expires_at or facts.synced:
+        # Until the server knows otherwise it is to end when it was told.
+        old = msgspec.structs.replace(old, expires_at=current.expires_at)
+    return old
 
 
 def seconds_until(current: Pass) -> float | None:

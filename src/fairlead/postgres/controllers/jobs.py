@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
 from fairlead.postgres.database.endpoint import Endpoint
@@ -13,6 +13,9 @@ from fairlead.postgres.errors import AccessError
 
 _NAMESPACE = "namespace "
 
+Removal = CleanupPolicy | Literal["Fence"]
+"""What becomes of a role; Fence takes its login, and leaves it and its claim."""
+
 Answer = Synced | Planned | AccessError | Exception | None
 
 
@@ -21,6 +24,7 @@ class Check(NamedTuple):
 
     username: str
     claim: Claim
+    adopt: bool = False
 
 
 class Sync(NamedTuple):
@@ -39,7 +43,7 @@ class Drop(NamedTuple):
 
     username: str
     claim: Claim
-    policy: CleanupPolicy
+    policy: Removal
     orphan_to: str = ""
 
 

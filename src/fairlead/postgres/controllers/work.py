@@ -11,7 +11,6 @@ Accesses that are in sync are kept, and compared with the server all at once, no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
@@ -107,6 +106,12 @@ class Work:
             if server.place.is_trusted or server.place.owner == owner:
                 server.look_is_due = True
 
+    def look_soon(self, place: Place) -> None:
+        """Look at a server now, if it is worked at: a role may be nobody's."""
+        server = self._servers.get(place)
+        if server is not None:
+            server.look_soon()
+
     def _at(self, place: Place) -> _Server:
         server = self._servers.get(place)
         if server is None:
@@ -130,12 +135,13 @@ class Work:
         self._tasks.add(closing)
         closing.add_done_callback(self._tasks.discard)
 
-    async def close(self) -> None:
-        """Stop at once, and end all sessions."""
-        servers = list(self._servers.values())
+    async def close(self) -> list[Request]:
+        """Stop at once, and end all sessions; returns whose accesses nobody compares any more."""
+        servers, kept = list(self._servers.values()), list(self._kept_at)
         self._servers.clear()
         self._kept_at.clear()
         await asyncio.gather(*(server.close() for server in servers), *self._tasks)
+        return kept
 
 
 class _Server:
@@ -244,8 +250,11 @@ class _Server:
         )
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
-        claims = {job.username: job.claim for job in jobs}
-        return await check_claims(self._sessions, claims)
+        return await check_claims(
+            self._sessions,
+            {job.username: job.claim for job in jobs},
+            adopting=frozenset(job.username for job in jobs if job.adopt),
+        )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
         wanted = [job.wanted for job in jobs]
@@ -257,10 +266,14 @@ class _Server:
         )
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
-        return {
-            job.username: await plan_accesses(self._sessions, [job.wanted], self._verifiers)
-            for job in jobs
-        }
+        found: dict[str, Answer] = {}
+        for job in jobs:
+            try:
+                plan = await plan_accesses(self._sessions, [job.wanted], self._verifiers)
+                found[job.username] = plan
+            except AccessError as error:
+                found[job.username] = error
+        return found
 
     async def _remove(self, request: Request, drop: Drop, places: asyncio.Semaphore) -> None:
         async def remove(_: Iterable[Drop]) -> Mapping[str, Answer]:
@@ -321,6 +334,8 @@ class _Server:
         for request, one in kept.items():
             if one.wanted.username in found.differing:
                 self._surroundings.differs(request)
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(PASS_SECONDS):
                 await self._surroundings.sweep(self.place, self._sessions, found.claimed)
+        except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
+            _log.warning("no sweep of a server", server=str(self.place.endpoint), error=str(error))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal, cast
 
 import psycopg
 from psycopg import sql
@@ -41,13 +42,14 @@ async def cleanup(
     sessions: Sessions,
     username: str,
     claim: Claim,
-    policy: CleanupPolicy,
+    policy: CleanupPolicy | Literal["Fence"],
     *,
     orphan_to: str = "",
 ) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
 
-    Orphan gives what it owns to ``orphan_to``, or else to the owner of each database.
+    Fence takes the login alone, Retain also the claim. Orphan gives what it owns to ``orphan_to``,
+    or else to the owner of each database.
 
     Returns:
         Whether there was anything to do.
@@ -63,8 +65,8 @@ async def cleanup(
             return False
         removal = _Removal(sessions, session, role, snapshot.server, orphan_to)
         await removal.fence(retain=policy == "Retain")
-        if policy != "Retain":
-            await removal.run(policy)
+        if policy not in {"Retain", "Fence"}:
+            await removal.run(cast("CleanupPolicy", policy))
     return True
 
 

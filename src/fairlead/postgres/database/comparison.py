@@ -39,14 +39,21 @@ class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
 
     A role that has another oid or another name by now is left alone. With ``policy`` Additive only
     what ``ledger`` names is ever revoked: lines of
-    :meth:`~fairlead.postgres.database.grants.Desired.describe`, of this database or of any.
+    :meth:`~fairlead.postgres.database.grants.Desired.describe`, of this database or of any. One
+    that is ``unborn`` is yet to be made: its oid is nobody's, see :func:`unborn_oid`.
     """
 
     oid: int
     username: str
+    unborn: bool = False
     grants: DatabaseGrants = DatabaseGrants()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
+
+
+def unborn_oid(number: int) -> int:
+    """An oid for a role that is yet to be made; servers count from the other end."""
+    return 2**32 - 1 - number
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +87,8 @@ WITH member AS MATERIALIZED (
                     pg_catalog.unnest(%(usernames)s::name[]),
                     pg_catalog.unnest(%(strict)s::bool[]))
          AS m(shape, role, username, strict)
-    JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
+   WHERE r.oid IS NOT NULL OR m.role = ANY (%(unborn)s::oid[])
 ), atom AS MATERIALIZED (
   SELECT a.shape, a.target, a.privilege, a.passed_on, a.known
     FROM ROWS FROM (pg_catalog.unnest(%(atom_shapes)s::int4[]),
@@ -387,6 +395,7 @@ class _Asked:
             "shapes": self._of_role,
             "roles": [role.oid for role in self.wanted],
             "usernames": [role.username for role in self.wanted],
+            "unborn": [role.oid for role in self.wanted if role.unborn],
             "strict": [role.policy == "Authoritative" for role in self.wanted],
             "atom_shapes": shapes,
             "atom_targets": numbers,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 import msgspec
 from psycopg import sql
@@ -16,10 +15,13 @@ from psycopg import sql
 from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, MemberOf
 from fairlead.postgres.database import statements
 from fairlead.postgres.database.attributes import (
+    NOTHING_AROUND,
+    Around,
     GroupFacts,
     attribute_parts,
     foreign_memberships,
     membership_statements,
+    refused_settings,
     setting_statements,
 )
 from fairlead.postgres.database.grants import Desired
@@ -122,10 +124,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     statements: tuple[Statement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
+    after: str = ""
+    """The digest of the plan that was approved before, so that none is approved twice."""
 
     def digest(self) -> str:
-        """Names all the statements."""
-        text = "\n".join(f"{one.database}: {one.text}" for one in self.statements)
+        """Names all the statements, at this time."""
+        lines = [f"{one.database}: {one.text}" for one in self.statements]
+        text = "\n".join([*lines, self.after] if self.after else lines)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -161,6 +166,24 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool 
         )
 
 
+def check_adoption(
+    role: RoleFacts | None, groups: Mapping[str, GroupFacts], *, adopt: bool
+) -> None:
+    """Refuse to take over a role that others have given powers to, be it by a group.
+
+    Raises:
+        AccessError: AdoptionRefused.
+    """
+    if not adopt or role is None or role.claim is not None:
+        return
+    if groups.get(role.name, GroupFacts()).powerful:
+        raise refusal(
+            "AdoptionRefused",
+            f"role {role.name} has powers over roles or over the server, or is a member of a role"
+            " that has; choose another spec.username",
+        )
+
+
 def _conflict(username: str, holder: Claim, claim: Claim) -> str:
     """Say who holds the role, but no names of another cluster or namespace."""
     if holder.installation != claim.installation:
@@ -175,7 +198,7 @@ def plan_role(
     wanted: Wanted,
     snapshot: Snapshot,
     verifier: str | None,
-    groups: Mapping[str, GroupFacts] = MappingProxyType({}),
+    around: Around = NOTHING_AROUND,
 ) -> tuple[list[Change], list[AccessError]]:
     """What is missing of the role itself, and what stands in the way of single parts.
 
@@ -183,7 +206,7 @@ def plan_role(
         wanted: the access.
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
-        groups: what is known of the groups that it shall be a member of.
+        around: what is known of groups and parameters.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
@@ -194,16 +217,16 @@ def plan_role(
     changes = list(_role_steps(wanted, role, verifier))
     changes += [
         Change(statement=statement, what=what, usernames=(name,), alone=True)
-        for statement, what in setting_statements(name, wanted.attributes, role)
+        for statement, what in setting_statements(name, wanted.attributes, role, around.reserved)
     ]
     memberships, problems = membership_statements(
-        name, wanted.member_of, role, groups, snapshot.server.version
+        name, wanted.member_of, role, around.groups, snapshot.server.version
     )
     changes += [
         Change(statement=statement, what=what, usernames=(name,), alone=True)
         for statement, what in memberships
     ]
-    return changes, problems
+    return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
 
 def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import psycopg
+
 from fairlead.postgres.database import differences
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -16,12 +18,21 @@ from fairlead.postgres.database.plan import (
     Planned,
     Statement,
     Wanted,
+    check_adoption,
+    check_role,
     plan_databases,
     plan_role,
 )
+from fairlead.postgres.database.privileges import hindrances
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Snapshot
-from fairlead.postgres.database.sync import databases_of, role_grants, working
+from fairlead.postgres.database.sync import (
+    databases_of,
+    explain,
+    look_around,
+    role_grants,
+    working,
+)
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -58,17 +69,32 @@ class _Planning:
         """What is missing in the shared catalogs."""
         wanted = self._wanted.values()
         databases = {grant.database for one in wanted for grant in one.grants}
-        groups = {group.role for one in wanted for group in one.member_of or ()}
         async with working(self._sessions, "read the catalogs") as session:
             snapshot = await read_snapshot(session, self._wanted, "", databases=databases)
-            facts = await read_group_facts(session, groups)
-        given = [one for one in wanted if one.password or one.username not in snapshot.roles]
-        missing = await verifiers.missing(self._sessions, given, snapshot)
+            around = await look_around(session, wanted, snapshot)
+        for one in wanted:
+            try:
+                role, admin = snapshot.roles.get(one.username), snapshot.server.admin
+                check_role(role, one.claim, admin, adopt=one.adopt)
+                check_adoption(role, around.groups, adopt=one.adopt)
+            except AccessError as error:
+                self._refuse(one.username, [error])
+        given = [
+            one
+            for one in wanted
+            if one.username not in self.refused
+            and (one.password or one.username not in snapshot.roles)
+        ]
+        missing, unknown = await verifiers.missing(self._sessions, given, snapshot)
+        for username, why in unknown.items():
+            self._refuse(username, [why])
         self._snapshot = snapshot
         changes: list[Change] = []
         for name, one in self._wanted.items():
+            if name in self.refused:
+                continue
             try:
-                own, problems = plan_role(one, snapshot, missing.get(name), facts)
+                own, problems = plan_role(one, snapshot, missing.get(name), around)
             except AccessError as error:
                 self.refused[name] = [error]
                 continue
@@ -88,26 +114,30 @@ class _Planning:
         ]
 
     async def objects(self) -> None:
-        """What is missing in each database, of the roles that are there already."""
+        """What is missing in each database, of roles that are yet to be made too."""
         snapshot = self._snapshot
         if snapshot is None:
             return
-        visits, missing = databases_of(self._desired, snapshot)
+        visits, missing = databases_of(self._desired, snapshot, unborn=True)
         for username, databases in missing.items():
             for found in databases.values():
                 self._refuse(username, found)
         for database, usernames in sorted(visits.items()):
             roles = [
-                role_grants(self._wanted[name], self._desired[name].of(database), snapshot)
-                for name in usernames
+                role_grants(self._wanted[name], self._desired[name].of(database), snapshot, number)
+                for number, name in enumerate(usernames)
             ]
             try:
                 async with self._sessions.use(database) as session:
                     reading = await read_differences(session, database, roles)
-            except AccessError as error:
+            except (AccessError, psycopg.Error) as error:
+                what = f"read the catalogs of database {database}"
+                problem = explain(error, what, snapshot.server.admin)
                 for name in usernames:
-                    self._refuse(name, [error])
+                    self._refuse(name, [problem])
                 continue
+            for name in usernames:
+                self._refuse(name, hindrances(reading, name, database, snapshot.server.admin))
             self.statements += [
                 Statement(
                     database=database,

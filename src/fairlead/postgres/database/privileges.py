@@ -171,6 +171,13 @@ class _Settling:
         return RoleOutcome(problems=tuple(problems), changed=changed, left=len(left))
 
 
+def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
+    """What of a role's grants cannot be had as things are, before anything was tried."""
+    absent = reading.absent.get(username, ())
+    left = reading.differences.get(username, ())
+    return [*_absent(absent, database), *_refused(left, database, admin)]
+
+
 def _same(before: Reading, after: Reading) -> bool:
     """Whether nothing came of it: PostgreSQL had no right to it, and did not say so."""
     if not after.possible():

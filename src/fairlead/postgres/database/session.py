@@ -274,7 +274,8 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     except AccessError as error:
         if error.reason == "AuthenticationFailed":
             return False
-        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege"}:
+        # Told only to who has proven the password.
+        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
             return True
         raise
     await connection.close()

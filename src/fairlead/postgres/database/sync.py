@@ -11,15 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import psycopg
 from psycopg import sql
 
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
-from fairlead.postgres.database.comparison import RoleGrants
+from fairlead.postgres.database.attributes import Around
+from fairlead.postgres.database.catalog import read_around, read_snapshot
+from fairlead.postgres.database.comparison import RoleGrants, unborn_oid
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -27,6 +36,7 @@ from fairlead.postgres.database.plan import (
     DatabaseChange,
     Synced,
     Wanted,
+    check_adoption,
     check_role,
     databases_to_visit,
     missing_database,
@@ -74,20 +84,28 @@ async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
 
 
 async def check_claims(
-    sessions: Sessions, claims: Mapping[str, Claim]
+    sessions: Sessions, claims: Mapping[str, Claim], adopting: Collection[str] = ()
 ) -> dict[str, AccessError | None]:
     """Why roles are not those claims' to make or to change, by username; None where they are.
+
+    Args:
+        sessions: of the server.
+        claims: by username.
+        adopting: usernames whose role may be taken over when nobody claims it.
 
     Raises:
         AccessError: the server could not be asked.
     """
     async with working(sessions, "read the catalogs") as session:
         snapshot = await read_snapshot(session, claims, "")
+        around = await read_around(session, adopting)
     refused: dict[str, AccessError | None] = {}
     for username, claim in claims.items():
         refused[username] = None
         try:
-            check_role(snapshot.roles.get(username), claim, snapshot.server.admin)
+            role, adopt = snapshot.roles.get(username), username in adopting
+            check_role(role, claim, snapshot.server.admin, adopt=adopt)
+            check_adoption(role, around.groups, adopt=adopt)
         except AccessError as error:
             refused[username] = error
     return refused
@@ -135,6 +153,21 @@ async def sync(
     return results
 
 
+async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
+    """What has to be known beside the roles themselves."""
+    groups: set[str] = set()
+    parameters: set[str] = set()
+    for one in wanted:
+        groups |= {group.role for group in one.member_of or ()}
+        role = snapshot.roles.get(one.username)
+        if one.adopt and role is not None and role.claim is None:
+            groups.add(one.username)
+        if one.attributes is not None:
+            stored = role.config if role is not None else {}
+            parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
+    return await read_around(session, groups, parameters)
+
+
 class _RolePass:
     """Brings roles and their rights on databases, which are in the shared catalogs."""
 
@@ -156,6 +189,8 @@ class _RolePass:
         self.hindered: dict[str, list[AccessError]] = {}
         """By username, what of the role itself cannot be had."""
         self.changed: set[str] = set()
+        self._stored: Collection[str] = ()
+        """Of whom the last look would store a verifier."""
 
     async def run(self) -> Snapshot:
         """Do it; returns what the catalogs say then."""
@@ -176,13 +211,16 @@ class _RolePass:
         snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
-        missing = await self._verifiers.missing(self._sessions, wanted, snapshot)
-        groups = {group.role for one in wanted for group in one.member_of or ()}
-        facts = await read_group_facts(self._session, groups)
+        missing, unknown = await self._verifiers.missing(self._sessions, wanted, snapshot)
+        self.failed |= unknown
+        wanted = [one for one in wanted if one.username not in unknown]
+        self._stored = missing.keys()
+        around = await look_around(self._session, wanted, snapshot)
+        wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
         for one in wanted:
-            own, problems = plan_role(one, snapshot, missing.get(one.username), facts)
+            own, problems = plan_role(one, snapshot, missing.get(one.username), around)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
@@ -207,12 +245,21 @@ class _RolePass:
             except AccessError as error:
                 self.failed[one.username] = error
 
+    def _may_adopt(self, one: Wanted, snapshot: Snapshot, around: Around) -> bool:
+        try:
+            check_adoption(snapshot.roles.get(one.username), around.groups, adopt=one.adopt)
+        except AccessError as error:
+            self.failed[one.username] = error
+            return False
+        return True
+
     async def _write(self) -> None:
         failed = dict(self.failed)
         self.problems = {}
         try:
             async with self._session.transaction():
                 snapshot, changes = await self._look()
+                stored = set(self._stored)
                 # Verifiers of passwords are in these statements, and log_statement and
                 # pg_stat_statements would keep them.
                 await self._session.hush()
@@ -221,7 +268,7 @@ class _RolePass:
             self.failed = failed
             raise
         self.changed |= {name for change in changes for name in change.usernames}
-        self._verifiers.stored(self.changed - self.failed.keys())
+        self._verifiers.stored(stored - self.failed.keys())
 
     async def _apply(self, changes: Sequence[Change], admin: str) -> None:
         """All of them in one round trip; each access alone when that fails."""
@@ -346,10 +393,14 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
         raise not_applied(what, admin)
 
 
-def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> RoleGrants:
-    """What a role that exists shall have in one database."""
+def role_grants(
+    wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
+) -> RoleGrants:
+    """What a role shall have in one database; ``number`` tells those that do not exist apart."""
+    role = snapshot.roles.get(wanted.username)
     return RoleGrants(
-        oid=snapshot.roles[wanted.username].oid,
+        oid=unborn_oid(number) if role is None else role.oid,
+        unborn=role is None,
         username=wanted.username,
         grants=grants,
         policy=wanted.policy,
@@ -358,13 +409,16 @@ def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> R
 
 
 def databases_of(
-    desired: Mapping[str, Desired], snapshot: Snapshot
+    desired: Mapping[str, Desired], snapshot: Snapshot, *, unborn: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
-    """The usernames to look at in each database; and by username and name what is not there."""
+    """The usernames to look at in each database; and by username and name what is not there.
+
+    Roles that do not exist are left out, unless ``unborn`` ones are asked for too.
+    """
     visits: dict[str, list[str]] = {}
     problems: dict[str, dict[str, list[AccessError]]] = {}
     for username, wanted in desired.items():
-        if username not in snapshot.roles:
+        if username not in snapshot.roles and not unborn:
             continue
         for name in databases_to_visit(username, wanted, snapshot):
             missing = missing_database(name, snapshot)

@@ -11,6 +11,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import monotonic
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from fairlead.postgres.database.plan import Wanted
 from fairlead.postgres.database.session import logs_in
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.errors import AccessError
 
 
 PROBE_SECONDS = 3600.0
@@ -54,11 +56,10 @@ class Verifiers:
 
     async def missing(
         self, sessions: Sessions, wanted: Iterable[Wanted], snapshot: Snapshot
-    ) -> dict[str, str]:
+    ) -> tuple[dict[str, str], dict[str, AccessError]]:
         """The verifiers to be stored, of those whose password the server does not have.
 
-        Raises:
-            AccessError: the server could not be asked.
+        Also why of some nobody could tell, for one that does not answer keeps no other waiting.
         """
         without: list[Wanted] = []
         doubtful: list[tuple[Wanted, RoleFacts]] = []
@@ -69,12 +70,22 @@ class Verifiers:
                 without.append(one)
             elif not self._is_known(one, role, reads=reads):
                 doubtful.append((one, role))
+        failed: dict[str, AccessError] = {}
         if reads:
             without += await self._compared(doubtful)
         else:
-            without += await self._tried(sessions, [one for one, _ in doubtful])
+            left = [one for one, role in doubtful if not self._has_ended(one, role)]
+            without += await self._tried(sessions, left, failed)
         await self._make(without)
-        return {one.username: self._known[one.username].verifier for one in without}
+        return {one.username: self._known[one.username].verifier for one in without}, failed
+
+    def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
+        """Whether no password logs in any more, so that nothing can be told of this one."""
+        known = self._of(one)
+        if not has_ended(role) or (known is None and one.username in self._known):
+            return False
+        self._remember(one, known.verifier if known else "").proven = monotonic()
+        return True
 
     def _is_known(self, one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
         known = self._of(one)
@@ -97,8 +108,10 @@ class Verifiers:
                 without.append(one)
         return without
 
-    async def _tried(self, sessions: Sessions, doubtful: Sequence[Wanted]) -> list[Wanted]:
-        """Those whose password the server does not take."""
+    async def _tried(
+        self, sessions: Sessions, doubtful: Sequence[Wanted], failed: dict[str, AccessError]
+    ) -> list[Wanted]:
+        """Those whose password the server does not take; who could not be told goes to failed."""
         without = []
         for first in range(0, len(doubtful), _AT_ONCE):
             some = doubtful[first : first + _AT_ONCE]
@@ -106,9 +119,11 @@ class Verifiers:
                 *(_logs_in(sessions, one) for one in some), return_exceptions=True
             )
             for one, answer in zip(some, answers, strict=True):
-                if isinstance(answer, BaseException):
+                if isinstance(answer, AccessError):
+                    failed[one.username] = answer
+                elif isinstance(answer, BaseException):
                     raise answer
-                if answer:
+                elif answer:
                     self._remember(one, "").proven = monotonic()
                 else:
                     without.append(one)
@@ -179,6 +194,13 @@ async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
     found = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
     return [one for part in found for one in part]
+
+
+def has_ended(role: RoleFacts) -> bool:
+    """Whether the server takes no password for the role any more (VALID UNTIL)."""
+    if not role.valid_until:
+        return False
+    return datetime.fromisoformat(role.valid_until) <= datetime.now(UTC)
 
 
 def _digest(text: str) -> bytes:
