@@ -28,6 +28,7 @@ PROBE_SECONDS = 3600.0
 _SPARE = 1000
 """Usernames of which something is known although nobody keeps them."""
 
+_NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
 """Of digests, which are in this process's memory alone."""
 
@@ -38,7 +39,7 @@ class _Known:
 
     verifier: str
     digest: bytes
-    proven: float = float("-inf")
+    proven: float = _NEVER
 
 
 class Verifiers:
@@ -82,7 +83,8 @@ class Verifiers:
             return False
         if known is not None and monotonic() - known.proven < PROBE_SECONDS:
             return True
-        if has_ended(role) and (known is not None or one.username not in self._known):
+        told = known.proven > _NEVER if known is not None else one.username not in self._known
+        if told and has_ended(role):
             # No password logs in any more, so that nothing can be told of this one.
             self._remember(one, known.verifier if known else "").proven = monotonic()
             return True
