@@ -238,6 +238,9 @@ def membership_statements(
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
+            if version >= GRANT_OPTIONS_VERSION and membership.grantor:
+                grantor = sql.Identifier(membership.grantor)
+                statement += sql.SQL(" GRANTED BY {}").format(grantor)
             found.append((statement, f"take role {username} out of {name}"))
     return found, problems
 

@@ -63,9 +63,11 @@ _ALL_ROLES = sql.SQL(
 )
 
 _GROUPS = """
-SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false)
   FROM pg_catalog.pg_auth_members m
   JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
  WHERE m.member = ANY (%(roles)s::oid[])
  ORDER BY 1, 2, 6
 """
@@ -202,16 +204,18 @@ async def _read_groups(
 ) -> dict[int, dict[str, Membership]]:
     groups: dict[int, dict[str, Membership]] = {}
     query = _GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
-    for member, name, admin, inherit, set_, grantor in await session.rows(query, oids):
-        own = (
-            server.version < GRANT_OPTIONS_VERSION
-            or grantor == server.admin_oid
-            or (server.superuser and grantor == _BOOTSTRAP_SUPERUSER)
+    for member, name, *options, by, grantor, usable in await session.rows(query, oids):
+        admin, inherit, set_ = options
+        # A superuser has the privileges of all, but never grants in the name of others.
+        own = server.version < GRANT_OPTIONS_VERSION or (
+            by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
         )
         known = groups.setdefault(member, {})
         # Of several grantors' rows only that of the administrator can be changed by it.
         if own or name not in known:
-            known[name] = Membership(inherit=inherit, set=set_, admin=admin, by_admin=own)
+            known[name] = Membership(
+                inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
+            )
     return groups
 
 

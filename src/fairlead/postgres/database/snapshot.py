@@ -80,12 +80,16 @@ def parse_claim(comment: str | None) -> Claim | None:
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """A role's membership in a group; ``by_admin`` says that the administrator granted it."""
+    """A role's membership in a group; ``by_admin`` says that the administrator granted it.
+
+    It may have done so in the name of another role, the ``grantor``, whose privileges it has.
+    """
 
     inherit: bool = True
     set: bool = True
     admin: bool = False
     by_admin: bool = True
+    grantor: str = ""
 
 
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):

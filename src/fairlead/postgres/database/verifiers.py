@@ -31,6 +31,7 @@ _AT_ONCE = 4
 _SPARE = 1000
 """Usernames of which something is known although nobody keeps them."""
 
+_NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
 """Of digests, which are in this process's memory alone."""
 
@@ -45,7 +46,7 @@ class _Known:
 
     verifier: str
     digest: bytes
-    proven: float = float("-inf")
+    proven: float = _NEVER
 
 
 class Verifiers:
@@ -82,7 +83,8 @@ class Verifiers:
     def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
         """Whether no password logs in any more, so that nothing can be told of this one."""
         known = self._of(one)
-        if not has_ended(role) or (known is None and one.username in self._known):
+        told = known.proven > _NEVER if known is not None else one.username not in self._known
+        if not told or not has_ended(role):
             return False
         self._remember(one, known.verifier if known else "").proven = monotonic()
         return True
