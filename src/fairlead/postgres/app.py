@@ -35,7 +35,7 @@ def controllers(
     # The first to hear of Controllers: nobody works with settings that are not in force any more.
     settings = Settings(flags, watches.controllers)
     sources = Sources(cluster.client, settings, watches)
-    accesses = AccessController(cluster, watches, settings, sources, counted).controller
+    accesses = AccessController(cluster, watches, settings, sources, counted)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
     accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
@@ -43,7 +43,7 @@ def controllers(
     return [
         SingletonController(cluster, watches, flags).controller,
         ServerController(cluster, watches, flags, sources, counted).controller,
-        accesses,
+        accesses.controller,
     ]
 
 

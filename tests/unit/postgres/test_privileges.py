@@ -707,6 +707,25 @@ async def test_more_than_one_reading_gives_back(
         assert len(await place.held(role.username)) == 13
 
 
+async def test_roles_take_turns_in_what_one_reading_gives_back(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{number}" for number in range(9)]
+    await own.run(*(f"CREATE TABLE s.{name} (id int)" for name in names))
+    monkeypatch.setattr(comparison, "MAX_DIFFERENCES", 10)
+    one = {"on": "Tables", "schema": "s", "privileges": ["SELECT"]}
+    greedy = await own.role("greedy", one | {"names": names})
+    modest = [await own.role(name, one | {"names": ["t0"]}) for name in ("a", "b")]
+    reading = await read_differences(own.session, own.name, [greedy, *modest])
+    assert {name: len(found) for name, found in reading.differences.items()} == {
+        "greedy": 6,
+        "a": 2,
+        "b": 2,
+    }
+    assert reading.cut == {"greedy"}
+    await own.settled(greedy, *modest)
+
+
 async def test_a_name_that_the_database_cannot_write_is_its_askers_problem(
     server: EmbeddedPostgres,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -32,6 +32,7 @@ from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
+from fairlead.postgres.controllers.rotation import password_defaults
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import (
@@ -56,6 +57,9 @@ from fairlead.runtime import (
     Cluster,
     Controller,
     Delta,
+    Informer,
+    Mapper,
+    Predicate,
     Request,
     Result,
     StatusWriter,
@@ -98,8 +102,8 @@ class AccessController:
             cluster.client,
             watches,
             key,
-            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
-            defaults=lambda: settings.latest,
+            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
+            defaults=lambda: password_defaults(settings.latest.passwords),
         )
         self._leftovers = Leftovers(
             cluster.client,
@@ -121,6 +125,7 @@ class AccessController:
                 installation=sources.installation,
                 interval=lambda: settings.latest.synced_interval,
                 metrics=metrics,
+                connections=lambda: settings.latest.max_connections_per_server,
             )
         )
         self.controller = Controller(
@@ -130,10 +135,30 @@ class AccessController:
             stopped=self._work.close,
         )
         self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
-        self.controller.watch(
+        self.watch(
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
         self._waiting: dict[Request, _Waiting] = {}
+        self._outdated: set[Request] = set()
+
+    def watch(
+        self,
+        informer: Informer,
+        mapper: Mapper,
+        *,
+        predicate: Predicate | None = None,
+    ) -> None:
+        """Look at accesses again when this changes.
+
+        A pass that is under way has perhaps read what was there before: another follows it.
+        """
+
+        def concerned(delta: Delta) -> Iterator[Request]:
+            for request in mapper(delta):
+                self._outdated.add(request)
+                yield request
+
+        self.controller.watch(informer, concerned, predicate=predicate)
 
     def _is_news(self, delta: Delta) -> bool:
         """Whether somebody wants something else; our own writes come back to us as well."""
@@ -167,7 +192,6 @@ class AccessController:
             del self._waiting[request]
             current = await self._resume(waiting.current, waiting.answers[0])
         else:
-            waiting.current.poked = True
             return Result(waiting=True)
         if current is None:
             self._metrics.accepted(request)
@@ -217,6 +241,7 @@ class AccessController:
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
 
     async def _begin(self, request: Request) -> Pass | None:
+        self._outdated.discard(request)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
@@ -375,7 +400,11 @@ class AccessController:
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
-            await self._dropped(current, error)
+            if error.verdict and not access.status.username:
+                # It was refused from the beginning, so that nothing was ever made for it.
+                current.learn(dropped=True)
+            else:
+                await self._dropped(current, error)
         else:
             current.ask(
                 AccessStep.DROP_ROLE,
@@ -434,9 +463,9 @@ class AccessController:
         else:
             self._work.forget(request)
             result = self._again(outcome)
-        known = self._known(request.namespace, request.name)
-        asked_otherwise = known is not None and _asked_for(known) != _asked_for(current.found)
-        if asked_otherwise or current.poked:
+        known = self._newest(Key(request.namespace, request.name))
+        changed = known is not None and _asked_for(known) != _asked_for(current.found)
+        if changed or request in self._outdated:
             # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
         result = sooner(result, self._publication.rotates_in(status.password))

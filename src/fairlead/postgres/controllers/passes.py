@@ -49,8 +49,6 @@ class Pass:
 
     gone: bool = False
     """Whether the object has turned out to be gone."""
-    poked: bool = False
-    """Whether another look was asked for while the server was at work."""
 
     def ask(self, step: AccessStep, job: Job) -> None:
         """Have the server do something before the pass goes on."""

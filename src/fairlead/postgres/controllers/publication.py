@@ -24,6 +24,7 @@ from fairlead.postgres.controllers.login_secret import (
 )
 from fairlead.postgres.controllers.passes import Pass
 from fairlead.postgres.controllers.rotation import (
+    PasswordDefaults,
     PasswordRules,
     asked_for,
     is_due,
@@ -36,7 +37,6 @@ from fairlead.postgres.controllers.rotation import (
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
 from fairlead.postgres.database.password import fingerprint
 from fairlead.postgres.errors import AccessError, invalid
-from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Delta, Informer, commit
 
 
@@ -68,7 +68,7 @@ class Publication:
         watches: tell which Secrets there are, which saves asking.
         key: the installation's, for fingerprints.
         opened: is called with each new lease on the Secrets of a namespace.
-        defaults: the options now, which have those of password policies.
+        defaults: of password policies, as they are now.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Publication:
         key: Callable[[], Awaitable[bytes]],
         *,
         opened: Callable[[Informer], object],
-        defaults: Callable[[], PostgresOptions],
+        defaults: Callable[[], PasswordDefaults],
     ) -> None:
         self._client = client
         self._watches = watches

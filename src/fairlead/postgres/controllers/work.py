@@ -42,8 +42,6 @@ _BATCH = 250
 """Accesses of one batch: a transaction of which everybody else waits for the lock."""
 _REST_SECONDS = 30.0
 """Without anything to do, after which the sessions are closed."""
-_REMOVALS = 3
-"""Roles of one server that are removed at once, each in a session of its own."""
 _OF_ONE_NAMESPACE = 32
 """Servers at work at once of those that the objects of one namespace name themselves."""
 JITTER = 0.1
@@ -59,7 +57,7 @@ class Surroundings(NamedTuple):
     """What the work needs of the operator.
 
     ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
-    ``interval`` is in seconds.
+    ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -68,6 +66,7 @@ class Surroundings(NamedTuple):
     installation: Callable[[], Awaitable[str]]
     interval: Callable[[], float]
     metrics: PostgresMetrics
+    connections: Callable[[], int] = lambda: 4
 
 
 class Work:
@@ -258,7 +257,9 @@ class _Server:
                     drops[request] = job
                 case Look():
                     looks[request] = job
-        removals = asyncio.Semaphore(_REMOVALS)
+        # A removal has a session in the maintenance database and one in that which it clears.
+        connections = self._surroundings.connections()
+        removals = asyncio.Semaphore(max(1, (connections - 2) // 2))
         await asyncio.gather(
             self._answer(checks, self._check),
             self._answer(syncs, self._sync),
@@ -272,7 +273,12 @@ class _Server:
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
         wanted = [job.wanted for job in jobs]
-        return await sync(self._sessions, wanted, self._verifiers)
+        return await sync(
+            self._sessions,
+            wanted,
+            self._verifiers,
+            at_once=max(1, self._surroundings.connections() - 1),
+        )
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
         return {

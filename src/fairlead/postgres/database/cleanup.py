@@ -25,7 +25,7 @@ from fairlead.postgres.database.dependencies import (
 )
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim, RoleFacts, ServerFacts
+from fairlead.postgres.database.snapshot import GIVEN_UP, Claim, RoleFacts, ServerFacts
 from fairlead.postgres.database.statements import comment_role, fence_role
 from fairlead.postgres.database.sync import retried, working
 
@@ -85,6 +85,22 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
     return True
 
 
+async def drop_login(sessions: Sessions, username: str) -> None:
+    """Drop a role that nobody has claimed, as Restrict does; one that is claimed by now stays.
+
+    Raises:
+        AccessError: it owns something, or the server could not be worked on.
+    """
+    async with working(sessions, f"drop role {username}") as session:
+        snapshot = await read_snapshot(session, [username], "")
+        role = snapshot.roles.get(username)
+        if role is None or role.claim is not None or role.powers:
+            return
+        removal = _Removal(sessions, session, role, snapshot.server)
+        await removal.fence(retain=False)
+        await removal.run("Restrict")
+
+
 async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
     """Take the claim off a role that stays, and with ``fence`` its login; nothing else changes.
 
@@ -101,7 +117,9 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
             async with session.transaction():
                 role = (await read_snapshot(session, [username], "")).roles.get(username)
                 if role is not None and role.claim == claim:
-                    await session.run(comment_role(username, None))
+                    # Not nothing, for unmanagedUsers Drop takes a login without a word for a
+                    # stranger's.
+                    await session.run(comment_role(username, GIVEN_UP))
 
         await retried(release, what)
 

@@ -19,12 +19,13 @@ from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Wanted,
     database_differences,
+    plan_public,
     plan_role,
     warnings_of,
 )
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Snapshot
-from fairlead.postgres.database.sync import databases_of, role_grants, working
+from fairlead.postgres.database.sync import PUBLIC_CREATES, databases_of, role_grants, working
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -71,6 +72,8 @@ async def look(
         for one in kept
         if _differs(one, desired[one.wanted.username], snapshot, verifiers, facts)
     }
+    for change in plan_public(sessions.endpoint.revoke_public, desired, snapshot):
+        differing.update(change.usernames)
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
@@ -119,6 +122,9 @@ async def _differing_in(
     try:
         async with sessions.use(database) as session:
             reading = await read_differences(session, database, roles)
+            closing = "CREATE" in sessions.endpoint.revoke_public
+            if closing and await session.rows(PUBLIC_CREATES):
+                return {one.username for one in wanted}
     except AccessError:
         return {one.username for one in wanted}
     except psycopg.Error as error:

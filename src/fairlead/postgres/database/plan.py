@@ -247,6 +247,34 @@ def plan_databases(
     return [database_change(what, usernames) for what, usernames in found.items()]
 
 
+def plan_public(
+    revoked: frozenset[str], desired: Mapping[str, Desired], snapshot: Snapshot
+) -> list[Change]:
+    """What PUBLIC has to lose on the databases that grants name.
+
+    Args:
+        revoked: the privileges that it shall not have.
+        desired: the grants by username.
+        snapshot: of the catalogs.
+    """
+    users: dict[str, list[str]] = {}
+    for username, grants in desired.items():
+        for name in grants.databases:
+            users.setdefault(name, []).append(username)
+    # On databases CREATE is never PUBLIC's; on schema public it is asked for elsewhere.
+    return [
+        Change(
+            statement=statements.revoke_public(extra, name),
+            what=f"revoke {', '.join(sorted(extra))} on database {name} from PUBLIC",
+            usernames=tuple(usernames),
+            alone=True,
+        )
+        for name, usernames in users.items()
+        if name in snapshot.databases
+        and (extra := (snapshot.databases[name].public & revoked) - {"CREATE"})
+    ]
+
+
 def database_differences(
     wanted: Wanted, desired: Desired, snapshot: Snapshot
 ) -> Iterator[DatabaseAction]:

@@ -334,7 +334,8 @@ def _remember(server: str, version: int) -> None:
 
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
-    # A server that asks for the password in clear is an impostor, or badly set up.
+    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
+    # without a password has proved who we are before anybody asks.
     methods = "scram-sha-256,md5" if endpoint.password else "none"
     with _tls(endpoint) as tls:
         return await _Connection.connect(

@@ -34,6 +34,9 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 _PREFIX = "managed by Fairlead: "
 
+GIVEN_UP = "managed by Fairlead once, and given up"
+"""The comment of a role that keeps its login and is nobody's any more."""
+
 CLAIM_PATTERN = _PREFIX + "{%"
 """What every claim is LIKE."""
 

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import psycopg
+from psycopg import sql
 
 from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
 from fairlead.postgres.database.comparison import RoleGrants
@@ -30,6 +31,7 @@ from fairlead.postgres.database.plan import (
     databases_to_visit,
     missing_database,
     plan_databases,
+    plan_public,
     plan_role,
     warnings_of,
 )
@@ -46,8 +48,13 @@ _ATTEMPTS = 6
 """Tries of one transaction while other sessions are in its way."""
 _PAUSE_SECONDS = (0.02, 0.2)
 """The shortest and the longest pause between them, chosen at random."""
-_DATABASES_AT_ONCE = 3
-"""Databases of one server that are worked on at the same time."""
+
+PUBLIC_CREATES = sql.SQL("""
+SELECT 1
+  FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
+ WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+""")
+_CLOSE = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 T = TypeVar("T")
 
@@ -87,7 +94,7 @@ async def check_claims(
 
 
 async def sync(
-    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers
+    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers, *, at_once: int = 3
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their wanted state; what came of it, by username.
 
@@ -97,6 +104,7 @@ async def sync(
         sessions: of the server.
         wanted: accesses with different usernames.
         verifiers: what is known of the server's passwords.
+        at_once: databases that are worked on at the same time.
 
     Raises:
         AccessError: the server could not be worked on.
@@ -108,7 +116,7 @@ async def sync(
         if username not in snapshot.roles:
             error = AccessError("Conflict", f"role {username} was dropped meanwhile")
             roles.failed[username] = error
-    visits = _Visits(sessions, snapshot, roles)
+    visits = _Visits(sessions, snapshot, roles, at_once)
     await visits.run()
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
@@ -184,6 +192,7 @@ class _RolePass:
         return snapshot, [
             *changes,
             *plan_databases(wanted, self.desired, snapshot),
+            *plan_public(self._sessions.endpoint.revoke_public, self.desired, snapshot),
         ]
 
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
@@ -262,17 +271,20 @@ class _RolePass:
                     await self._change_some(change.only([username]), admin)
                 return
             problem = explain_statement(error, change.what, admin)
-            self.problems.setdefault(change.usernames[0], []).append(problem)
+            for username in change.usernames:
+                self.problems.setdefault(username, []).append(problem)
 
 
 class _Visits:
     """Brings the privileges on the objects of each database."""
 
-    def __init__(self, sessions: Sessions, snapshot: Snapshot, roles: _RolePass) -> None:
+    def __init__(
+        self, sessions: Sessions, snapshot: Snapshot, roles: _RolePass, at_once: int
+    ) -> None:
         self._sessions = sessions
         self._snapshot = snapshot
         self._roles = roles
-        self._places = asyncio.Semaphore(_DATABASES_AT_ONCE)
+        self._places = asyncio.Semaphore(at_once)
         self._problems: dict[str, dict[str, list[AccessError]]] = {}
 
     async def run(self) -> None:
@@ -295,9 +307,12 @@ class _Visits:
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
         roles = [self._role(username, database) for username in usernames]
+        admin = self._snapshot.server.admin
+        if "CREATE" in self._sessions.endpoint.revoke_public:
+            await close_schema(session, database, admin)
 
         async def work() -> dict[str, RoleOutcome]:
-            return await settle(session, database, roles, self._snapshot.server.admin)
+            return await settle(session, database, roles, admin)
 
         outcomes = await retried(work, f"change privileges in database {database}")
         for username, outcome in outcomes.items():
@@ -309,6 +324,26 @@ class _Visits:
         wanted = self._roles.wanted[username]
         grants = self._roles.desired[username].of(database)
         return role_grants(wanted, grants, self._snapshot)
+
+
+async def close_schema(session: Session, database: str, admin: str) -> None:
+    """Take CREATE on schema public from PUBLIC, where it has it.
+
+    Raises:
+        AccessError: the administrator may not.
+    """
+    if not await session.rows(PUBLIC_CREATES):
+        return
+    try:
+        async with session.transaction():
+            await session.run(_CLOSE)
+            left = await session.rows(PUBLIC_CREATES)
+    except psycopg.Error as error:
+        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        raise explain_statement(error, what, admin) from None
+    if left:
+        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        raise not_applied(what, admin)
 
 
 def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> RoleGrants:
