@@ -60,6 +60,7 @@ from fairlead.postgres.database.grants import check_grants
 from fairlead.postgres.database.names import check_username, excluded
 from fairlead.postgres.database.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -90,13 +91,20 @@ class AccessController:
     """Brings the role of every PostgresAccess into its server."""
 
     def __init__(
-        self, cluster: Cluster, watches: Watches, settings: Settings, sources: Sources
+        self,
+        cluster: Cluster,
+        watches: Watches,
+        settings: Settings,
+        sources: Sources,
+        metrics: PostgresMetrics,
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
         self._written = Expectations()
         self._settings = settings
         self._sources = sources
+        self._servers = watches.servers.get
+        self._metrics = metrics
         key = InstallationKey(cluster.client, settings.namespace)
         self._claims = Claims(sources, key)
         self._publication = Publication(
@@ -125,6 +133,7 @@ class AccessController:
                 sweep=self._leftovers.sweep,
                 installation=sources.installation,
                 interval=lambda: settings.latest.synced_interval,
+                metrics=metrics,
                 connections=lambda: settings.latest.max_connections_per_server,
             )
         )
@@ -202,6 +211,7 @@ class AccessController:
         else:
             return Result(waiting=True)
         if current is None:
+            self._metrics.accepted(request)
             self._work.forget(request, torn_out=True)
             return None
         settled = await step_by_step(current, decide=_decide, perform=self._attempt, last=_is_last)
@@ -210,6 +220,7 @@ class AccessController:
             self._work.submit(current.reached, request, current.job)
             return Result(waiting=True)
         if settled.step is not AccessStep.REPORT:
+            self._metrics.accepted(request)
             self._work.forget(request)
             return None
         return await self._report(request, current)
@@ -465,6 +476,8 @@ class AccessController:
             login=login_of(current),
             refused=refused,
         )
+        is_refusal = refused and not current.facts.expired
+        self._count(request, current, outcome.reason if is_refusal else "")
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
@@ -489,6 +502,16 @@ class AccessController:
         if current.synced is not None:
             result = sooner(result, self._publication.rotates_in(status.password))
         return sooner(result, seconds_until(current))
+
+    def _count(self, request: Request, current: Pass, refused: str) -> None:
+        if not refused:
+            self._metrics.accepted(request)
+            return
+        access = current.access
+        reference = access.spec.connection.server_ref if access else None
+        # Anybody may name servers that there are not, and as many as there are names.
+        exists = reference is None or self._servers("", reference.name) is not None
+        self._metrics.refused(request, owner_of(access) if access and exists else "", refused)
 
     async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
         """What the status says of the plan, and of the approval before."""

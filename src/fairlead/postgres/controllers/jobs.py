@@ -78,9 +78,14 @@ class Place(NamedTuple):
         return not self.owner.startswith(_NAMESPACE)
 
 
+def owner_of_server(name: str) -> str:
+    """A PostgresServer as the owner of connections."""
+    return f"PostgresServer {name}"
+
+
 def owner_of(access: PostgresAccess) -> str:
     """Whose connection an access is worked on through."""
     reference = access.spec.connection.server_ref
     if reference is not None:
-        return f"PostgresServer {reference.name}"
+        return owner_of_server(reference.name)
     return _NAMESPACE + access.metadata.namespace

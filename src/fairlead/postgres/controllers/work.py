@@ -20,12 +20,14 @@ import structlog
 from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
 from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.drift import Found, Kept, look
+from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.database.planning import plan_accesses
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.sync import check_claims, sync
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
 
 
@@ -62,6 +64,7 @@ class Surroundings(NamedTuple):
     sweep: Sweep
     installation: Callable[[], Awaitable[str]]
     interval: Callable[[], float]
+    metrics: PostgresMetrics
     connections: Callable[[], int] = lambda: 4
 
 
@@ -119,6 +122,7 @@ class Work:
             if not place.is_trusted:
                 slot = self._slots.setdefault(place.owner, asyncio.Semaphore(_OF_ONE_NAMESPACE))
             server = self._servers[place] = _Server(place, self._surroundings, slot, self._ended)
+            self._surroundings.metrics.of(place.owner).servers.append(server)
         return server
 
     def _ended(self, server: _Server) -> None:
@@ -130,7 +134,10 @@ class Work:
     def _dismiss(self, server: _Server) -> None:
         if server.is_wanted or self._servers.get(server.place) is not server:
             return
+        owner, metrics = server.place.owner, self._surroundings.metrics
         del self._servers[server.place]
+        metrics.of(owner).ended(server)
+        metrics.tidy(owner)
         closing = asyncio.get_running_loop().create_task(server.close())
         self._tasks.add(closing)
         closing.add_done_callback(self._tasks.discard)
@@ -160,8 +167,11 @@ class _Server:
         self._surroundings = surroundings
         self._slot = slot
         self._ended = ended
-        self._sessions = Sessions(place.endpoint)
+        self._metrics = surroundings.metrics.of(place.owner)
+        self._sessions = Sessions(place.endpoint, self._metrics.tally)
         self._verifiers = Verifiers()
+        self._at_work = 0
+        self._drifted: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.look_is_due = True
@@ -171,6 +181,16 @@ class _Server:
     def is_wanted(self) -> bool:
         """Whether something is being done, or kept."""
         return self._task is not None or bool(self.kept)
+
+    @property
+    def roles(self) -> int:
+        """How many accesses are kept."""
+        return len(self.kept)
+
+    @property
+    def pending(self) -> int:
+        """How many accesses want something of the server."""
+        return len(self.jobs) + self._at_work
 
     def begin(self) -> None:
         """Work until nothing is left to be done."""
@@ -207,7 +227,11 @@ class _Server:
     async def _step(self) -> None:
         batch = self._take()
         if batch:
-            await self._batch(batch)
+            self._at_work = len(batch)
+            try:
+                await self._batch(batch)
+            finally:
+                self._at_work = 0
         if self.look_is_due and not self.jobs:
             self.look_is_due = False
             await self._look()
@@ -298,7 +322,7 @@ class _Server:
         if not jobs:
             return
         answers: Mapping[str, Answer] = {}
-        failure: Answer = None
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 answers = await work(jobs.values())
@@ -308,8 +332,17 @@ class _Server:
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
+        self._reached(failure)
         for request, job in jobs.items():
-            self._surroundings.answered(request, answers.get(job.username, failure))
+            answer = answers.get(job.username, failure)
+            if isinstance(answer, Synced) and job.username in self._drifted:
+                self._drifted.discard(job.username)
+                self._metrics.healed += answer.changed
+            self._surroundings.answered(request, answer)
+
+    def _reached(self, failure: Exception | None) -> None:
+        # A PostgresServer is one, whichever of its endpoints was asked.
+        self._metrics.reached(failure, "" if self.place.is_trusted else self)
 
     async def _look(self) -> None:
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
@@ -319,6 +352,7 @@ class _Server:
         self._timer = loop.call_later(self._surroundings.interval() * spread, self.look_soon)
         kept = dict(self.kept)
         usernames = {one.wanted.username for one in kept.values()}
+        begun, failure = loop.time(), None
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 found = await look(
@@ -329,7 +363,11 @@ class _Server:
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self.place.endpoint), error=str(error))
-            found = Found(differing=frozenset(usernames), claimed={})
+            found, failure = Found(differing=frozenset(usernames), claimed={}), error
+        else:
+            self._drifted = usernames & found.differing
+            self._metrics.seconds.observe(loop.time() - begun)
+        self._reached(failure)
         self._verifiers.keep(usernames)
         for request, one in kept.items():
             if one.wanted.username in found.differing:

@@ -183,6 +183,7 @@ def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
 async def _logs_in(sessions: Sessions, one: Wanted) -> bool:
     database = min((grant.database for grant in one.grants), default="")
     database = database or sessions.endpoint.maintenance
+    sessions.tally.logins += 1
     return await logs_in(sessions.endpoint, database, one.username, one.password)
 
 
