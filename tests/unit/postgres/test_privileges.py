@@ -47,14 +47,14 @@ class Counted(Session):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session._connection)
-        self.statements: list[str] = []
+        self.asked: list[str] = []
 
     async def rows(self, query: Any, parameters: Any = None) -> list[tuple[Any, ...]]:
-        self.statements.append(query.as_string()[:60])
+        self.asked.append(query.as_string()[:60])
         return await super().rows(query, parameters)
 
     async def run(self, statement: Any) -> None:
-        self.statements.append(statement.as_string())
+        self.asked.append(statement.as_string())
         await super().run(statement)
 
 
@@ -95,10 +95,10 @@ class Place:
     async def settled(self, *wanted: RoleGrants) -> None:
         """It works without a problem, and the second time there is nothing to do."""
         assert _problems(await self.settle(*wanted)) == []
-        self.session.statements.clear()
+        self.session.asked.clear()
         again = await self.settle(*wanted)
         assert not any(outcome.changed or outcome.problems for outcome in again.values())
-        assert len(self.session.statements) == 1
+        assert len(self.session.asked) == 1
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         cursor = await self.superuser.execute(cast("Any", query), parameters or None)
@@ -415,10 +415,10 @@ async def test_a_strangers_table_is_named_and_the_rest_granted(modest: Place) ->
         problem.message
     )
     assert (outcome.changed, outcome.left) == (True, 2)
-    modest.session.statements.clear()
+    modest.session.asked.clear()
     again = (await modest.settle(role))["app"]
     assert (again.changed, _problems({"app": again})) == (False, [str(problem)])
-    assert len(modest.session.statements) == 1
+    assert len(modest.session.asked) == 1
 
 
 async def test_very_many_refusals_are_counted(modest: Place) -> None:
@@ -443,10 +443,10 @@ async def test_a_privilege_that_somebody_else_granted(place: Place) -> None:
     await place.settled(role)
     await place.run("SET ROLE stranger", "GRANT DELETE ON s.t TO app")
     for _ in range(2):
-        place.session.statements.clear()
+        place.session.asked.clear()
         (problem,) = (await place.settle(role))["app"].problems
         assert "cannot revoke DELETE on table s.t (granted by stranger)" in problem.message
-        assert len(place.session.statements) == 1
+        assert len(place.session.asked) == 1
 
 
 async def test_rights_that_come_by_two_roles(modest: Place) -> None:
@@ -592,10 +592,10 @@ async def test_many_roles_share_statements(place: Place) -> None:
         for number in range(12)
     ]
     assert _problems(await place.settle(*roles)) == []
-    grants = [one for one in place.session.statements if one.startswith("GRANT")]
+    grants = [one for one in place.session.asked if one.startswith("GRANT")]
     assert len(grants) == 2
     assert grants[1].startswith('GRANT INSERT, SELECT ON TABLE "s"."t0", ')
-    place.session.statements.clear()
+    place.session.asked.clear()
     await place.settled(*roles[:-1], await place.role("app11"))
     assert await place.held("app11") == set()
 
