@@ -51,8 +51,9 @@ _LOOK_SECONDS = 0.02
 class Program:
     """``fairlead NAME run`` as a process; it can be stopped and started again."""
 
-    def __init__(self, name: str, config: ClusterConfig, folder: Path) -> None:
+    def __init__(self, name: str, config: ClusterConfig, folder: Path, *flags: str) -> None:
         self._name = name
+        self._flags = flags
         self._folder = folder
         self._file = folder / f"{name}.kubeconfig"
         self._file.touch(mode=0o600)
@@ -79,7 +80,11 @@ class Program:
         """Start it and wait until it says that it is ready."""
         address = f"127.0.0.1:{free_ports(1)[0]}"
         self._url = f"http://{address}"
-        flags = [f"--health-probe-bind-address={address}", "--metrics-bind-address="]
+        flags = [
+            f"--health-probe-bind-address={address}",
+            "--metrics-bind-address=",
+            *self._flags,
+        ]
         command = os.environ.get(f"BENCH_{self._name.upper()}", f"{sys.executable} -m fairlead")
         with (self._folder / f"{self._name}.log").open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -154,7 +159,8 @@ async def pair(kind: str, folder: Path) -> AsyncIterator[Pair]:
         answer = await invite(there, name="bench", template="widgets")
         await bind(here, decode_binding_response(msgspec.json.encode(answer)))
         pair = Pair(consumer, provider, konnector)
-        pair.loaders = (await _loader(here), await _loader(there))
+        widgets_ = {"apiGroups": [SYNCED.group, BARE.group], "resources": ["*"], "verbs": ["*"]}
+        pair.loaders = (await loader(here, widgets_), await loader(there, widgets_))
         yield pair
 
 
@@ -176,10 +182,9 @@ async def _prepare_consumer(admin: Client) -> ClusterConfig:
     return await as_service_account(admin, KONNECTOR_NAMESPACE, konnector_manifests.NAME)
 
 
-async def _loader(admin: Client) -> ClusterConfig:
-    """Who may write every widget; the namespaces are made besides."""
+async def loader(admin: Client, *rules: JSON) -> ClusterConfig:
+    """A ServiceAccount with these rights; the namespaces are made besides."""
     group = "rbac.authorization.k8s.io"
-    rights = {"apiGroups": [SYNCED.group, BARE.group], "resources": ["*"], "verbs": ["*"]}
     subject = {"kind": "ServiceAccount", "name": LOADER, "namespace": "default"}
     named: JSON = {"metadata": {"name": LOADER}}
     bodies: list[JSON] = [
@@ -192,7 +197,7 @@ async def _loader(admin: Client) -> ClusterConfig:
             "kind": "ServiceAccount",
             "metadata": {"name": LOADER, "namespace": "default"},
         },
-        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "rules": [rights], **named},
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "rules": list(rules), **named},
         {
             "apiVersion": f"{group}/v1",
             "kind": "ClusterRoleBinding",

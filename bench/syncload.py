@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
@@ -48,10 +48,13 @@ class Write(NamedTuple):
     type: str
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class Metadata(msgspec.Struct, rename="camel"):
+    """What tells objects and their versions apart."""
+
     name: str
     namespace: str
     resource_version: str
+    generation: int = 0
 
 
 class _Spec(msgspec.Struct):
@@ -62,21 +65,28 @@ class _Status(msgspec.Struct):
     seen: int = 0
 
 
-class Seen(msgspec.Struct):
+class Watched(msgspec.Struct):
+    """What a watch decodes of an object, at least."""
+
+    metadata: Metadata
+
+
+class Seen(Watched):
     """What the load looks at of an object."""
 
-    metadata: _Metadata
     spec: _Spec = msgspec.field(default_factory=_Spec)
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Event(msgspec.Struct):
+T = TypeVar("T", bound=Watched)
+
+
+class _Event(msgspec.Struct, Generic[T]):
     type: str
-    object: Seen
+    object: T
 
 
-_event = msgspec.json.Decoder(_Event)
-Look = Callable[[str, Seen], None]
+Look = Callable[[str, T], None]
 
 
 class Side:
@@ -97,8 +107,13 @@ class Side:
             return body
 
     @asynccontextmanager
-    async def watching(self, resource: Resource, look: Look) -> AsyncIterator[None]:
-        """Tell of every change while the block runs.
+    async def watching(
+        self,
+        resource: Resource,
+        look: Look[T],
+        seen: type[T] = Seen,  # type: ignore[assignment]
+    ) -> AsyncIterator[None]:
+        """Tell of every change while the block runs; ``seen`` is what is decoded of an object.
 
         A server closes the watch of whoever reads too slowly; it goes on where it ended.
         """
@@ -108,7 +123,8 @@ class Side:
             version = msgspec.json.decode(await answer.read())["metadata"]["resourceVersion"]
         stream = await self._watch(path, version)
         async with asyncio.TaskGroup() as group:
-            task = group.create_task(self._follow(path, stream, version, look))
+            decoder = msgspec.json.Decoder(_Event[seen])  # type: ignore[valid-type]
+            task = group.create_task(self._follow(path, stream, version, look, decoder))
             yield
             task.cancel()
 
@@ -119,14 +135,19 @@ class Side:
         return answer
 
     async def _follow(
-        self, path: str, stream: aiohttp.ClientResponse, version: str, look: Look
+        self,
+        path: str,
+        stream: aiohttp.ClientResponse,
+        version: str,
+        look: Look[T],
+        decoder: msgspec.json.Decoder[_Event[T]],
     ) -> None:
         """Until cancelled."""
         while True:
             async with stream:
                 async for lines in read_lines(stream.content):
                     for line in lines:
-                        event = _event.decode(line)
+                        event = decoder.decode(line)
                         version = event.object.metadata.resource_version
                         look(event.type, event.object)
             stream = await self._watch(path, version)

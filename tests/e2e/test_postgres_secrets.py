@@ -25,6 +25,7 @@ from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
+from fairlead.api.postgresconnection import PasswordPolicy
 from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -366,7 +367,9 @@ async def test_a_password_is_rotated_once_over_restarts(
 
 
 async def test_options_are_the_defaults_of_policies(world: World, clock: Clock) -> None:
-    options = PostgresOptions(password_length=48, password_alphabet="hex", rotate_every=3600)
+    options = PostgresOptions(
+        passwords=PasswordPolicy(length=48, alphabet="hex", rotate_every="1h")
+    )
     async with running(world.admin, options):
         name = await world.create(grants=[grant(world.database, "CONNECT")])
         print_ = fingerprint(await world.ready(name))
@@ -747,10 +750,10 @@ async def test_a_change_while_the_server_is_at_work_is_not_missed(
     begun, go_on = asyncio.Event(), asyncio.Event()
     go_on.set()
 
-    async def held(*args: Any) -> Any:
+    async def held(*args: Any, **options: Any) -> Any:
         begun.set()
         await go_on.wait()
-        return await sync(*args)
+        return await sync(*args, **options)
 
     monkeypatch.setattr(work, "sync", held)
     given: JSON = {"passwordSecretRef": {"name": "vault"}} if change == "given" else {}

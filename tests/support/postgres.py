@@ -14,8 +14,9 @@ from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers, install_crds
 from fairlead.postgres.manifests import NAME, manifests
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Metrics
 
 
 async def prepare(admin: Client) -> None:
@@ -27,12 +28,16 @@ async def prepare(admin: Client) -> None:
 
 
 @contextlib.asynccontextmanager
-async def running(admin: Client, options: PostgresOptions | None = None) -> AsyncIterator[None]:
+async def running(
+    admin: Client, options: PostgresOptions | None = None, metrics: Metrics | None = None
+) -> AsyncIterator[None]:
     """The operator at work, with the rights of the manifests and no others."""
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
-    async with Client(config) as client:
+    read, counted = metrics or Metrics(), PostgresMetrics()
+    read.registry.register(counted)
+    async with Client(config, metrics=read.requests) as client:
         cluster = Cluster("provider", client)
-        chosen = controllers(cluster, options)
+        chosen = controllers(cluster, options, counted)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one.run()) for one in chosen]
             tasks.append(group.create_task(cluster.run()))

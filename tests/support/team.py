@@ -18,7 +18,8 @@ from tests.support.postgres import access, credentials, server_profile
 from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES, POSTGRESSERVERS
+from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
+from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client
 from fairlead.demo.postgres.server import EmbeddedPostgres

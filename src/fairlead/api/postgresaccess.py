@@ -19,11 +19,13 @@ from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresconnection import CONDITIONS as _CONDITIONS
 from fairlead.api.postgresconnection import (
     CONNECTION_RULES,
+    GO_DURATION,
     GROUP,
     UNSEEN,
     Connection,
     Identifier,
     Name,
+    PasswordPolicy,
 )
 from fairlead.api.postgresconnection import rules as _rules
 from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
@@ -294,52 +296,6 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     ] = {}
 
 
-_GO_DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
-
-
-class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """How passwords are made, and when anew; what is not set comes from the Controller."""
-
-    length: Annotated[
-        Annotated[int, Meta(ge=16, le=128)] | None,
-        Meta(description="Characters of a password; default 32."),
-    ] = None
-    alphabet: Annotated[
-        Annotated[str, Meta(min_length=2, max_length=94)] | None,
-        Meta(
-            description=(
-                "urlsafe (the default: letters, digits, - and _), alphanumeric, hex, or the"
-                " characters themselves, printable ASCII without the blank. A password has 96 bits"
-                " at least."
-            ),
-        ),
-    ] = None
-    rotate_every: Annotated[
-        Annotated[str, Meta(max_length=32, pattern=_GO_DURATION)] | None,
-        Meta(
-            description=(
-                "A new password each time that so much has passed since it changed: a duration"
-                " such as 720h, of 1m at least."
-            ),
-            extra_json_schema=_rules(
-                (
-                    "duration(self) >= duration('1m') && duration(self) <= duration('87600h')",
-                    "rotateEvery must be between 1m and 87600h",
-                ),
-            ),
-        ),
-    ] = None
-    iterations: Annotated[
-        Annotated[int, Meta(ge=4096, le=100_000)] | None,
-        Meta(
-            description=(
-                "Rounds of SCRAM-SHA-256 for the next password that is stored; default 4096."
-                " Clients work as many at each login."
-            ),
-        ),
-    ] = None
-
-
 class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """One key of a Secret in the object's own namespace that holds a password made elsewhere."""
 
@@ -519,7 +475,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         ),
     ] = "Automatic"
     expires_after: Annotated[
-        Annotated[str, Meta(max_length=32, pattern=_GO_DURATION)] | None,
+        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
         Meta(
             description=(
                 "How long after its creation the access ends, such as 8h: the password logs in no"
@@ -561,13 +517,15 @@ class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What would be done in the server; passwords are ***.
 
-    ``digest`` names all statements, of which the first are listed; ``approved_by`` is the manager
-    of fields that has written the approval, and when.
+    ``digest`` names all statements, of which the first are listed. ``approved_digest`` is that of
+    the plan that was approved and carried out last, ``approved_by`` the manager of fields that
+    wrote the approval, and when. An approval is good for one time.
     """
 
     digest: str = ""
     statements: list[str] = []
     total: int = 0
+    approved_digest: str = ""
     approved_by: str = ""
 
 
@@ -663,6 +621,7 @@ def crds(*, exported: bool = False) -> list[JSON]:
             [Version("v1", PostgresAccess, columns=ACCESS_COLUMNS)],
             labels=labels,
             short_names=["pgaccess"],
+            categories=["fairlead"],
         ),
         build_crd(
             POSTGRESSERVERS,

@@ -165,3 +165,49 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     client_certificate_secret_ref: Annotated[
         SecretRef | None, Meta(description=CLIENT_CERTIFICATE_DESCRIPTION)
     ] = None
+
+
+GO_DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
+
+
+class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """How passwords are made, and when anew; what is not set comes from the Controller."""
+
+    length: Annotated[
+        Annotated[int, Meta(ge=16, le=128)] | None,
+        Meta(description="Characters of a password; default 32."),
+    ] = None
+    alphabet: Annotated[
+        Annotated[str, Meta(min_length=2, max_length=94)] | None,
+        Meta(
+            description=(
+                "urlsafe (the default: letters, digits, - and _), alphanumeric, hex, or the"
+                " characters themselves, printable ASCII without the blank. A password has 96 bits"
+                " at least."
+            ),
+        ),
+    ] = None
+    rotate_every: Annotated[
+        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
+        Meta(
+            description=(
+                "A new password each time that so much has passed since it changed: a duration"
+                " such as 720h, of 1m at least."
+            ),
+            extra_json_schema=rules(
+                (
+                    "duration(self) >= duration('1m') && duration(self) <= duration('87600h')",
+                    "rotateEvery must be between 1m and 87600h",
+                ),
+            ),
+        ),
+    ] = None
+    iterations: Annotated[
+        Annotated[int, Meta(ge=4096, le=100_000)] | None,
+        Meta(
+            description=(
+                "Rounds of SCRAM-SHA-256 for the next password that is stored; default 4096."
+                " Clients work as many at each login."
+            ),
+        ),
+    ] = None

@@ -15,7 +15,14 @@ from msgspec import Meta
 from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.postgresconnection import CONDITIONS, GROUP, Pattern, rules
+from fairlead.api.postgresconnection import (
+    CONDITIONS,
+    GO_DURATION,
+    GROUP,
+    PasswordPolicy,
+    Pattern,
+    rules,
+)
 from fairlead.api.resource import Resource
 
 
@@ -23,29 +30,12 @@ CONTROLLERS = Resource(GROUP, "v1", "controllers", "Controller")
 
 UnmanagedUsers = Literal["Report", "Owned", "Drop"]
 ConnectionsPolicy = Literal["Allowed", "Forbidden", "Listed"]
-Alphabet = Literal["urlsafe", "alphanumeric", "hex"]
 
 _SET = {"x-kubernetes-list-type": "set"}
-_DURATION = r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$"
-
-Duration = Annotated[str, Meta(pattern=_DURATION, max_length=64)]
+Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 """As Go writes it, such as ``1h30m``."""
 Roles = Annotated[list[str], Meta(max_length=1024, extra_json_schema=_SET)]
 Patterns = Annotated[list[Pattern], Meta(max_length=256, extra_json_schema=_SET)]
-
-
-class PasswordDefaults(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """What generated passwords are like where an access does not say."""
-
-    length: Annotated[int, Meta(ge=16, le=128)] | None = None
-    alphabet: Alphabet | None = None
-    iterations: Annotated[
-        Annotated[int, Meta(ge=4096, le=100_000)] | None,
-        Meta(description="Of PBKDF2 in the verifier (SCRAM-SHA-256)."),
-    ] = None
-    rotate_every: Annotated[
-        Duration | None, Meta(description="How old a password may become, at least 1h.")
-    ] = None
 
 
 _HOSTS_OF_USE = (
@@ -133,7 +123,9 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
         Annotated[int, Meta(ge=1, le=64)] | None,
         Meta(description="Connections that the operator has to one server at once."),
     ] = None
-    password_defaults: PasswordDefaults | None = None
+    password_defaults: Annotated[
+        PasswordPolicy | None, Meta(description="Where an access does not say.")
+    ] = None
 
 
 class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

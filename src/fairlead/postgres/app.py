@@ -13,6 +13,7 @@ from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.singleton import SingletonController
 from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.controllers.watches import Watches, relabelled, rewritten, server_turned
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
@@ -22,22 +23,27 @@ _RESOLVERS = 64
 """Names that are looked up at once."""
 
 
-def controllers(cluster: Cluster, options: PostgresOptions | None = None) -> list[Controller]:
+def controllers(
+    cluster: Cluster,
+    options: PostgresOptions | None = None,
+    metrics: PostgresMetrics | None = None,
+) -> list[Controller]:
     """All controllers, ready to run; they share their informers."""
+    counted = metrics or PostgresMetrics()
     flags = options or PostgresOptions()
     watches = Watches(cluster, flags)
     # The first to hear of Controllers: nobody works with settings that are not in force any more.
     settings = Settings(flags, watches.controllers)
     sources = Sources(cluster.client, settings, watches)
-    accesses = AccessController(cluster, watches, settings, sources).controller
+    accesses = AccessController(cluster, watches, settings, sources, counted)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
     accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
     accesses.watch(watches.controllers, watches.every_access, predicate=settings.turned)
     return [
         SingletonController(cluster, watches, flags).controller,
-        ServerController(cluster, watches, flags, sources).controller,
-        accesses,
+        ServerController(cluster, watches, flags, sources, counted).controller,
+        accesses.controller,
     ]
 
 
@@ -49,7 +55,9 @@ async def build(
     resolvers = ThreadPoolExecutor(_RESOLVERS, "resolver")
     asyncio.get_running_loop().set_default_executor(resolvers)
     manager.add_cluster(cluster)
-    for controller in controllers(cluster, options):
+    metrics = PostgresMetrics()
+    manager.metrics.registry.register(metrics)
+    for controller in controllers(cluster, options, metrics):
         manager.add(controller)
 
 

@@ -9,12 +9,11 @@ from datetime import timedelta
 import msgspec
 
 from fairlead.api.durations import format_duration, parse_duration
+from fairlead.api.postgresconnection import PasswordPolicy
 from fairlead.api.postgrescontroller import (
-    Alphabet,
     ConnectionsPolicy,
     ControllerSettings,
     OwnConnections,
-    PasswordDefaults,
     PostgresSettings,
     UnmanagedUsers,
 )
@@ -22,12 +21,13 @@ from fairlead.api.postgrescontroller import (
 
 DEFAULT_NAMESPACE = "fairlead-postgres"
 
-DEFAULT_WORKERS = 256
-"""Passes at once; nearly all of them wait for an answer."""
+DEFAULT_WORKERS = 32
+"""Passes at once. One that waits for a PostgreSQL server takes no worker; the others wait for the
+API server, where more of them are more connections and no more answers."""
 
 LEAST_SYNCED_SECONDS = 10.0
 LEAST_PENDING_SECONDS = 1.0
-LEAST_ROTATION_SECONDS = 3600.0
+LEAST_ROTATION_SECONDS = 60.0
 _MOST_SECONDS = 10 * 365 * 86_400.0
 """Longer, and clocks and timers overflow."""
 
@@ -42,7 +42,7 @@ class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
     where that is None. ``installation`` tells apart operators that share a server; "" takes the
     cluster's own id. ``unmanaged_users`` Owned drops roles of ours whose PostgresAccess is gone,
     as Restrict does; Report only logs them; Drop drops logins of others too.
-    ``rotate_every`` 0 is never.
+    ``passwords`` holds for accesses that do not say.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -60,10 +60,7 @@ class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
     pending_interval: float = 30.0
     server_interval: float = 60.0
     max_connections_per_server: int = 4
-    password_length: int = 32
-    password_alphabet: Alphabet = "urlsafe"  # noqa: S105
-    password_iterations: int = 4096
-    rotate_every: float = 0.0
+    passwords: PasswordPolicy = msgspec.field(default_factory=PasswordPolicy)
     workers: int = DEFAULT_WORKERS
 
 
@@ -97,8 +94,12 @@ def overlaid(flags: PostgresOptions, settings: ControllerSettings) -> PostgresOp
             flags.excluded_user_patterns, postgres.excluded_user_patterns
         ),
         **_connections(postgres),
-        **_passwords(postgres.password_defaults or PasswordDefaults()),
+        "passwords": postgres.password_defaults,
     }
+    rotation = (
+        flags.passwords if postgres.password_defaults is None else postgres.password_defaults
+    )
+    _seconds(rotation.rotate_every, "passwordDefaults.rotateEvery", LEAST_ROTATION_SECONDS)
     return msgspec.structs.replace(
         flags, **{name: value for name, value in given.items() if value is not None}
     )
@@ -111,17 +112,6 @@ def _connections(postgres: PostgresSettings) -> dict[str, object]:
     for host in given.hosts:
         check_host_pattern(host, "spec.settings.postgres.connections.hosts")
     return {"connections": given.policy, "connection_hosts": tuple(given.hosts)}
-
-
-def _passwords(given: PasswordDefaults) -> dict[str, object]:
-    return {
-        "password_length": given.length,
-        "password_alphabet": given.alphabet,
-        "password_iterations": given.iterations,
-        "rotate_every": _seconds(
-            given.rotate_every, "passwordDefaults.rotateEvery", LEAST_ROTATION_SECONDS
-        ),
-    }
 
 
 def _union(flags: Iterable[str], settings: Iterable[str]) -> tuple[str, ...]:

@@ -308,7 +308,7 @@ async def test_row_41_one_of_many_that_fails_takes_nobody_along(team: Team) -> N
     await team.build("CREATE TABLE t (id int)")
     await team.sql("CREATE ROLE {r}", r=team.name("taken"))
     good = [team.grant("CONNECT", "SELECT")]
-    worse = {
+    worse: dict[str, dict[str, Any]] = {
         "taken": {"grants": good},
         "nowhere": {"grants": [*good, team.grant("SELECT", schema="nowhere")]},
         "absent": {"grants": [*good, team.grant("CONNECT", database="absent")]},

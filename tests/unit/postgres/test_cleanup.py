@@ -20,11 +20,14 @@ from tests.unit.postgres.helpers import (
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.cleanup import _Removal
+from fairlead.postgres.database.cleanup import _Removal, drop_login, give_up
 from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.statements import comment_role
+from fairlead.postgres.database.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
 
 
 POLICIES: tuple[CleanupPolicy, ...] = ("Restrict", "Cascade", "Orphan")
@@ -314,3 +317,30 @@ async def test_a_role_that_was_made_anew_by_another_meanwhile_stays(
     monkeypatch.setattr(_Removal, "_clean", replaced)
     await cleanup(endpoint, "app", claim(), "Cascade")
     assert "app" in await names(postgres)
+
+
+async def test_a_login_of_nobody_is_dropped_and_a_claimed_one_is_not(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str, admin: psycopg.AsyncConnection
+) -> None:
+    await sync(endpoint, wanted("app", grant(database, "CONNECT")))
+    await admin.execute("CREATE ROLE stranger LOGIN PASSWORD 's'")
+    await run(postgres, database, "GRANT CONNECT ON DATABASE {d} TO stranger", d=database)
+    sessions = Sessions(endpoint)
+    for username in ("app", "stranger", "absent", "postgres"):
+        await drop_login(sessions, username)
+    await sessions.close()
+    assert await names(postgres) >= {"app", "postgres"}
+    assert "stranger" not in await names(postgres)
+
+
+async def test_a_role_that_was_given_up_is_no_strangers(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, admin: psycopg.AsyncConnection
+) -> None:
+    await sync(endpoint, wanted("app"))
+    sessions = Sessions(endpoint)
+    await give_up(sessions, "app", claim(), fence=False)
+    async with sessions.maintenance() as session:
+        logins = await read_logins(session)
+    await sessions.close()
+    assert unmanaged(logins, [], PostgresOptions(unmanaged_users="Drop")) == []
+    assert await can_login(postgres, "app", PASSWORD)

@@ -42,22 +42,46 @@ def server(**spec: Any) -> PostgresServer:
 @pytest.mark.parametrize(
     ("allowed", "asked", "message"),
     [
-        pytest.param(None, ["SELECT", "CREATE"], "", id="all"),
-        pytest.param(["CONNECT", "SELECT"], ["SELECT"], "", id="listed"),
+        pytest.param(None, {"privileges": ["SELECT", "CREATE"]}, "", id="all"),
+        pytest.param(["CONNECT", "SELECT"], {"privileges": ["SELECT"]}, "", id="listed"),
         pytest.param(
-            ["SELECT"], ["SELECT", "CREATE"], "allowedPrivileges does not allow CREATE", id="other"
+            ["SELECT"],
+            {"privileges": ["SELECT", "CREATE"]},
+            "allowedPrivileges does not allow CREATE",
+            id="other",
         ),
-        pytest.param([], ["SELECT"], "does not allow SELECT", id="none"),
+        pytest.param([], {"privileges": ["SELECT"]}, "does not allow SELECT", id="none"),
+        pytest.param(
+            ["SELECT", "UPDATE"],
+            {"on": "Sequences", "privileges": ["ALL"]},
+            "does not allow USAGE",
+            id="all-of-a-level",
+        ),
+        pytest.param(
+            ["SELECT", "UPDATE", "USAGE"],
+            {"on": "Sequences", "privileges": ["ALL"]},
+            "",
+            id="whole",
+        ),
+        pytest.param(
+            ["CONNECT", "USAGE", "SELECT"], {"access": "ReadOnly"}, "", id="what-reading-needs"
+        ),
+        pytest.param(
+            ["CONNECT", "USAGE", "SELECT"],
+            {"access": "ReadWrite"},
+            "does not allow DELETE, EXECUTE, INSERT, UPDATE",
+            id="what-writing-needs",
+        ),
     ],
 )
-def test_privileges(allowed: list[str] | None, asked: list[str], message: str) -> None:
+def test_privileges(allowed: list[str] | None, asked: dict[str, Any], message: str) -> None:
     profile = server(**({} if allowed is None else {"allowedPrivileges": allowed}))
     spec = msgspec.convert(
         {
             "generatedSecret": "login",
             "username": "app",
             "connection": {"serverRef": {"name": "main"}},
-            "grants": [{"database": "d", "privileges": asked}],
+            "grants": [{"database": "d", **asked}],
         },
         PostgresAccessSpec,
     )

@@ -47,14 +47,14 @@ class Counted(Session):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session._connection)
-        self.statements: list[str] = []
+        self.asked: list[str] = []
 
     async def rows(self, query: Any, parameters: Any = None) -> list[tuple[Any, ...]]:
-        self.statements.append(query.as_string()[:60])
+        self.asked.append(query.as_string()[:60])
         return await super().rows(query, parameters)
 
     async def run(self, statement: Any) -> None:
-        self.statements.append(statement.as_string())
+        self.asked.append(statement.as_string())
         await super().run(statement)
 
 
@@ -95,10 +95,10 @@ class Place:
     async def settled(self, *wanted: RoleGrants) -> None:
         """It works without a problem, and the second time there is nothing to do."""
         assert _problems(await self.settle(*wanted)) == []
-        self.session.statements.clear()
+        self.session.asked.clear()
         again = await self.settle(*wanted)
         assert not any(outcome.changed or outcome.problems for outcome in again.values())
-        assert len(self.session.statements) == 1
+        assert len(self.session.asked) == 1
 
     async def fetch(self, query: str, *parameters: object) -> list[tuple[Any, ...]]:
         cursor = await self.superuser.execute(cast("Any", query), parameters or None)
@@ -338,6 +338,29 @@ async def test_the_future_of_a_schema_is_its_owners(place: Place) -> None:
     assert await place.fetch("SELECT FROM pg_default_acl") == []
 
 
+async def test_the_future_of_one_schema_is_not_that_of_another(place: Place) -> None:
+    """Be they of one creator, who may also have default privileges for every schema."""
+    await place.run(
+        "ALTER DEFAULT PRIVILEGES FOR ROLE {admin} GRANT SELECT ON TABLES TO stranger",
+    )
+    await place.settled(
+        await place.role("app", {"privileges": ["SELECT"], "includeFuture": {}}),
+        await place.role("other", {"privileges": ["INSERT"], "schema": "s", "includeFuture": {}}),
+    )
+    rows = await place.fetch(
+        "SELECT COALESCE(n.nspname, ''), r.rolname, e.privilege_type"
+        " FROM pg_default_acl d"
+        " LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace,"
+        " aclexplode(d.defaclacl) e"
+        " JOIN pg_roles r ON r.oid = e.grantee WHERE e.grantee <> d.defaclrole ORDER BY 1"
+    )
+    assert rows == [
+        ("", "stranger", "SELECT"),
+        ("public", "app", "SELECT"),
+        ("s", "other", "INSERT"),
+    ]
+
+
 async def test_the_future_of_each_creating_role(own: Place) -> None:
     await own.run("CREATE ROLE maker", "GRANT CREATE, USAGE ON SCHEMA s TO maker, stranger")
     future = {"ownedBy": ["maker", "stranger"]}
@@ -415,10 +438,10 @@ async def test_a_strangers_table_is_named_and_the_rest_granted(modest: Place) ->
         problem.message
     )
     assert (outcome.changed, outcome.left) == (True, 2)
-    modest.session.statements.clear()
+    modest.session.asked.clear()
     again = (await modest.settle(role))["app"]
     assert (again.changed, _problems({"app": again})) == (False, [str(problem)])
-    assert len(modest.session.statements) == 1
+    assert len(modest.session.asked) == 1
 
 
 async def test_very_many_refusals_are_counted(modest: Place) -> None:
@@ -443,10 +466,10 @@ async def test_a_privilege_that_somebody_else_granted(place: Place) -> None:
     await place.settled(role)
     await place.run("SET ROLE stranger", "GRANT DELETE ON s.t TO app")
     for _ in range(2):
-        place.session.statements.clear()
+        place.session.asked.clear()
         (problem,) = (await place.settle(role))["app"].problems
         assert "cannot revoke DELETE on table s.t (granted by stranger)" in problem.message
-        assert len(place.session.statements) == 1
+        assert len(place.session.asked) == 1
 
 
 async def test_rights_that_come_by_two_roles(modest: Place) -> None:
@@ -592,10 +615,10 @@ async def test_many_roles_share_statements(place: Place) -> None:
         for number in range(12)
     ]
     assert _problems(await place.settle(*roles)) == []
-    grants = [one for one in place.session.statements if one.startswith("GRANT")]
+    grants = [one for one in place.session.asked if one.startswith("GRANT")]
     assert len(grants) == 2
     assert grants[1].startswith('GRANT INSERT, SELECT ON TABLE "s"."t0", ')
-    place.session.statements.clear()
+    place.session.asked.clear()
     await place.settled(*roles[:-1], await place.role("app11"))
     assert await place.held("app11") == set()
 
@@ -705,6 +728,25 @@ async def test_more_than_one_reading_gives_back(
     await place.settled(*roles)
     for role in roles:
         assert len(await place.held(role.username)) == 13
+
+
+async def test_roles_take_turns_in_what_one_reading_gives_back(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"t{number}" for number in range(9)]
+    await own.run(*(f"CREATE TABLE s.{name} (id int)" for name in names))
+    monkeypatch.setattr(comparison, "MAX_DIFFERENCES", 10)
+    one = {"on": "Tables", "schema": "s", "privileges": ["SELECT"]}
+    greedy = await own.role("greedy", one | {"names": names})
+    modest = [await own.role(name, one | {"names": ["t0"]}) for name in ("a", "b")]
+    reading = await read_differences(own.session, own.name, [greedy, *modest])
+    assert {name: len(found) for name, found in reading.differences.items()} == {
+        "greedy": 6,
+        "a": 2,
+        "b": 2,
+    }
+    assert reading.cut == {"greedy"}
+    await own.settled(greedy, *modest)
 
 
 async def test_a_name_that_the_database_cannot_write_is_its_askers_problem(

@@ -119,6 +119,60 @@ def failure(step: Step) -> Failure:
             id="J,P->ERRF",
         ),
         pytest.param(Facts(deleting=True, dropped=True), Step.IGNORE, id="P-done"),
+        pytest.param(Facts(suspended=True), Step.ADD_FINALIZER, id="suspended-F-first"),
+        pytest.param(live(suspended=True), Step.REPORT, id="suspended"),
+        pytest.param(live(suspended=True, expired=True), Step.REPORT, id="suspended-and-over"),
+        pytest.param(dying(suspended=True), Step.DROP_ROLE, id="suspended-goes-anyway"),
+        pytest.param(Facts(expired=True), Step.ADD_FINALIZER, id="over-F-first"),
+        pytest.param(live(expired=True), Step.DROP_ROLE, id="over->L,M,N,O"),
+        pytest.param(live(expired=True, dropped=True), Step.REPORT, id="over-O-done"),
+        pytest.param(live(expired=True, ended=True), Step.REPORT, id="over-since-long"),
+        pytest.param(
+            live(expired=True, failure=failure(Step.DROP_ROLE)), Step.REPORT, id="over-O->ERRF"
+        ),
+        pytest.param(live(expired=True, excluded=True), Step.REPORT, id="over-and-excluded"),
+        pytest.param(
+            live(expired=True, planning="Observe"), Step.REPORT, id="over-and-only-observed"
+        ),
+        pytest.param(
+            live(expired=True, planning="Manual"), Step.DROP_ROLE, id="over-needs-no-approval"
+        ),
+        pytest.param(dying(expired=True), Step.DROP_ROLE, id="over-and-deleted"),
+        pytest.param(live(planning="Observe"), Step.RESOLVE, id="observed-server-first"),
+        pytest.param(live(planning="Observe", resolved=True), Step.PLAN, id="observed"),
+        pytest.param(
+            live(planning="Observe", resolved=True, planned=True), Step.REPORT, id="observed-done"
+        ),
+        pytest.param(
+            live(planning="Observe", resolved=True, failure=failure(Step.PLAN)),
+            Step.REPORT,
+            id="observed->ERRD",
+        ),
+        pytest.param(dying(planning="Observe"), Step.DROP_ROLE, id="observed-and-deleted"),
+        pytest.param(live(planning="Manual", resolved=True), Step.PLAN, id="manual"),
+        pytest.param(
+            live(planning="Manual", resolved=True, planned=True), Step.REPORT, id="manual-waits"
+        ),
+        pytest.param(
+            live(planning="Manual", resolved=True, planned=True, approved=True),
+            Step.CHECK_ROLE,
+            id="manual-approved->S",
+        ),
+        pytest.param(
+            live(planning="Manual", resolved=True, planned=True, approved=True, published=True),
+            Step.WRITE_SECRET,
+            id="manual-approved->T",
+        ),
+        pytest.param(
+            live(resolved=True, published=True, rotating=True),
+            Step.CHECK_ROLE,
+            id="T-due->server-first",
+        ),
+        pytest.param(
+            live(resolved=True, published=True, rotating=True, checked=True),
+            Step.WRITE_SECRET,
+            id="T-due->U-or-V",
+        ),
     ],
 )
 def test_next_step(facts: Facts, step: Step) -> None:

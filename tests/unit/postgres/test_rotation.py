@@ -14,6 +14,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
 )
 from fairlead.postgres.controllers.rotation import (
+    PasswordDefaults,
     PasswordRules,
     asked_for,
     is_due,
@@ -24,7 +25,6 @@ from fairlead.postgres.controllers.rotation import (
 )
 from fairlead.postgres.database.password import fingerprint
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.options import PostgresOptions
 
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -57,18 +57,16 @@ def known(fingerprint_: str = "a", changed: str = "2026-01-01T00:00:00Z") -> Pas
     ("policy", "defaults", "expected"),
     [
         pytest.param(None, {}, (32, 64, None, 4096), id="ours"),
-        pytest.param(
-            {"length": 64}, {"password_length": 48}, (64, 64, None, 4096), id="own-first"
-        ),
+        pytest.param({"length": 64}, {"length": 48}, (64, 64, None, 4096), id="own-first"),
         pytest.param(
             {},
-            {"password_length": 48, "password_iterations": 8192},
+            {"length": 48, "iterations": 8192},
             (48, 64, None, 8192),
             id="defaults",
         ),
         pytest.param({"alphabet": "alphanumeric"}, {}, (32, 62, None, 4096), id="alphanumeric"),
         pytest.param(None, {"rotate_every": 7200}, (32, 64, 7200, 4096), id="default-period"),
-        pytest.param({"alphabet": "hex"}, {"password_length": 24}, (24, 16, None, 4096), id="hex"),
+        pytest.param({"alphabet": "hex"}, {"length": 24}, (24, 16, None, 4096), id="hex"),
         pytest.param({"alphabet": "01234567"}, {}, (32, 8, None, 4096), id="96-bits-exactly"),
         pytest.param(
             {"rotateEvery": "1h30m"}, {"rotate_every": 3600}, (32, 64, 5400, 4096), id="duration"
@@ -79,7 +77,7 @@ def known(fingerprint_: str = "a", changed: str = "2026-01-01T00:00:00Z") -> Pas
 def test_policies(
     policy: JSON | None, defaults: JSON, expected: tuple[int, int, float | None, int]
 ) -> None:
-    rules = password_rules(spec(policy), PostgresOptions(**defaults))
+    rules = password_rules(spec(policy), PasswordDefaults(**defaults))
     every = rules.rotate_every.total_seconds() if rules.rotate_every else None
     assert (rules.length, len(rules.alphabet), every, rules.iterations) == expected
     made = rules.generate()
@@ -102,7 +100,7 @@ def test_policies(
 )
 def test_policies_that_are_refused(policy: JSON, message: str) -> None:
     with pytest.raises(AccessError, match="PasswordPolicyInvalid: spec") as refused:
-        password_rules(spec(policy), PostgresOptions())
+        password_rules(spec(policy), PasswordDefaults())
     assert message in refused.value.message
     field = "rotateEvery" if "rotateEvery" in policy else "alphabet"
     assert f"passwordDefaults.{field}" in refused.value.message
@@ -110,8 +108,8 @@ def test_policies_that_are_refused(policy: JSON, message: str) -> None:
 
 def test_no_default_makes_weak_or_slow_logins() -> None:
     for defaults, message in (
-        (PostgresOptions(password_alphabet="hex", password_length=16), "16 of 16 characters"),
-        (PostgresOptions(password_iterations=1_000_000), "1000000 are too many"),
+        (PasswordDefaults(alphabet="hex", length=16), "16 of 16 characters"),
+        (PasswordDefaults(iterations=1_000_000), "1000000 are too many"),
     ):
         with pytest.raises(AccessError, match=message):
             password_rules(spec(), defaults)
@@ -120,9 +118,9 @@ def test_no_default_makes_weak_or_slow_logins() -> None:
 def test_a_password_from_elsewhere_is_rotated_elsewhere() -> None:
     elsewhere = {"passwordSecretRef": {"name": "vault"}}
     with pytest.raises(AccessError, match=r"rotateEvery.*passwordSecretRef excludes it"):
-        password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PostgresOptions())
+        password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PasswordDefaults())
     # A default is nobody's wish for this access.
-    rules = password_rules(spec(**elsewhere), PostgresOptions(rotate_every=3600))
+    rules = password_rules(spec(**elsewhere), PasswordDefaults(rotate_every=3600))
     assert rules.rotate_every is None
 
 

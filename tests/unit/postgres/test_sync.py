@@ -592,3 +592,25 @@ async def test_the_claims_of_this_installation_are_listed(
     found = await look(sessions, [], Verifiers(), "here")
     await sessions.close()
     assert found.claimed == {"first": claim("first"), "second": claim("second")}
+
+
+async def test_a_profile_takes_from_public_what_it_says(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, admin: psycopg.AsyncConnection, database: str
+) -> None:
+    other = await create_database(admin)
+    await run(postgres, database, "GRANT CREATE ON SCHEMA public TO PUBLIC")
+    strict = replace(endpoint, revoke_public=frozenset({"CONNECT", "CREATE"}))
+    access = wanted("app", grant(database, "CONNECT"))
+    assert (await sync(endpoint, access)).changed
+    assert (await sync(strict, access)).changed
+    result = await sync(strict, access)
+    assert not result.changed
+    assert result.warnings == [
+        f"PUBLIC has TEMPORARY on database {database}, so this role has it too"
+    ]
+    query = "SELECT has_database_privilege('stranger', %s, 'CONNECT')"
+    await admin.execute("CREATE ROLE stranger LOGIN")
+    assert await fetch(postgres, database, query, database) == [(False,)]
+    assert await fetch(postgres, database, query, other) == [(True,)]
+    creates = "SELECT has_schema_privilege('stranger', 'public', 'CREATE')"
+    assert await fetch(postgres, database, creates) == [(False,)]

@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api import yamltext
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.timestamps import now
 from fairlead.client import Forbidden
 from fairlead.postgres.commands.surroundings import Surroundings, get_access, list_installed
 from fairlead.postgres.controllers.sources import decode_access
@@ -138,6 +139,7 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
         found = None
     given = Given(str(key), access)
     if found is None:
+        access.metadata.creation_timestamp = now()
         return given
     known = given_of(found)
     if known.access is None:

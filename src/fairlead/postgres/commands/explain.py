@@ -39,7 +39,7 @@ from fairlead.postgres.commands.surroundings import (
     list_installed,
 )
 from fairlead.postgres.controllers.sources import decode_server
-from fairlead.postgres.controllers.wishes import check_spec, end_of, wanted_of
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
 from fairlead.postgres.database import password as passwords
 from fairlead.postgres.database.catalog import read_server, read_snapshot
 from fairlead.postgres.database.dependencies import read_dependencies, read_owned
@@ -154,7 +154,7 @@ class _Explaining:
         access = self._access
         try:
             check_spec(access)
-            end_of(access.metadata, access.spec)
+            expires_at(access)
             why = idle(access)
         except AccessError as error:
             self._learn(_failed("object", error))
@@ -281,12 +281,12 @@ class _Explaining:
         wanted = wanted_of(
             access,
             self._around.claim(access.metadata),
-            self._around.settings,
             password=password,
-            expires_at=end_of(access.metadata, access.spec),
+            ends=expires_at(access),
+            adopt=may_adopt(access, self._around.settings),
         )
         (wanted,) = await with_claims(self._around, sessions, [wanted])
-        return await plan_accesses(sessions, [wanted], Verifiers())
+        return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 
     def _role(self, planned: Planned, role: RoleFacts | None) -> None:
         username = self._access.spec.username
@@ -305,8 +305,7 @@ class _Explaining:
         self._learn(Step(name="role", state="waiting" if differs else "ok", message=message))
 
     def _grants(self, planned: Planned) -> None:
-        problems = [*_errors(planned.refused), *_errors(planned.hindered)]
-        problems = [one for one in problems if step_of(one.reason) == "grants"]
+        problems = [one for one in _errors(planned.refused) if step_of(one.reason) == "grants"]
         if problems:
             message = "; ".join(dict.fromkeys(one.message for one in problems))
             reason = problems[0].reason

@@ -21,7 +21,7 @@ from fairlead.postgres.commands.expressing import (
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.policy import check_membership
 from fairlead.postgres.controllers.wishes import wanted_of
-from fairlead.postgres.database.catalog import read_group_facts, read_logins, read_snapshot
+from fairlead.postgres.database.catalog import read_around, read_logins, read_snapshot
 from fairlead.postgres.database.grants import MAX_OBJECTS
 from fairlead.postgres.database.holdings import Held, read_holdings
 from fairlead.postgres.database.names import check_username, excluded
@@ -105,7 +105,7 @@ class _Importing:
                 self._around.notes.append(f"only the first {len(logins)} roles are looked at")
             snapshot = await read_snapshot(session, names or logins, "")
             groups = {name for one in snapshot.roles.values() for name in one.groups}
-            facts = await read_group_facts(session, groups)
+            around = await read_around(session, groups)
         for name in names:
             if name not in snapshot.roles:
                 self._skip(name, "there is no such role")
@@ -113,7 +113,7 @@ class _Importing:
             role for _, role in sorted(snapshot.roles.items()) if self._is_welcome(role, snapshot)
         ]
         await self._read(roles, snapshot)
-        powerful = {name for name, one in facts.items() if one.powerful}
+        powerful = {name for name, one in around.groups.items() if one.powerful}
         for role in roles:
             self._compose(role, snapshot, powerful)
         await self._hold()
@@ -227,14 +227,12 @@ class _Importing:
                 continue
             for name in one.usernames:
                 self._comments[name].append(f"Adoption would also run: {one.text}")
-        for errors in (planned.refused, planned.hindered):
-            for name, found in errors.items():
-                self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
+        for name, found in planned.refused.items():
+            self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
 
     def _wanted(self, access: PostgresAccess) -> Wanted:
-        settings = msgspec.structs.replace(self._around.settings, allow_adoption=True)
         claim = self._around.claim(access.metadata)
-        return wanted_of(access, claim, settings, password="", expires_at="")
+        return wanted_of(access, claim, password="", ends="", adopt=True)
 
     def report(self) -> ImportReport:
         """What was made."""

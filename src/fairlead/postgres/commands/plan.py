@@ -15,7 +15,7 @@ from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.jobs import Place
-from fairlead.postgres.controllers.wishes import check_spec, end_of, wanted_of
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
 from fairlead.postgres.database import password as passwords
 from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.names import excluded
@@ -105,6 +105,8 @@ class _Ready(NamedTuple):
     place: Place
     wanted: Wanted
     manual: bool
+    approved: str
+    """The digest of the plan that was approved before."""
 
 
 async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
@@ -166,12 +168,13 @@ class _Planning:
         wanted = wanted_of(
             access,
             self._around.claim(access.metadata),
-            settings,
             password=password,
-            expires_at=end_of(access.metadata, access.spec),
+            ends=expires_at(access),
+            adopt=may_adopt(access, settings),
         )
         manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
-        return _Ready(name, Place.of(access, endpoint), wanted, manual)
+        before = access.status.plan.approved_digest if access.status.plan is not None else ""
+        return _Ready(name, Place.of(access, endpoint), wanted, manual, before)
 
     async def run(self) -> None:
         """Ask all servers."""
@@ -191,7 +194,8 @@ class _Planning:
             pairs = zip(ready, known, strict=True)
             for batch in _batches([one._replace(wanted=wanted) for one, wanted in pairs]):
                 wanted = [one.wanted for one in batch]
-                found.append((batch, await plan_accesses(sessions, wanted, verifiers)))
+                planned = await plan_accesses(sessions, wanted, verifiers, rights=True)
+                found.append((batch, planned))
         except AccessError as error:
             for one in ready:
                 self._fail(one.name, error)
@@ -211,14 +215,14 @@ class _Planning:
             of_role = {one.wanted.username: one.name for one in batch}
             names += of_role.values()
             for username, name in of_role.items():
-                for errors in (planned.refused, planned.hindered):
-                    for error in errors.get(username, ()):
-                        self._fail(name, error)
+                for error in planned.refused.get(username, ()):
+                    self._fail(name, error)
             statements += [(one, _names(one, of_role)) for one in planned.statements]
             for one in planned.remedies:
                 remedies.setdefault((one.database, one.text), (one, _names(one, of_role)))
             if batch[0].manual and planned.statements:
-                digests[batch[0].name] = planned.digest()
+                plan = msgspec.structs.replace(planned, after=batch[0].approved)
+                digests[batch[0].name] = plan.digest()
         return ServerPlan(
             server=place.owner if place.is_trusted else f"a server of {place.owner}",
             address=str(place.endpoint),
@@ -273,7 +277,7 @@ def idle(access: PostgresAccess) -> str:
         return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
     if spec.suspend:
         return "spec.suspend is set"
-    ends = end_of(meta, spec) if meta.creation_timestamp else ""
+    ends = expires_at(access) if meta.creation_timestamp else ""
     if ends and parse_time(ends) <= datetime.now(UTC):
         return f"it ended at {ends}, as spec.expiresAfter says"
     return ""

@@ -28,7 +28,7 @@ from fairlead.postgres.controllers.login_secret import (
     missing_password_secret,
 )
 from fairlead.postgres.controllers.resolution import secret_data
-from fairlead.postgres.controllers.rotation import password_rules
+from fairlead.postgres.controllers.rotation import password_defaults, password_rules
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.controllers.sources import Sources, decode_server
 from fairlead.postgres.database.snapshot import Claim
@@ -124,7 +124,7 @@ class Surroundings:
         check_name(spec.generated_secret)
         if spec.secret_template is not None:
             check_template(spec.secret_template)
-        password_rules(spec, self.settings)
+        password_rules(spec, password_defaults(self.settings.passwords))
         found = await self._secret(spec.generated_secret, meta.namespace)
         mine = Object(POSTGRESACCESSES.api_version, POSTGRESACCESSES.kind, meta, b"")
         if found is not None and is_leftover(found, mine):

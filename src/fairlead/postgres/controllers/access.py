@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
@@ -25,12 +25,22 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.timestamps import now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.claims import Claims
-from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Look, Place, Sync, owner_of
+from fairlead.postgres.controllers.jobs import (
+    Answer,
+    Check,
+    Drop,
+    Look,
+    Place,
+    Removal,
+    Sync,
+    owner_of,
+)
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.leftovers import Leftovers
 from fairlead.postgres.controllers.passes import Pass, login_of, outcome_of
 from fairlead.postgres.controllers.publication import Publication
 from fairlead.postgres.controllers.reconcile import STAGES, AccessStep, Facts, Failure, next_step
+from fairlead.postgres.controllers.rotation import password_defaults
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import Sources, decode_access
 from fairlead.postgres.controllers.status import (
@@ -42,16 +52,21 @@ from fairlead.postgres.controllers.status import (
     problems,
 )
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
-from fairlead.postgres.controllers.wishes import check_spec, end_of, wanted_of
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
 from fairlead.postgres.database.drift import Kept
 from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
     Controller,
+    Delta,
+    Informer,
+    Mapper,
+    Predicate,
     Request,
     Result,
     StatusWriter,
@@ -59,6 +74,7 @@ from fairlead.runtime import (
     remove_finalizer,
     step_by_step,
 )
+from fairlead.runtime.expectations import Expectations
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
@@ -73,20 +89,28 @@ class AccessController:
     """Brings the role of every PostgresAccess into its server."""
 
     def __init__(
-        self, cluster: Cluster, watches: Watches, settings: Settings, sources: Sources
+        self,
+        cluster: Cluster,
+        watches: Watches,
+        settings: Settings,
+        sources: Sources,
+        metrics: PostgresMetrics,
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
+        self._written = Expectations()
         self._settings = settings
         self._sources = sources
+        self._servers = watches.servers.get
+        self._metrics = metrics
         key = InstallationKey(cluster.client, settings.namespace)
         self._claims = Claims(sources, key)
         self._publication = Publication(
             cluster.client,
             watches,
             key,
-            opened=lambda lease: self.controller.watch(lease, watches.accesses_of_password),
-            defaults=lambda: settings.latest,
+            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
+            defaults=lambda: password_defaults(settings.latest.passwords),
         )
         self._leftovers = Leftovers(
             cluster.client,
@@ -107,17 +131,65 @@ class AccessController:
                 sweep=self._leftovers.sweep,
                 installation=sources.installation,
                 interval=lambda: settings.latest.synced_interval,
+                metrics=metrics,
+                connections=lambda: settings.latest.max_connections_per_server,
             )
         )
         self.controller = Controller(
             "postgresaccess",
             self.reconcile,
             workers=settings.latest.workers,
-            stopped=self._work.close,
+            stopped=self._stop,
         )
-        self.controller.watch(watches.accesses, predicate=wanted_otherwise, cluster=cluster.name)
-        self.controller.watch(watches.secrets, watches.accesses_of_secret())
+        self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
+        self.watch(
+            watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
+        )
         self._waiting: dict[Request, _Waiting] = {}
+        self._outdated: set[Request] = set()
+
+    def watch(
+        self,
+        informer: Informer,
+        mapper: Mapper,
+        *,
+        predicate: Predicate | None = None,
+    ) -> None:
+        """Look at accesses again when this changes.
+
+        A pass that is under way has perhaps read what was there before: another follows it.
+        """
+
+        def concerned(delta: Delta) -> Iterator[Request]:
+            for request in mapper(delta):
+                self._outdated.add(request)
+                yield request
+
+        self.controller.watch(informer, concerned, predicate=predicate)
+
+    def _is_news(self, delta: Delta) -> bool:
+        """Whether somebody wants something else; our own writes come back to us as well."""
+        echo = delta.new is not None and self._written.echoes(delta.new)
+        self._newest(delta.object.key)
+        return not echo and wanted_otherwise(delta)
+
+    def _newest(self, key: Key) -> Object | None:
+        """The object as the cache has it, or as we have written it since."""
+        return self._written.newest(key, self._known(*key))
+
+    def _wrote(self, stored: Object) -> Object:
+        self._written.wrote(stored)
+        # The cache may have told of it already.
+        self._newest(stored.key)
+        return stored
+
+    async def _stop(self) -> None:
+        """End what servers are at; whoever runs this controller next takes it up."""
+        kept = await self._work.close()
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        for request in {*kept, *waiting}:
+            self.controller.enqueue(request)
 
     def _differs(self, request: Request) -> None:
         self.controller.enqueue(request)
@@ -135,9 +207,9 @@ class AccessController:
             del self._waiting[request]
             current = await self._resume(waiting.current, waiting.answers[0])
         else:
-            waiting.current.poked = True
             return Result(waiting=True)
         if current is None:
+            self._metrics.accepted(request)
             self._work.forget(request, torn_out=True)
             return None
         settled = await step_by_step(current, decide=_decide, perform=self._attempt, last=_is_last)
@@ -146,6 +218,7 @@ class AccessController:
             self._work.submit(current.reached, request, current.job)
             return Result(waiting=True)
         if settled.step is not AccessStep.REPORT:
+            self._metrics.accepted(request)
             self._work.forget(request)
             return None
         return await self._report(request, current)
@@ -183,7 +256,8 @@ class AccessController:
             current.learn(failure=Failure(STAGES[step], _api_error(error)))
 
     async def _begin(self, request: Request) -> Pass | None:
-        found = self._known(request.namespace, request.name)
+        self._outdated.discard(request)
+        found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
         facts = Facts(
@@ -201,12 +275,14 @@ class AccessController:
                 current.learn(failure=Failure(stage, error))
             return current
         current.expires_at, expired = self._expiry(current)
+        status = access.status
         current.renamed = self._leftovers.renamed.get(found.meta.uid, frozenset())
-        ready = get_condition(access.status.conditions, READY)
+        ready = get_condition(status.conditions, READY)
+        told = ready is not None and ready.reason == "Expired"
         current.learn(
             suspended=access.spec.suspend,
             expired=expired,
-            ended=expired and ready is not None and ready.reason == "Expired",
+            ended=expired and told and status.secret is None,
             planning=planning_of(access.spec),
             excluded=excluded(
                 access.spec.username, settings.excluded_users, settings.excluded_user_patterns
@@ -218,20 +294,18 @@ class AccessController:
 
     def _expiry(self, current: Pass) -> tuple[str, bool]:
         """When the access ends, "" for never, and whether it has."""
-        meta = current.found.meta
         try:
-            ends = end_of(meta, current.decoded.spec)
+            ends = expires_at(current.decoded)
         except AccessError as error:
-            stage = STAGES[AccessStep.DROP_ROLE if meta.deleting else AccessStep.RESOLVE]
-            current.learn(failure=Failure(stage, error))
+            current.learn(failure=Failure(STAGES[AccessStep.RESOLVE], error))
             return "", False
         return ends, bool(ends) and parse_time(ends) <= datetime.now(UTC)
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
             case AccessStep.ADD_FINALIZER:
-                current.found = await add_finalizer(
-                    self._client, POSTGRESACCESSES, current.found, FINALIZER
+                current.found = self._wrote(
+                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
                 )
                 current.learn(finalizer=True)
             case AccessStep.RESOLVE:
@@ -241,7 +315,8 @@ class AccessController:
                 current.ask(step, Look(await self._wanted(current)))
             case AccessStep.CHECK_ROLE:
                 claim = await self._claims.of(current.found.meta)
-                current.ask(step, Check(current.decoded.spec.username, claim))
+                username, adopt = current.decoded.spec.username, self._adopts(current)
+                current.ask(step, Check(username, claim, adopt=adopt))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
             case AccessStep.SYNC_DATABASE:
@@ -283,21 +358,26 @@ class AccessController:
         return wanted_of(
             current.decoded,
             await self._claims.of(current.found.meta),
-            self._settings.current,
             password=current.password,
-            expires_at=current.expires_at,
+            ends=current.expires_at,
             iterations=current.iterations,
+            adopt=self._adopts(current),
         )
+
+    def _adopts(self, current: Pass) -> bool:
+        """Whether the access may take over a role that nobody has claimed."""
+        return may_adopt(current.decoded, self._settings.current)
 
     def _planned(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Planned):
             raise answered_otherwise(answer)
-        current.plan = answer
-        approved = current.facts.planning == "Manual" and not answer.refused
-        if answer.statements:
-            asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-            approved = approved and asked == answer.digest()
-        current.learn(planned=True, approved=approved)
+        before = current.decoded.status.plan
+        after = before.approved_digest if before is not None else ""
+        plan = current.plan = msgspec.structs.replace(answer, after=after)
+        asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+        # What cannot be had keeps nobody from approving the rest.
+        agreed = asked == plan.digest() if plan.statements else not plan.refused
+        current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):
@@ -313,14 +393,24 @@ class AccessController:
         access = current.decoded
         username = access.status.username or access.spec.username
         claim = await self._claims.of(current.found.meta)
+        policy: Removal = access.spec.cleanup_policy
+        if current.facts.expired:
+            # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
+            await self._publication.remove(current)
+            # The object stays, and the role its own: raised, the end gives back the login.
+            policy = "Fence" if policy == "Retain" else policy
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
-            await self._dropped(current, error)
+            if error.verdict and not access.status.username:
+                # It was refused from the beginning, so that nothing was ever made for it.
+                current.learn(dropped=True)
+            else:
+                await self._dropped(current, error)
         else:
             current.ask(
                 AccessStep.DROP_ROLE,
-                Drop(username, claim, access.spec.cleanup_policy, access.spec.orphan_to or ""),
+                Drop(username, claim, policy, access.spec.orphan_to or ""),
             )
 
     async def _dropped(self, current: Pass, answer: Answer) -> None:
@@ -333,7 +423,8 @@ class AccessController:
                 return
             # A role that stays anyway must not keep its object from going when the server is
             # gone.
-            if access.spec.cleanup_policy != "Retain" or not isinstance(answer, AccessError):
+            retained = current.facts.deleting and access.spec.cleanup_policy == "Retain"
+            if not retained or not isinstance(answer, AccessError):
                 raise answer
             _log.warning("the server of a retained role was out of reach", why=answer.reason)
             await self._leftovers.record(current.found, owner_of(access), "Retain")
@@ -343,7 +434,7 @@ class AccessController:
 
     async def _report(self, request: Request, current: Pass) -> Result | None:
         outcome = outcome_of(current)
-        old = current.access.status if current.access else PostgresAccessStatus()
+        old = former_status(current)
         failure = current.facts.failure
         refused = (
             current.facts.excluded
@@ -351,18 +442,18 @@ class AccessController:
             or (failure is not None and failure.error.verdict)
         )
         status = new_status(
-            msgspec.structs.replace(
-                old, plan=await self._plan(current), expires_at=current.expires_at
-            ),
+            msgspec.structs.replace(old, plan=await self._plan(current, old.plan)),
             outcome,
             generation=current.found.meta.generation,
             now=now(),
             login=login_of(current),
             refused=refused,
         )
+        is_refusal = refused and not current.facts.expired
+        self._count(request, current, outcome.reason if is_refusal else "")
         body = current.found.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        await self._statuses.write(current.found, body)
+        self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
             kept = Kept(
                 wanted=msgspec.structs.replace(await self._wanted(current), password=""),
@@ -373,31 +464,44 @@ class AccessController:
         else:
             self._work.forget(request)
             result = self._again(outcome)
-        known = self._known(request.namespace, request.name)
-        asked_otherwise = known is not None and _asked_for(known) != _asked_for(current.found)
-        if asked_otherwise or current.poked:
+        known = self._newest(Key(request.namespace, request.name))
+        if known is None and current.place is not None:
+            # Torn out while its server was at work, which may have made the role meanwhile.
+            self._work.look_soon(current.place)
+        changed = known is not None and _asked_for(known) != _asked_for(current.found)
+        if changed or request in self._outdated:
             # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
-        result = sooner(result, self._publication.rotates_in(status.password))
+        if current.synced is not None:
+            result = sooner(result, self._publication.rotates_in(status.password))
         return sooner(result, seconds_until(current))
 
-    async def _plan(self, current: Pass) -> Plan | None:
-        """What the status says of the plan."""
-        if current.plan is None:
-            if current.access is None:
-                return None
-            kept = current.facts.suspended or current.facts.failure is not None
-            old: PostgresAccessStatus = current.access.status
-            return old.plan if kept else None
-        approved = ""
-        if current.facts.approved and current.plan.statements:
-            approved = await self._approver(current.found)
-        return plan_of(current.plan, approved)
+    def _count(self, request: Request, current: Pass, refused: str) -> None:
+        if not refused:
+            self._metrics.accepted(request)
+            return
+        access = current.access
+        reference = access.spec.connection.server_ref if access else None
+        # Anybody may name servers that there are not, and as many as there are names.
+        exists = reference is None or self._servers("", reference.name) is not None
+        self._metrics.refused(request, owner_of(access) if access and exists else "", refused)
+
+    async def _plan(self, current: Pass, old: Plan | None) -> Plan | None:
+        """What the status says of the plan, and of the approval before."""
+        facts, plan = current.facts, current.plan
+        if plan is None:
+            nothing_said = facts.suspended or facts.expired or facts.failure is not None
+            return old if nothing_said else plan_of(None, old)
+        approved_by = ""
+        # Once it was carried out whole: until then the same approval holds for another try.
+        if facts.approved and facts.synced and facts.failure is None and plan.statements:
+            approved_by = await self._approver(current.found)
+        return plan_of(plan, old, approved_by)
 
     async def _approver(self, found: Object) -> str:
         """Who has written the approval, by the API server's word: the manager of the field."""
         live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
-        return approver_of(live.to_dict().get("metadata", {}))
+        return approver_of(live.to_dict().get("metadata", {})) or "unknown"
 
     def _again(self, outcome: Outcome) -> Result | None:
         if outcome.again == "backoff":
@@ -434,6 +538,18 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     if result.requeue_after is None:
         return result
     return Result(min(result.requeue_after, seconds))
+
+
+def former_status(current: Pass) -> PostgresAccessStatus:
+    """The status so far, without what has gone meanwhile."""
+    old = current.access.status if current.access else PostgresAccessStatus()
+    facts = current.facts
+    if facts.expired and facts.dropped:
+        old = msgspec.structs.replace(old, secret=None, password=None, applied_grants=[])
+    if current.expires_at or facts.synced:
+        # Until the server knows otherwise it is to end when it was told.
+        old = msgspec.structs.replace(old, expires_at=current.expires_at)
+    return old
 
 
 def seconds_until(current: Pass) -> float | None:

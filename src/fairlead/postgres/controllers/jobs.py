@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
 from fairlead.postgres.database.endpoint import Endpoint
@@ -13,6 +13,9 @@ from fairlead.postgres.errors import AccessError
 
 _NAMESPACE = "namespace "
 
+Removal = CleanupPolicy | Literal["Fence"]
+"""What becomes of a role; Fence takes its login, and leaves it and its claim."""
+
 Answer = Synced | Planned | AccessError | Exception | None
 
 
@@ -21,6 +24,7 @@ class Check(NamedTuple):
 
     username: str
     claim: Claim
+    adopt: bool = False
 
 
 class Sync(NamedTuple):
@@ -39,7 +43,7 @@ class Drop(NamedTuple):
 
     username: str
     claim: Claim
-    policy: CleanupPolicy
+    policy: Removal
     orphan_to: str = ""
 
 
@@ -74,9 +78,14 @@ class Place(NamedTuple):
         return not self.owner.startswith(_NAMESPACE)
 
 
+def owner_of_server(name: str) -> str:
+    """A PostgresServer as the owner of connections."""
+    return f"PostgresServer {name}"
+
+
 def owner_of(access: PostgresAccess) -> str:
     """Whose connection an access is worked on through."""
     reference = access.spec.connection.server_ref
     if reference is not None:
-        return f"PostgresServer {reference.name}"
+        return owner_of_server(reference.name)
     return _NAMESPACE + access.metadata.namespace

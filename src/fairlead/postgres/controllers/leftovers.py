@@ -24,10 +24,12 @@ from fairlead.postgres.controllers.jobs import Place
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.sources import decode_access
 from fairlead.postgres.controllers.watches import Watches
-from fairlead.postgres.database.cleanup import cleanup, fence, give_up
+from fairlead.postgres.database.cleanup import cleanup, drop_login, fence, give_up
 from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.sync import working
+from fairlead.postgres.database.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 
 
@@ -60,6 +62,7 @@ class Leftovers:
         """Look at every claim on a server; what fails is logged alone, for no object caused it."""
         known = await self._holders(self._accesses.list(), claimed)
         await self._fence_renamed(sessions, known)
+        await self._drop_unmanaged(place, sessions)
         unknown = {role: claim for role, claim in claimed.items() if role not in known}
         if not unknown:
             return
@@ -123,6 +126,28 @@ class Leftovers:
                 self.renamed[uid] = after
             if before != after:
                 self._tell(access)
+
+    async def _drop_unmanaged(self, place: Place, sessions: Sessions) -> None:
+        """What unmanagedUsers Drop asks for, on servers that the platform's team names."""
+        try:
+            settings = self._settings.current
+        except AccessError:
+            return
+        if settings.unmanaged_users != "Drop" or not place.is_trusted:
+            return
+        try:
+            listed = await self._client.list(POSTGRESACCESSES)
+            wanted = {_username(access) for access in listed.items}
+            if None in wanted:
+                _log.warning("no role is dropped, for not every PostgresAccess can be read")
+                return
+            async with working(sessions, "read the catalogs") as session:
+                logins = await read_logins(session)
+            for role in unmanaged(logins, {one for one in wanted if one}, settings)[:_MOST]:
+                await drop_login(sessions, role)
+                _log.info("an unmanaged role was dropped", role=role, server=str(place.endpoint))
+        except (AccessError, ClientError) as error:
+            _log.warning("unmanaged roles are left", error=str(error))
 
     async def record(
         self, access: Object, owner: str, policy: Literal["Retain", "Abandon"]

@@ -17,6 +17,7 @@ from fairlead.postgres.controllers.status import (
     failed,
     generated,
     planned,
+    renamed,
     success,
     suspended,
 )
@@ -49,8 +50,6 @@ class Pass:
 
     gone: bool = False
     """Whether the object has turned out to be gone."""
-    poked: bool = False
-    """Whether another look was asked for while the server was at work."""
 
     def ask(self, step: AccessStep, job: Job) -> None:
         """Have the server do something before the pass goes on."""
@@ -118,7 +117,7 @@ def login_of(current: Pass) -> Login | None:
             system_identifier=synced.server.system_identifier,
         ),
         applied=_ledger(current, synced),
-        warnings=[*synced.warnings, *map(_renamed, sorted(current.renamed))],
+        warnings=[*synced.warnings, *map(renamed, sorted(current.renamed))],
     )
 
 
@@ -126,10 +125,3 @@ def _ledger(current: Pass, synced: Synced) -> list[str]:
     """What was granted; while something stands in the way, also what may not be revoked yet."""
     before = current.decoded.status.applied_grants if synced.problems else []
     return [*synced.applied, *(one for one in before if one not in synced.applied)]
-
-
-def _renamed(role: str) -> str:
-    return (
-        f"role {role} carries the claim of this object: somebody has renamed it, and it has lost"
-        " its login; drop it, or give it its name back"
-    )

@@ -12,6 +12,7 @@ from fairlead.api.postgresaccess import PostgresAccessSpec
 from fairlead.api.postgresconnection import Connection
 from fairlead.api.postgresserver import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.postgres.database.grants import asked_for
 from fairlead.postgres.database.names import matches, reserved
 from fairlead.postgres.errors import invalid, refusal
 from fairlead.postgres.options import PostgresOptions, split_host
@@ -41,11 +42,9 @@ def check_policy(
     for grant in spec.grants:
         if not _any(server.spec.allowed_databases, grant.database, namespace):
             _deny(name, "allowedDatabases", f"does not allow database {grant.database}")
-        if privileges is None:
-            continue
-        for privilege in grant.privileges:
-            if privilege not in privileges:
-                _deny(name, "allowedPrivileges", f"does not allow {privilege}")
+        refused = sorted(asked_for(grant).difference(privileges)) if privileges is not None else []
+        if refused:
+            _deny(name, "allowedPrivileges", f"does not allow {', '.join(refused)}")
 
 
 def check_membership(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import PasswordInfo
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
@@ -24,6 +25,7 @@ from fairlead.postgres.controllers.login_secret import (
 )
 from fairlead.postgres.controllers.passes import Pass
 from fairlead.postgres.controllers.rotation import (
+    PasswordDefaults,
     PasswordRules,
     asked_for,
     is_due,
@@ -36,8 +38,7 @@ from fairlead.postgres.controllers.rotation import (
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
 from fairlead.postgres.database.password import fingerprint
 from fairlead.postgres.errors import AccessError, invalid
-from fairlead.postgres.options import PostgresOptions
-from fairlead.runtime import Informer, commit
+from fairlead.runtime import Delta, Informer, commit
 
 
 _ATTEMPTS = 4
@@ -49,6 +50,17 @@ def moment() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(slots=True)
+class _Made:
+    """A Secret with a password just made, for the pass that follows at once.
+
+    When that has ``used`` it, the cache has not told of it yet.
+    """
+
+    secret: Object
+    used: bool = False
+
+
 class Publication:
     """Writes and removes generated Secrets; those of others are never touched.
 
@@ -57,7 +69,7 @@ class Publication:
         watches: tell which Secrets there are, which saves asking.
         key: the installation's, for fingerprints.
         opened: is called with each new lease on the Secrets of a namespace.
-        defaults: the options now, which have those of password policies.
+        defaults: of password policies, as they are now.
     """
 
     def __init__(
@@ -67,13 +79,14 @@ class Publication:
         key: Callable[[], Awaitable[bytes]],
         *,
         opened: Callable[[Informer], object],
-        defaults: Callable[[], PostgresOptions],
+        defaults: Callable[[], PasswordDefaults],
     ) -> None:
         self._client = client
         self._watches = watches
         self._key = key
         self._opened = opened
         self._defaults = defaults
+        self._made: dict[Key, _Made] = {}
 
     def exists(self, current: Pass) -> bool:
         """Whether there is a Secret already, by the cache's word."""
@@ -98,6 +111,17 @@ class Publication:
         """
         found = self._watches.secret(namespace, name)
         return found.meta.resource_version if found is not None else ""
+
+    def is_news(self, delta: Delta) -> bool:
+        """A predicate: it is not the Secret that we have just made."""
+        key = delta.object.key
+        made = self._made.get(key)
+        if made is None:
+            return True
+        echo = delta.new is not None and _is_same(delta.new, made.secret)
+        if made.used or not echo:
+            del self._made[key]
+        return not echo
 
     def may_rotate(self, current: Pass) -> bool:
         """Whether a new password may be due, by the cache's word; :meth:`write` decides."""
@@ -161,7 +185,8 @@ class Publication:
     async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object:
         name, namespace = current.decoded.spec.generated_secret, current.found.meta.namespace
         # What the cache does not know is most likely not there: then one request does it.
-        look = self._watches.secrets.get(namespace, name) is not None
+        key = Key(namespace, name)
+        look = key in self._made or self._watches.secrets.get(*key) is not None
         for attempt in range(_ATTEMPTS):
             try:
                 existing = await self._existing(current) if look else None
@@ -174,7 +199,9 @@ class Publication:
 
     async def _existing(self, current: Pass) -> Object | None:
         spec, namespace = current.decoded.spec, current.found.meta.namespace
-        existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
+        existing = self._just_made(Key(namespace, spec.generated_secret))
+        if existing is None:
+            existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
         if existing is not None and is_leftover(existing, current.found):
             await self._delete(existing)
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
@@ -182,6 +209,18 @@ class Publication:
             type_ = spec.secret_template.type if spec.secret_template else "Opaque"
             check_ours(existing, current.found, type_)
         return existing
+
+    def _just_made(self, key: Key) -> Object | None:
+        """The Secret that the last pass has made, unless the cache tells of another one."""
+        made, cached = self._made.get(key), self._watches.secrets.get(*key)
+        if made is None:
+            return None
+        if cached is None and not made.used:
+            made.used = True
+            return made.secret
+        del self._made[key]
+        is_same = cached is not None and _is_same(cached, made.secret)
+        return made.secret if is_same and not made.used else None
 
     async def _store(
         self, current: Pass, rules: PasswordRules, given: str, existing: Object | None
@@ -205,6 +244,8 @@ class Publication:
             stored = await self._client.create(SECRETS, body, found.meta.namespace)
         else:
             stored = await commit(self._client, SECRETS, existing, body)
+        if not kept:
+            self._made[stored.key] = _Made(stored)
         current.learn(secret="reused" if kept else "generated")
         return stored
 
@@ -259,12 +300,20 @@ class Publication:
         """Delete the Secrets, without waiting for a garbage collector that may not be there."""
         meta = current.found.meta
         for name in [current.decoded.spec.generated_secret, *self._former_names(current)]:
+            self._made.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):
                 await self._delete(existing)
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=False, opened=self._opened
         )
+
+
+def _is_same(one: Object, other: Object) -> bool:
+    return (one.meta.uid, one.meta.resource_version) == (
+        other.meta.uid,
+        other.meta.resource_version,
+    )
 
 
 def _controls(access: Object, secret: Object) -> bool:

@@ -112,7 +112,9 @@ def _live(facts: Facts) -> AccessStep:
     if facts.excluded or facts.suspended:
         return AccessStep.REPORT
     if facts.expired:
-        return AccessStep.REPORT if facts.dropped or facts.ended else AccessStep.DROP_ROLE
+        # Who only observes removes nothing; the server itself ends the login (VALID UNTIL).
+        over = facts.dropped or facts.ended or facts.planning == "Observe"
+        return AccessStep.REPORT if over else AccessStep.DROP_ROLE
     if not facts.resolved:
         return AccessStep.RESOLVE
     if facts.planning and not facts.planned:

@@ -149,6 +149,7 @@ def server_endpoint(
         maintenance=spec.database,
         public_host=spec.external_host or spec.host,
         public_port=spec.external_port or spec.port,
+        revoke_public=frozenset(spec.revoke_public),
     )
 
 

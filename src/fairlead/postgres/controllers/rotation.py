@@ -18,13 +18,12 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.api.postgresaccess import (
     ROTATE_ANNOTATION,
     PasswordInfo,
-    PasswordPolicy,
     PostgresAccessSpec,
 )
+from fairlead.api.postgresconnection import PasswordPolicy
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.database import password
 from fairlead.postgres.errors import AccessError, invalid
-from fairlead.postgres.options import PostgresOptions
 
 
 MIN_BITS = 96
@@ -32,6 +31,26 @@ MIN_BITS = 96
 _MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
 _MAX_MARK = 128
 """Characters of an annotation's value that are copied; of longer ones a digest is."""
+
+
+class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for accesses that do not say; ``rotate_every`` is in seconds, 0 is never."""
+
+    length: int = password.LENGTH
+    alphabet: str = "urlsafe"
+    rotate_every: float = 0.0
+    iterations: int = password.ITERATIONS
+
+
+def password_defaults(policy: PasswordPolicy) -> PasswordDefaults:
+    """What a Controller says for all, where it says something that has been checked."""
+    every = parse_duration(policy.rotate_every or "")
+    return PasswordDefaults(
+        length=policy.length or password.LENGTH,
+        alphabet=policy.alphabet or "urlsafe",
+        rotate_every=every.total_seconds() if every else 0.0,
+        iterations=policy.iterations or password.ITERATIONS,
+    )
 
 
 class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,15 +66,15 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
         return password.generate(self.length, self.alphabet)
 
 
-def password_rules(spec: PostgresAccessSpec, defaults: PostgresOptions) -> PasswordRules:
+def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
     """The rules of an access: its own policy over the options, which a Controller sets.
 
     Raises:
         AccessError: PasswordPolicyInvalid, naming the field.
     """
     own = spec.password_policy or PasswordPolicy()
-    length = own.length or defaults.password_length
-    alphabet = _characters(own.alphabet or defaults.password_alphabet)
+    length = own.length or defaults.length
+    alphabet = _characters(own.alphabet or defaults.alphabet)
     # 2 to the 96th is an integer, so that no rounding decides.
     if len(alphabet) ** length < 2**MIN_BITS:
         raise _wrong(
@@ -63,7 +82,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PostgresOptions) -> Passw
             f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
             " or add characters",
         )
-    iterations = own.iterations or defaults.password_iterations
+    iterations = own.iterations or defaults.iterations
     if iterations > password.MAX_ITERATIONS:
         raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
     return PasswordRules(
@@ -75,7 +94,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PostgresOptions) -> Passw
 
 
 def _period(
-    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PostgresOptions
+    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PasswordDefaults
 ) -> timedelta | None:
     every = own.rotate_every
     if spec.password_secret_ref is not None:

@@ -17,6 +17,7 @@ from fairlead.api.postgresserver import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
+from fairlead.postgres.controllers.jobs import owner_of_server
 from fairlead.postgres.controllers.sources import Sources, decode_server
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
 from fairlead.postgres.controllers.work import JITTER
@@ -26,6 +27,7 @@ from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import ServerFacts
 from fairlead.postgres.database.sync import working
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
 
@@ -39,7 +41,12 @@ class ServerController:
     """Logs in to every PostgresServer now and then."""
 
     def __init__(
-        self, cluster: Cluster, watches: Watches, options: PostgresOptions, sources: Sources
+        self,
+        cluster: Cluster,
+        watches: Watches,
+        options: PostgresOptions,
+        sources: Sources,
+        metrics: PostgresMetrics,
     ) -> None:
         self._client = cluster.client
         self._statuses = StatusWriter(
@@ -48,6 +55,7 @@ class ServerController:
         self._options = options
         self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
         self._sources = sources
+        self._metrics = metrics
         self._sessions: dict[str, Sessions] = {}
         self.controller = Controller(
             "postgresserver", self.reconcile, workers=_WORKERS, stopped=self._close
@@ -64,20 +72,30 @@ class ServerController:
         try:
             found = await self._client.get(POSTGRESSERVERS, request.name)
         except NotFound:
+            self._forget(request.name)
             if (sessions := self._sessions.pop(request.name, None)) is not None:
                 await sessions.close()
             return None
+        metrics = self._metrics.of(owner_of_server(request.name))
+        metrics.is_known = True
         old = PostgresServerStatus()
         try:
             server = decode_server(found)
             old = server.status
             facts = await self._look(server)
         except AccessError as error:
+            metrics.reached(error)
             await self._store(found, old, error=error)
             return Result(backoff=self._retries)
+        metrics.reached()
         await self._store(found, old, facts=facts)
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         return Result(requeue_after=self._options.server_interval * spread)
+
+    def _forget(self, name: str) -> None:
+        owner = owner_of_server(name)
+        self._metrics.of(owner).is_known = False
+        self._metrics.tidy(owner)
 
     async def _look(self, server: PostgresServer) -> ServerFacts:
         endpoint: Endpoint = await self._sources.server_endpoint(server)
@@ -86,7 +104,9 @@ class ServerController:
         if sessions is None or sessions.endpoint != endpoint:
             if sessions is not None:
                 await sessions.close()
-            sessions = self._sessions[name] = Sessions(endpoint)
+            sessions = self._sessions[name] = Sessions(
+                endpoint, self._metrics.of(owner_of_server(name)).tally
+            )
         async with working(sessions, "read the catalogs") as session:
             return await read_server(session)
 

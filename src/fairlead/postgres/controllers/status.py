@@ -41,6 +41,8 @@ IN_SYNC = "PostgresAccess is in sync"
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 MAX_LOG = 1024
 """Characters of a message in the status."""
+RENAMED = "carries the claim of this object"
+"""What the warning about a renamed role says."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
@@ -135,26 +137,43 @@ def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
 
-def plan_of(plan: Planned, approved_by: str) -> Plan:
-    """A plan as the status tells it: as many statements as fit."""
+def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Plan | None:
+    """A plan as the status tells it: as many statements as fit, and what was approved last.
+
+    Args:
+        plan: what would be done; with ``approved_by``, what has been done.
+        old: what the status said before.
+        approved_by: who has approved this plan; "" when nobody has.
+    """
+    approved = Plan() if old is None else old
+    digest, by = approved.approved_digest, approved.approved_by
+    if plan is None:
+        return Plan(approved_digest=digest, approved_by=by) if digest else None
+    if approved_by:
+        digest, by = plan.digest(), approved_by
     return Plan(
-        digest=plan.digest(),
+        digest=plan.digest() if plan.statements else "",
         statements=[
             f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
         ],
         total=len(plan.statements),
-        approved_by=approved_by,
+        approved_digest=digest,
+        approved_by=by,
     )
 
 
 def approver_of(metadata: JSON) -> str:
-    """The manager of fields that has written the approval, and when; "" when nobody says."""
+    """The manager of fields that wrote the approval last, and when; "" when nobody says."""
     field = f"f:{APPROVE_ANNOTATION}"
+    found: list[tuple[str, str]] = []
     for entry in metadata.get("managedFields") or []:
         fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
         if field in (fields.get("f:annotations") or {}):
-            return f"{entry.get('manager', '')} at {entry.get('time', '')}"
-    return ""
+            found.append((entry.get("time") or "", entry.get("manager") or "unknown"))
+    if not found:
+        return ""
+    time, manager = max(found)
+    return f"{manager} at {time}" if time else manager
 
 
 def failed(failure: Failure) -> Outcome:
@@ -266,8 +285,9 @@ def new_status(
 
 def access_events(old: Object, new: Object) -> list[Event]:
     """What to tell about a PostgresAccess whose status has changed."""
-    told = event(_status(old), _status(new))
-    return [] if told is None else [told]
+    before, after = _status(old), _status(new)
+    told = event(before, after)
+    return [*([] if told is None else [told]), *turns(before, after)]
 
 
 def _status(access: Object) -> PostgresAccessStatus:
@@ -280,6 +300,33 @@ def _status(access: Object) -> PostgresAccessStatus:
 
 class _WithStatus(msgspec.Struct):
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
+
+
+def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
+    """What to tell whatever the verdict: roles that are elsewhere than their object says."""
+    found = [
+        Event("Warning", "RoleRenamed", one)
+        for one in new.warnings
+        if RENAMED in one and one not in old.warnings
+    ]
+    before, after = old.server, new.server
+    if before is None or after is None or not before.system_identifier:
+        return found
+    if before.system_identifier != after.system_identifier:
+        text = (
+            f"the object's server was {before.host} and is {after.host}, which is another one:"
+            f" role {new.username} stays on the old one with its login; drop it there"
+        )
+        found.append(Event("Warning", "ServerChanged", text))
+    return found
+
+
+def renamed(role: str) -> str:
+    """The warning about a role that carries an access's claim under another name."""
+    return (
+        f"role {role} {RENAMED}: somebody has renamed it, and it has lost its login; drop it, or"
+        " give it its name back"
+    )
 
 
 def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:

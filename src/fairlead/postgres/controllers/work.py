@@ -11,7 +11,6 @@ Accesses that are in sync are kept, and compared with the server all at once, no
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
@@ -21,12 +20,14 @@ import structlog
 from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
 from fairlead.postgres.database.cleanup import cleanup
 from fairlead.postgres.database.drift import Found, Kept, look
+from fairlead.postgres.database.plan import Synced
 from fairlead.postgres.database.planning import plan_accesses
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim
 from fairlead.postgres.database.sync import check_claims, sync
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
 
 
@@ -40,8 +41,6 @@ _BATCH = 250
 """Accesses of one batch: a transaction of which everybody else waits for the lock."""
 _REST_SECONDS = 30.0
 """Without anything to do, after which the sessions are closed."""
-_REMOVALS = 3
-"""Roles of one server that are removed at once, each in a session of its own."""
 _OF_ONE_NAMESPACE = 32
 """Servers at work at once of those that the objects of one namespace name themselves."""
 JITTER = 0.1
@@ -57,7 +56,7 @@ class Surroundings(NamedTuple):
     """What the work needs of the operator.
 
     ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
-    ``interval`` is in seconds.
+    ``interval`` is in seconds, ``connections`` how many a server may have of ours at once.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -65,6 +64,8 @@ class Surroundings(NamedTuple):
     sweep: Sweep
     installation: Callable[[], Awaitable[str]]
     interval: Callable[[], float]
+    metrics: PostgresMetrics
+    connections: Callable[[], int] = lambda: 4
 
 
 class Work:
@@ -108,6 +109,12 @@ class Work:
             if server.place.is_trusted or server.place.owner == owner:
                 server.look_is_due = True
 
+    def look_soon(self, place: Place) -> None:
+        """Look at a server now, if it is worked at: a role may be nobody's."""
+        server = self._servers.get(place)
+        if server is not None:
+            server.look_soon()
+
     def _at(self, place: Place) -> _Server:
         server = self._servers.get(place)
         if server is None:
@@ -115,6 +122,7 @@ class Work:
             if not place.is_trusted:
                 slot = self._slots.setdefault(place.owner, asyncio.Semaphore(_OF_ONE_NAMESPACE))
             server = self._servers[place] = _Server(place, self._surroundings, slot, self._ended)
+            self._surroundings.metrics.of(place.owner).servers.append(server)
         return server
 
     def _ended(self, server: _Server) -> None:
@@ -126,17 +134,21 @@ class Work:
     def _dismiss(self, server: _Server) -> None:
         if server.is_wanted or self._servers.get(server.place) is not server:
             return
+        owner, metrics = server.place.owner, self._surroundings.metrics
         del self._servers[server.place]
+        metrics.of(owner).ended(server)
+        metrics.tidy(owner)
         closing = asyncio.get_running_loop().create_task(server.close())
         self._tasks.add(closing)
         closing.add_done_callback(self._tasks.discard)
 
-    async def close(self) -> None:
-        """Stop at once, and end all sessions."""
-        servers = list(self._servers.values())
+    async def close(self) -> list[Request]:
+        """Stop at once, and end all sessions; returns whose accesses nobody compares any more."""
+        servers, kept = list(self._servers.values()), list(self._kept_at)
         self._servers.clear()
         self._kept_at.clear()
         await asyncio.gather(*(server.close() for server in servers), *self._tasks)
+        return kept
 
 
 class _Server:
@@ -155,8 +167,11 @@ class _Server:
         self._surroundings = surroundings
         self._slot = slot
         self._ended = ended
-        self._sessions = Sessions(place.endpoint)
+        self._metrics = surroundings.metrics.of(place.owner)
+        self._sessions = Sessions(place.endpoint, self._metrics.tally)
         self._verifiers = Verifiers()
+        self._at_work = 0
+        self._drifted: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.look_is_due = True
@@ -166,6 +181,16 @@ class _Server:
     def is_wanted(self) -> bool:
         """Whether something is being done, or kept."""
         return self._task is not None or bool(self.kept)
+
+    @property
+    def roles(self) -> int:
+        """How many accesses are kept."""
+        return len(self.kept)
+
+    @property
+    def pending(self) -> int:
+        """How many accesses want something of the server."""
+        return len(self.jobs) + self._at_work
 
     def begin(self) -> None:
         """Work until nothing is left to be done."""
@@ -202,7 +227,11 @@ class _Server:
     async def _step(self) -> None:
         batch = self._take()
         if batch:
-            await self._batch(batch)
+            self._at_work = len(batch)
+            try:
+                await self._batch(batch)
+            finally:
+                self._at_work = 0
         if self.look_is_due and not self.jobs:
             self.look_is_due = False
             await self._look()
@@ -234,7 +263,9 @@ class _Server:
                     drops[request] = job
                 case Look():
                     looks[request] = job
-        removals = asyncio.Semaphore(_REMOVALS)
+        # A removal has a session in the maintenance database and one in that which it clears.
+        connections = self._surroundings.connections()
+        removals = asyncio.Semaphore(max(1, (connections - 2) // 2))
         await asyncio.gather(
             self._answer(checks, self._check),
             self._answer(syncs, self._sync),
@@ -243,18 +274,30 @@ class _Server:
         )
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
-        claims = {job.username: job.claim for job in jobs}
-        return await check_claims(self._sessions, claims)
+        return await check_claims(
+            self._sessions,
+            {job.username: job.claim for job in jobs},
+            adopting=frozenset(job.username for job in jobs if job.adopt),
+        )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
         wanted = [job.wanted for job in jobs]
-        return await sync(self._sessions, wanted, self._verifiers)
+        return await sync(
+            self._sessions,
+            wanted,
+            self._verifiers,
+            at_once=max(1, self._surroundings.connections() - 1),
+        )
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
-        return {
-            job.username: await plan_accesses(self._sessions, [job.wanted], self._verifiers)
-            for job in jobs
-        }
+        found: dict[str, Answer] = {}
+        for job in jobs:
+            try:
+                plan = await plan_accesses(self._sessions, [job.wanted], self._verifiers)
+                found[job.username] = plan
+            except AccessError as error:
+                found[job.username] = error
+        return found
 
     async def _remove(self, request: Request, drop: Drop, places: asyncio.Semaphore) -> None:
         async def remove(_: Iterable[Drop]) -> Mapping[str, Answer]:
@@ -279,7 +322,7 @@ class _Server:
         if not jobs:
             return
         answers: Mapping[str, Answer] = {}
-        failure: Answer = None
+        failure: Exception | None = None
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 answers = await work(jobs.values())
@@ -289,8 +332,17 @@ class _Server:
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
+        self._reached(failure)
         for request, job in jobs.items():
-            self._surroundings.answered(request, answers.get(job.username, failure))
+            answer = answers.get(job.username, failure)
+            if isinstance(answer, Synced) and job.username in self._drifted:
+                self._drifted.discard(job.username)
+                self._metrics.healed += answer.changed
+            self._surroundings.answered(request, answer)
+
+    def _reached(self, failure: Exception | None) -> None:
+        # A PostgresServer is one, whichever of its endpoints was asked.
+        self._metrics.reached(failure, "" if self.place.is_trusted else self)
 
     async def _look(self) -> None:
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
@@ -300,6 +352,7 @@ class _Server:
         self._timer = loop.call_later(self._surroundings.interval() * spread, self.look_soon)
         kept = dict(self.kept)
         usernames = {one.wanted.username for one in kept.values()}
+        begun, failure = loop.time(), None
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 found = await look(
@@ -310,11 +363,17 @@ class _Server:
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self.place.endpoint), error=str(error))
-            found = Found(differing=frozenset(usernames), claimed={})
+            found, failure = Found(differing=frozenset(usernames), claimed={}), error
+        else:
+            self._drifted = usernames & found.differing
+            self._metrics.seconds.observe(loop.time() - begun)
+        self._reached(failure)
         self._verifiers.keep(usernames)
         for request, one in kept.items():
             if one.wanted.username in found.differing:
                 self._surroundings.differs(request)
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(PASS_SECONDS):
                 await self._surroundings.sweep(self.place, self._sessions, found.claimed)
+        except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
+            _log.warning("no sweep of a server", server=str(self.place.endpoint), error=str(error))

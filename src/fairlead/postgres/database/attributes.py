@@ -7,14 +7,15 @@ its own way (https://www.postgresql.org/docs/current/catalog-pg-db-role-setting.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
-from fairlead.api.timestamps import format_time, parse_time
+from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.names import check_identifier
 from fairlead.postgres.database.snapshot import Membership, RoleFacts
 from fairlead.postgres.errors import AccessError, refusal
@@ -49,6 +50,20 @@ class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
     powerful: bool = False
 
 
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be known beside a role itself.
+
+    ``reserved`` are parameters, in lower case, that only a superuser may set: a superuser's ALTER
+    ROLE would give their power to whoever logs in, and take it from who set them by hand.
+    """
+
+    groups: Mapping[str, GroupFacts] = {}
+    reserved: frozenset[str] = frozenset()
+
+
+NOTHING_AROUND = Around()
+
+
 def check_attributes(attributes: Attributes) -> None:
     """Refuse parameters that have no such name, or would change who the role is.
 
@@ -65,24 +80,37 @@ def check_attributes(attributes: Attributes) -> None:
             )
         if "\0" in value:
             raise refusal("AttributeInvalid", f"spec.attributes.config.{name} has a NUL byte")
-    if attributes.valid_until:
-        try:
-            parse_time(attributes.valid_until)
-        except (ValueError, OverflowError):
-            raise refusal(
-                "AttributeInvalid",
-                "spec.attributes.validUntil is no time; write one like 2027-01-31T12:00:00Z",
-            ) from None
+    if attributes.valid_until and _moment(attributes.valid_until) is None:
+        raise refusal(
+            "AttributeInvalid",
+            "spec.attributes.validUntil is no time; write one like 2027-01-31T12:00:00Z",
+        )
 
 
-def check_members(groups: Sequence[MemberOf]) -> None:
-    """Refuse names that PostgreSQL would cut.
+def _moment(text: str) -> datetime | None:
+    """The moment; None for what is none, or is another one wherever it is read."""
+    try:
+        naive = datetime.fromisoformat(text).tzinfo is None
+        return None if naive else parse_time(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def check_members(groups: Sequence[MemberOf], username: str) -> None:
+    """Refuse names that PostgreSQL would cut, and what contradicts itself.
 
     Raises:
-        AccessError: NameInvalid, naming the field.
+        AccessError: NameInvalid or MemberOfInvalid, naming the field.
     """
+    known: set[str] = set()
     for index, group in enumerate(groups):
-        check_identifier(group.role, f"spec.memberOf[{index}].role")
+        field = f"spec.memberOf[{index}].role"
+        check_identifier(group.role, field)
+        if group.role == username:
+            raise refusal("MemberOfInvalid", f"{field} is spec.username itself; remove it")
+        if group.role in known:
+            raise refusal("MemberOfInvalid", f"{field} names {group.role} again; remove one")
+        known.add(group.role)
 
 
 def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> str | None:
@@ -94,9 +122,9 @@ def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> 
         before: when it was to end so far.
     """
     asked = attributes.valid_until if attributes is not None else None
-    times = [format_time(parse_time(one)) for one in (asked, expires_at) if one]
+    times = [moment for one in (asked, expires_at) if one and (moment := _moment(one))]
     if times:
-        return min(times)
+        return min(times).isoformat(timespec="seconds").replace("+00:00", "Z")
     return "" if before else None
 
 
@@ -118,16 +146,20 @@ def attribute_parts(
 
 
 def setting_statements(
-    username: str, attributes: Attributes | None, role: RoleFacts | None
+    username: str,
+    attributes: Attributes | None,
+    role: RoleFacts | None,
+    reserved: Collection[str] = (),
 ) -> Iterator[Step]:
-    """The statements that set and reset parameters."""
+    """The statements that set and reset parameters; no ``reserved`` one."""
     if attributes is None:
         return
     wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
     stored = {name.lower(): value for name, value in (role.config if role else {}).items()}
     owner = sql.Identifier(username)
     for key, (name, value) in sorted(wanted.items()):
-        if key in stored and _items(key, stored[key]) == _items(key, value):
+        same = key in stored and _items(key, stored[key]) == _items(key, value)
+        if same or key in reserved:
             continue
         values = sql.SQL(", ").join(sql.Literal(item) for item in _items(key, value))
         yield Step(
@@ -135,12 +167,27 @@ def setting_statements(
             f"set {name} of role {username}",
             "spec.attributes.config asks for it, and the role has another value or none",
         )
-    for key in sorted(stored.keys() - wanted.keys()):
+    for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
         yield Step(
             sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
             f"reset {key} of role {username}",
             "the role has it, and spec.attributes.config does not name it",
         )
+
+
+def refused_settings(
+    attributes: Attributes | None, reserved: Collection[str]
+) -> list[AccessError]:
+    """What of the parameters asked for only a superuser may set."""
+    config = attributes.config if attributes is not None else {}
+    return [
+        refusal(
+            "PolicyDenied",
+            f"spec.attributes.config.{name} may be set by superusers alone; remove it",
+        )
+        for name in sorted(config)
+        if name.lower() in reserved
+    ]
 
 
 def _parameter(name: str) -> sql.Composable:
@@ -194,9 +241,19 @@ def membership_statements(
             why = "spec.memberOf asks for it, and the role has it not, or with other options"
             found.append(Step(statement, what, why))
     names = {one.role for one in wanted}
+    for one in wanted if version < GRANT_OPTIONS_VERSION else ():
+        # Before PostgreSQL 16 a GRANT never takes the option back.
+        if one.role in held and held[one.role].admin and not one.admin:
+            group = sql.Identifier(one.role)
+            statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
+            text = f"take the right to make others members of {one.role} from role {username}"
+            found.append(Step(statement, text, "spec.memberOf asks for it without that right"))
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
+            if version >= GRANT_OPTIONS_VERSION and membership.grantor:
+                grantor = sql.Identifier(membership.grantor)
+                statement += sql.SQL(" GRANTED BY {}").format(grantor)
             why = "the role has it, and spec.memberOf does not name it"
             found.append(Step(statement, f"take role {username} out of {name}", why))
     return found, problems

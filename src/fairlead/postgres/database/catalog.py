@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import sql
 
-from fairlead.postgres.database.attributes import GRANT_OPTIONS_VERSION, GroupFacts
+from fairlead.postgres.database.attributes import GRANT_OPTIONS_VERSION, Around, GroupFacts
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.snapshot import (
     CLAIM_PATTERN,
@@ -63,9 +63,11 @@ _ALL_ROLES = sql.SQL(
 )
 
 _GROUPS = """
-SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false)
   FROM pg_catalog.pg_auth_members m
   JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
  WHERE m.member = ANY (%(roles)s::oid[])
  ORDER BY 1, 2, 6
 """
@@ -75,10 +77,19 @@ _GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option"))
 _GROUP_FACTS = sql.SQL("""
 SELECT g.rolname::text,
        EXISTS (SELECT FROM pg_catalog.pg_roles s
-                WHERE (s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls)
+                WHERE (s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
+                       -- Whoever may run programs or write files there, may do anything.
+                       OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
+                                        'pg_read_server_files'))
                   AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
   FROM pg_catalog.pg_roles g
  WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""")
+
+_RESERVED = sql.SQL("""
+SELECT pg_catalog.lower(s.name)
+  FROM pg_catalog.pg_settings s
+ WHERE s.context <> 'user' AND pg_catalog.lower(s.name) = ANY (%(names)s::text[])
 """)
 
 _DATABASES = sql.SQL("""
@@ -189,12 +200,22 @@ async def read_logins(session: Session) -> tuple[list[str], bool]:
     return found[:MAX_LOGINS], len(found) > MAX_LOGINS
 
 
-async def read_group_facts(session: Session, names: Collection[str]) -> dict[str, GroupFacts]:
-    """What is known of roles as groups; those that do not exist are missing."""
-    if not names:
-        return {}
-    rows = await session.rows(_GROUP_FACTS, {"names": list(names)})
-    return {name: GroupFacts(powerful=powerful) for name, powerful in rows}
+async def read_around(
+    session: Session, groups: Collection[str], parameters: Collection[str] = ()
+) -> Around:
+    """What is known of roles as groups, of which those that do not exist are missing.
+
+    And which of the parameters, in lower case, are reserved.
+    """
+    known: dict[str, GroupFacts] = {}
+    if groups:
+        rows = await session.rows(_GROUP_FACTS, {"names": list(groups)})
+        known = {name: GroupFacts(powerful=powerful) for name, powerful in rows}
+    reserved: frozenset[str] = frozenset()
+    if parameters:
+        rows = await session.rows(_RESERVED, {"names": list(parameters)})
+        reserved = frozenset(name for (name,) in rows)
+    return Around(groups=known, reserved=reserved)
 
 
 async def _read_groups(
@@ -202,16 +223,18 @@ async def _read_groups(
 ) -> dict[int, dict[str, Membership]]:
     groups: dict[int, dict[str, Membership]] = {}
     query = _GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
-    for member, name, admin, inherit, set_, grantor in await session.rows(query, oids):
-        own = (
-            server.version < GRANT_OPTIONS_VERSION
-            or grantor == server.admin_oid
-            or (server.superuser and grantor == _BOOTSTRAP_SUPERUSER)
+    for member, name, *options, by, grantor, usable in await session.rows(query, oids):
+        admin, inherit, set_ = options
+        # A superuser has the privileges of all, but never grants in the name of others.
+        own = server.version < GRANT_OPTIONS_VERSION or (
+            by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
         )
         known = groups.setdefault(member, {})
         # Of several grantors' rows only that of the administrator can be changed by it.
         if own or name not in known:
-            known[name] = Membership(inherit=inherit, set=set_, admin=admin, by_admin=own)
+            known[name] = Membership(
+                inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
+            )
     return groups
 
 

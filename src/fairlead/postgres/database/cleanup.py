@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Literal, cast
 
 import psycopg
 from psycopg import sql
@@ -25,7 +26,7 @@ from fairlead.postgres.database.dependencies import (
 )
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim, RoleFacts, ServerFacts
+from fairlead.postgres.database.snapshot import GIVEN_UP, Claim, RoleFacts, ServerFacts
 from fairlead.postgres.database.statements import comment_role, fence_role
 from fairlead.postgres.database.sync import retried, working
 
@@ -41,13 +42,14 @@ async def cleanup(
     sessions: Sessions,
     username: str,
     claim: Claim,
-    policy: CleanupPolicy,
+    policy: CleanupPolicy | Literal["Fence"],
     *,
     orphan_to: str = "",
 ) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
 
-    Orphan gives what it owns to ``orphan_to``, or else to the owner of each database.
+    Fence takes the login alone, Retain also the claim. Orphan gives what it owns to ``orphan_to``,
+    or else to the owner of each database.
 
     Returns:
         Whether there was anything to do.
@@ -63,8 +65,8 @@ async def cleanup(
             return False
         removal = _Removal(sessions, session, role, snapshot.server, orphan_to)
         await removal.fence(retain=policy == "Retain")
-        if policy != "Retain":
-            await removal.run(policy)
+        if policy not in {"Retain", "Fence"}:
+            await removal.run(cast("CleanupPolicy", policy))
     return True
 
 
@@ -85,6 +87,22 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
     return True
 
 
+async def drop_login(sessions: Sessions, username: str) -> None:
+    """Drop a role that nobody has claimed, as Restrict does; one that is claimed by now stays.
+
+    Raises:
+        AccessError: it owns something, or the server could not be worked on.
+    """
+    async with working(sessions, f"drop role {username}") as session:
+        snapshot = await read_snapshot(session, [username], "")
+        role = snapshot.roles.get(username)
+        if role is None or role.claim is not None or role.powers:
+            return
+        removal = _Removal(sessions, session, role, snapshot.server)
+        await removal.fence(retain=False)
+        await removal.run("Restrict")
+
+
 async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
     """Take the claim off a role that stays, and with ``fence`` its login; nothing else changes.
 
@@ -101,7 +119,9 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
             async with session.transaction():
                 role = (await read_snapshot(session, [username], "")).roles.get(username)
                 if role is not None and role.claim == claim:
-                    await session.run(comment_role(username, None))
+                    # Not nothing, for unmanagedUsers Drop takes a login without a word for a
+                    # stranger's.
+                    await session.run(comment_role(username, GIVEN_UP))
 
         await retried(release, what)
 

@@ -37,17 +37,23 @@ MAX_OBJECTS = 10_000
 class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
     """One role, and what it shall have in the database.
 
-    A role that has another oid or another name by now is left alone; one with oid 0 is yet to be
-    made, and has nothing. With ``policy`` Additive only
+    A role that has another oid or another name by now is left alone. With ``policy`` Additive only
     what ``ledger`` names is ever revoked: lines of
-    :meth:`~fairlead.postgres.database.grants.Desired.describe`, of this database or of any.
+    :meth:`~fairlead.postgres.database.grants.Desired.describe`, of this database or of any. One
+    that is ``unborn`` is yet to be made: its oid is nobody's, see :func:`unborn_oid`.
     """
 
     oid: int
     username: str
+    unborn: bool = False
     grants: DatabaseGrants = DatabaseGrants()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
+
+
+def unborn_oid(number: int) -> int:
+    """An oid for a role that is yet to be made; servers count from the other end."""
+    return 2**32 - 1 - number
 
 
 class Absence(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,13 +82,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 _DIFFERENCES = sql.SQL("""
 WITH member AS MATERIALIZED (
-  SELECT m.shape, m.role, m.strict, m.fresh
+  SELECT m.shape, m.role, m.strict
     FROM ROWS FROM (pg_catalog.unnest(%(shapes)s::int4[]), pg_catalog.unnest(%(roles)s::oid[]),
                     pg_catalog.unnest(%(usernames)s::name[]),
-                    pg_catalog.unnest(%(strict)s::bool[]), pg_catalog.unnest(%(fresh)s::bool[]))
-         AS m(shape, role, username, strict, fresh)
+                    pg_catalog.unnest(%(strict)s::bool[]))
+         AS m(shape, role, username, strict)
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
-   WHERE m.fresh OR r.oid IS NOT NULL
+   WHERE r.oid IS NOT NULL OR m.role = ANY (%(unborn)s::oid[])
 ), atom AS MATERIALIZED (
   SELECT a.shape, a.target, a.privilege, a.passed_on, a.known
     FROM ROWS FROM (pg_catalog.unnest(%(atom_shapes)s::int4[]),
@@ -167,7 +173,7 @@ WITH member AS MATERIALIZED (
                                                            WHEN 'future routine' THEN 'f'
                                                            ELSE 'T' END)
 ), named AS MATERIALIZED (
-  SELECT a.id, o.level, o.oid, o.column
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.name = a.name
                  AND o.part = a.part
@@ -190,7 +196,8 @@ WITH member AS MATERIALIZED (
             WHERE p.oid = o.oid
               AND a.arguments IN (COALESCE(s.full, ''), COALESCE(s.short, ''))))
   UNION ALL
-  SELECT a.id, o.level, o.oid, o.column
+  -- Default privileges have the creator's oid, in each schema for which it has any.
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.oid = a.creator
 ), alike AS MATERIALIZED (
@@ -202,8 +209,9 @@ WITH member AS MATERIALIZED (
                  pg_catalog.array_agg(o.name::text) AS names,
                  pg_catalog.min(o.part::text) AS part
             FROM object o
-            LEFT JOIN (SELECT DISTINCT n.level, n.oid, n.column FROM named n) n
-              ON n.level = o.level AND n.oid = o.oid AND n.column = o.column
+            LEFT JOIN (SELECT DISTINCT n.level, n.namespace, n.oid, n.column FROM named n) n
+              ON n.level = o.level AND n.namespace = o.namespace AND n.oid = o.oid
+             AND n.column = o.column
            GROUP BY o.level, o.namespace, o.owner, o.acl, n.oid, n.column,
                     CASE o.level WHEN 'column' THEN o.oid END,
                     CASE o.level WHEN 'column' THEN o.column END) g
@@ -215,7 +223,8 @@ WITH member AS MATERIALIZED (
   UNION ALL
   SELECT g.id, g.owner, n.id
     FROM alike g
-    JOIN named n ON n.level = g.level AND n.oid = g.sample AND n.column = g.column
+    JOIN named n ON n.level = g.level AND n.namespace = g.namespace AND n.oid = g.sample
+                AND n.column = g.column
    WHERE g.single
 ), want AS MATERIALIZED (
   SELECT r.id, m.role, a.privilege, pg_catalog.bool_or(a.passed_on) AS passed_on
@@ -237,7 +246,7 @@ WITH member AS MATERIALIZED (
 ), have AS MATERIALIZED (
   SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor
     FROM entry e
-    JOIN member m ON m.role = e.grantee AND NOT m.fresh
+    JOIN member m ON m.role = e.grantee
 ), found AS (
   SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
     FROM want w
@@ -355,9 +364,6 @@ async def read_differences(
     return _reading(rows, asked)
 
 
-_UNMADE = (1 << 32) - 1
-"""From here down roles are numbered that have no oid yet; no server has made so many objects."""
-
 _Flat = frozenset[tuple[Target, str, bool]]
 
 
@@ -366,7 +372,6 @@ class _Asked:
 
     def __init__(self, database: str, wanted: Sequence[RoleGrants]) -> None:
         self.wanted = wanted
-        self.numbers = [role.oid or _UNMADE - index for index, role in enumerate(wanted)]
         self._targets: dict[Target, int] = {}
         self._shapes: dict[tuple[_Flat, _Flat], int] = {}
         self._of_role: list[int] = []
@@ -391,9 +396,9 @@ class _Asked:
         levels, schemas, names, columns, arguments = _columns(self._targets, 5)
         return {
             "shapes": self._of_role,
-            "roles": self.numbers,
-            "fresh": [not role.oid for role in self.wanted],
+            "roles": [role.oid for role in self.wanted],
             "usernames": [role.username for role in self.wanted],
+            "unborn": [role.oid for role in self.wanted if role.unborn],
             "strict": [role.policy == "Authoritative" for role in self.wanted],
             "atom_shapes": shapes,
             "atom_targets": numbers,
@@ -444,8 +449,7 @@ def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
 
 
 def _reading(rows: Iterable[Sequence[Any]], asked: _Asked) -> Reading:
-    names = (role.username for role in asked.wanted)
-    usernames = dict(zip(asked.numbers, names, strict=True))
+    usernames = {role.oid: role.username for role in asked.wanted}
     differences: dict[str, list[Difference]] = {}
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()

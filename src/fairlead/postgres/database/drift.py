@@ -11,20 +11,26 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.attributes import GroupFacts
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
+from fairlead.postgres.database.attributes import Around
+from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
-from fairlead.postgres.database.failures import explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
     Wanted,
     database_differences,
+    plan_public,
     plan_role,
     warnings_of,
 )
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Claim, Snapshot
-from fairlead.postgres.database.sync import databases_of, role_grants, working
+from fairlead.postgres.database.sync import (
+    PUBLIC_CREATES,
+    databases_of,
+    look_around,
+    role_grants,
+    working,
+)
 from fairlead.postgres.database.verifiers import Verifiers
 from fairlead.postgres.errors import AccessError
 
@@ -49,7 +55,7 @@ async def look(
     """Compare.
 
     Raises:
-        AccessError: the server could not be asked; no database that could not is told as one.
+        AccessError: the server could not be asked. In a database that could not, all differ.
     """
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
@@ -61,16 +67,17 @@ async def look(
             databases=databases,
             claims=True,
         )
-        groups = {group.role for one in wanted for group in one.member_of or ()}
-        facts = await read_group_facts(session, groups)
+        around = await look_around(session, wanted, snapshot)
     version = snapshot.server.version
     by_name = {one.username: one for one in wanted}
     desired = {one.username: desired_grants(one.grants, version) for one in wanted}
     differing = {
         one.wanted.username
         for one in kept
-        if _differs(one, desired[one.wanted.username], snapshot, verifiers, facts)
+        if _differs(one, desired[one.wanted.username], snapshot, verifiers, around)
     }
+    for change in plan_public(sessions.endpoint.revoke_public, desired, snapshot):
+        differing.update(change.usernames)
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
@@ -84,7 +91,7 @@ def _differs(
     desired: Desired,
     snapshot: Snapshot,
     verifiers: Verifiers,
-    facts: Mapping[str, GroupFacts],
+    around: Around,
 ) -> bool:
     wanted = one.wanted
     role = snapshot.roles.get(wanted.username)
@@ -97,7 +104,7 @@ def _differs(
     if changed:
         return True
     try:
-        planned, problems = plan_role(wanted, snapshot, None, facts)
+        planned, problems = plan_role(wanted, snapshot, None, around)
     except AccessError:
         return True
     return (
@@ -119,8 +126,9 @@ async def _differing_in(
     try:
         async with sessions.use(database) as session:
             reading = await read_differences(session, database, roles)
-    except AccessError:
+            closing = "CREATE" in sessions.endpoint.revoke_public
+            if closing and await session.rows(PUBLIC_CREATES):
+                return {one.username for one in wanted}
+    except (AccessError, psycopg.Error):
         return {one.username for one in wanted}
-    except psycopg.Error as error:
-        raise explain_statement(error, f"look into {database}", "the administrator") from None
     return {*reading.differences, *reading.absent, *reading.gone}

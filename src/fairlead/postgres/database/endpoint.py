@@ -11,8 +11,9 @@ class Endpoint:
 
     ``ca``, ``certificate`` and ``key`` are PEM; without ``ca`` the system's roots verify, and
     without ``password`` the certificate alone logs in. ``maintenance`` is the database where role
-    work is serialised; ``public_host`` and ``public_port`` are where clients go. Of a ``discreet``
-    one nothing is told that would show what else listens where.
+    work is serialised; ``public_host`` and ``public_port`` are where clients go, ``revoke_public``
+    what is taken from PUBLIC in the databases that grants name. Of a ``discreet`` one nothing is
+    told that would show what else listens where.
     """
 
     host: str
@@ -27,6 +28,7 @@ class Endpoint:
     fallback: str = ""
     public_host: str = ""
     public_port: int = 0
+    revoke_public: frozenset[str] = frozenset()
     discreet: bool = False
 
     def __str__(self) -> str:

@@ -35,6 +35,7 @@ _CONNECT = (
     ("shutting down", "Starting"),
     ("recovery", "Starting"),
     ("read-only", "ReadOnly"),
+    ("too many connections for role", "RoleIsFull"),
     ("too many clients", "TooManyConnections"),
     ("too many connections", "TooManyConnections"),
     ("remaining connection slots", "TooManyConnections"),
@@ -89,6 +90,10 @@ _SENTENCES = {
     "TooManyConnections": (
         "ConnectionFailed",
         "the server {server} has no connection left; raise max_connections",
+    ),
+    "RoleIsFull": (
+        "RoleIsFull",
+        "role {user} has no connection left on {server}; raise its connection limit",
     ),
     "Unresolved": ("ConnectionFailed", "the host of {server} has no address; check host"),
     "TimedOut": ("ConnectionFailed", "{server} did not answer in time; check host and port"),

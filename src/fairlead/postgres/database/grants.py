@@ -227,6 +227,11 @@ def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel
                 yield level, one
 
 
+def asked_for(grant: Grant) -> frozenset[str]:
+    """All that a grant comes to on the newest server, but the USAGE of its schema."""
+    return frozenset(privilege for _, privilege in _spelled_out(grant, MAINTAIN_VERSION))
+
+
 def _inferred(privilege: str) -> GrantLevel:
     if privilege in {"CONNECT", "TEMPORARY"}:
         return "Database"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
 
 import msgspec
 from psycopg import sql
@@ -16,10 +15,13 @@ from psycopg import sql
 from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, MemberOf
 from fairlead.postgres.database import statements
 from fairlead.postgres.database.attributes import (
+    NOTHING_AROUND,
+    Around,
     GroupFacts,
     attribute_parts,
     foreign_memberships,
     membership_statements,
+    refused_settings,
     setting_statements,
 )
 from fairlead.postgres.database.grants import Desired
@@ -137,18 +139,19 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
     """What would be done; ``refused`` says by username why nothing would be, or not all.
 
-    ``hindered`` says by username what would be left undone for want of a right, or of an object;
-    ``remedies`` are the statements with which somebody else gives the administrator those rights.
+    ``remedies`` give the administrator rights that it lacks; somebody else has to run them.
     """
 
     statements: tuple[Statement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
-    hindered: Mapping[str, tuple[AccessError, ...]] = {}
     remedies: tuple[Statement, ...] = ()
+    after: str = ""
+    """The digest of the plan that was approved before, so that none is approved twice."""
 
     def digest(self) -> str:
-        """Names all the statements."""
-        text = "\n".join(f"{one.database}: {one.text}" for one in self.statements)
+        """Names all the statements, at this time."""
+        lines = [f"{one.database}: {one.text}" for one in self.statements]
+        text = "\n".join([*lines, self.after] if self.after else lines)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -184,6 +187,24 @@ def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool 
         )
 
 
+def check_adoption(
+    role: RoleFacts | None, groups: Mapping[str, GroupFacts], *, adopt: bool
+) -> None:
+    """Refuse to take over a role that others have given powers to, be it by a group.
+
+    Raises:
+        AccessError: AdoptionRefused.
+    """
+    if not adopt or role is None or role.claim is not None:
+        return
+    if groups.get(role.name, GroupFacts()).powerful:
+        raise refusal(
+            "AdoptionRefused",
+            f"role {role.name} has powers over roles or over the server, or is a member of a role"
+            " that has; choose another spec.username",
+        )
+
+
 def _conflict(username: str, holder: Claim, claim: Claim) -> str:
     """Say who holds the role, but no names of another cluster or namespace."""
     if holder.installation != claim.installation:
@@ -198,7 +219,7 @@ def plan_role(
     wanted: Wanted,
     snapshot: Snapshot,
     verifier: str | None,
-    groups: Mapping[str, GroupFacts] = MappingProxyType({}),
+    around: Around = NOTHING_AROUND,
 ) -> tuple[list[Change], list[AccessError]]:
     """What is missing of the role itself, and what stands in the way of single parts.
 
@@ -206,7 +227,7 @@ def plan_role(
         wanted: the access.
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
-        groups: what is known of the groups that it shall be a member of.
+        around: what is known of groups and parameters.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
@@ -216,11 +237,14 @@ def plan_role(
     check_role(role, wanted.claim, snapshot.server.admin, adopt=wanted.adopt)
     changes = list(_role_steps(wanted, role, verifier))
     memberships, problems = membership_statements(
-        name, wanted.member_of, role, groups, snapshot.server.version
+        name, wanted.member_of, role, around.groups, snapshot.server.version
     )
-    steps = [*setting_statements(name, wanted.attributes, role), *memberships]
-    changes += [Change(usernames=(name,), alone=True, **step._asdict()) for step in steps]
-    return changes, problems
+    settings = setting_statements(name, wanted.attributes, role, around.reserved)
+    changes += [
+        Change(usernames=(name,), alone=True, **step._asdict())
+        for step in (*settings, *memberships)
+    ]
+    return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
 
 def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
@@ -282,6 +306,38 @@ def plan_databases(
         for what in database_differences(one, desired[one.username], snapshot):
             found.setdefault(what, []).append(one.username)
     return [database_change(what, usernames) for what, usernames in found.items()]
+
+
+REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
+
+
+def plan_public(
+    revoked: frozenset[str], desired: Mapping[str, Desired], snapshot: Snapshot
+) -> list[Change]:
+    """What PUBLIC has to lose on the databases that grants name.
+
+    Args:
+        revoked: the privileges that it shall not have.
+        desired: the grants by username.
+        snapshot: of the catalogs.
+    """
+    users: dict[str, list[str]] = {}
+    for username, grants in desired.items():
+        for name in grants.databases:
+            users.setdefault(name, []).append(username)
+    # On databases CREATE is never PUBLIC's; on schema public it is asked for elsewhere.
+    return [
+        Change(
+            statement=statements.revoke_public(extra, name),
+            what=f"revoke {', '.join(sorted(extra))} on database {name} from PUBLIC",
+            why=REVOKE_PUBLIC,
+            usernames=tuple(usernames),
+            alone=True,
+        )
+        for name, usernames in users.items()
+        if name in snapshot.databases
+        and (extra := (snapshot.databases[name].public & revoked) - {"CREATE"})
+    ]
 
 
 def database_differences(

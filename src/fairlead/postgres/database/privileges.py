@@ -155,7 +155,10 @@ class _Settling:
     def outcome(self, username: str, reading: Reading) -> RoleOutcome:
         """What came of it for one role."""
         left = reading.differences.get(username, ())
-        problems = problems_of(reading, username, self._database, self._admin)
+        problems = _absent(reading.absent.get(username, ()), self._database)
+        if username in reading.gone:
+            problems.append(AccessError("Conflict", f"role {username} was dropped meanwhile"))
+        problems += _refused(left, self._database, self._admin)
         # What failed for an object that is gone by now is in order.
         open_ = [one for one in left if one.possible]
         failed = self._failed.get(username, []) if open_ else []
@@ -168,12 +171,11 @@ class _Settling:
         return RoleOutcome(problems=tuple(problems), changed=changed, left=len(left))
 
 
-def problems_of(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
-    """What keeps one role's grants in a database from being settled."""
-    problems = _absent(reading.absent.get(username, ()), database)
-    if username in reading.gone:
-        problems.append(AccessError("Conflict", f"role {username} was dropped meanwhile"))
-    return problems + _refused(reading.differences.get(username, ()), database, admin)
+def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:
+    """What of a role's grants cannot be had as things are, before anything was tried."""
+    absent = reading.absent.get(username, ())
+    left = reading.differences.get(username, ())
+    return [*_absent(absent, database), *_refused(left, database, admin)]
 
 
 def _same(before: Reading, after: Reading) -> bool:

@@ -170,6 +170,8 @@ class Session:
 
     def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._connection = connection
+        self.statements = 0
+        """That were sent so far, with those that begin and end transactions."""
 
     async def close(self) -> None:
         """End the connection."""
@@ -196,6 +198,7 @@ class Session:
         Raises:
             AnswerTooLargeError: there are more than a server that means well would send.
         """
+        self.statements += 1
         async with self._connection.cursor(binary=True) as cursor:
             await cursor.execute(query, parameters, binary=True)
             found = await cursor.fetchmany(_ROWS_AT_ONCE)
@@ -208,6 +211,7 @@ class Session:
 
     async def run(self, statement: Statement) -> None:
         """One statement that gives no rows."""
+        self.statements += 1
         async with self._connection.cursor(binary=True) as cursor:
             await cursor.execute(statement, binary=True)
 
@@ -223,6 +227,7 @@ class Session:
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """A transaction that excludes all other writers of ours in this database."""
+        self.statements += 2
         async with self._connection.transaction():
             await self.rows(_LOCK)
             yield
@@ -230,6 +235,7 @@ class Session:
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:
         """A part of a transaction that may fail alone."""
+        self.statements += 2
         async with self._connection.transaction():
             yield
 
@@ -274,7 +280,8 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     except AccessError as error:
         if error.reason == "AuthenticationFailed":
             return False
-        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege"}:
+        # Told only to who has proven the password.
+        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
             return True
         raise
     await connection.close()
@@ -328,7 +335,8 @@ def _remember(server: str, version: int) -> None:
 
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
-    # A server that asks for the password in clear is an impostor, or badly set up.
+    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
+    # without a password has proved who we are before anybody asks.
     methods = "scram-sha-256,md5" if endpoint.password else "none"
     with _tls(endpoint) as tls:
         return await _Connection.connect(

@@ -21,13 +21,20 @@ _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Why another database may let the administrator in."""
 
 
-class Sessions:
-    """Gives out sessions, each to one user at a time."""
+class Tally:
+    """What sessions have cost so far."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self) -> None:
+        self.logins = 0
+        self.statements = 0
+
+
+class Sessions:
+    """Gives out sessions, each to one user at a time; ``tally`` counts what they cost."""
+
+    def __init__(self, endpoint: Endpoint, tally: Tally | None = None) -> None:
         self.endpoint = endpoint
-        self.opened = 0
-        """Logins so far."""
+        self.tally = tally or Tally()
         self._idle: OrderedDict[Session, str] = OrderedDict()
         self._maintenance = endpoint.maintenance
 
@@ -41,12 +48,15 @@ class Sessions:
         session = await self._idle_in(database)
         if session is None:
             session = await open_session(self.endpoint, database)
-            self.opened += 1
+            self.tally.logins += 1
+        before = session.statements
         try:
             yield session
         except BaseException:
             await session.close()
             raise
+        finally:
+            self.tally.statements += session.statements - before
         self._idle[session] = database
         while len(self._idle) > _KEPT:
             oldest, _ = self._idle.popitem(last=False)

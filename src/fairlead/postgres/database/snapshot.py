@@ -34,6 +34,9 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 _PREFIX = "managed by Fairlead: "
 
+GIVEN_UP = "managed by Fairlead once, and given up"
+"""The comment of a role that keeps its login and is nobody's any more."""
+
 CLAIM_PATTERN = _PREFIX + "{%"
 """What every claim is LIKE."""
 
@@ -77,12 +80,16 @@ def parse_claim(comment: str | None) -> Claim | None:
 
 
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
-    """A role's membership in a group; ``by_admin`` says that the administrator granted it."""
+    """A role's membership in a group; ``by_admin`` says that the administrator granted it.
+
+    It may have done so in the name of another role, the ``grantor``, whose privileges it has.
+    """
 
     inherit: bool = True
     set: bool = True
     admin: bool = False
     by_admin: bool = True
+    grantor: str = ""
 
 
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):

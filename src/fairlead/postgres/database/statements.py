@@ -56,10 +56,10 @@ def fence_role(username: str) -> sql.Composed:
     return sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(username))
 
 
-def comment_role(username: str, claim: Claim | None) -> sql.Composed:
-    """Write the claim, or remove it."""
-    text = sql.Literal(claim.text() if claim else None)
-    return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), text)
+def comment_role(username: str, comment: Claim | str | None) -> sql.Composed:
+    """Write the claim or another comment, or remove it."""
+    text = comment.text() if isinstance(comment, Claim) else comment
+    return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(text))
 
 
 class DatabaseAction(NamedTuple):
@@ -83,6 +83,13 @@ def database_grant(action: DatabaseAction, usernames: Iterable[str]) -> sql.Comp
         _keywords(action.privileges),
         sql.Identifier(action.database),
         _COMMA.join(map(sql.Identifier, usernames)),
+    )
+
+
+def revoke_public(privileges: Iterable[str], database: str) -> sql.Composed:
+    """Take privileges on a database from PUBLIC."""
+    return sql.SQL("REVOKE {} ON DATABASE {} FROM PUBLIC").format(
+        _keywords(privileges), sql.Identifier(database)
     )
 
 

@@ -11,14 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import psycopg
+from psycopg import sql
 
-from fairlead.postgres.database.catalog import read_group_facts, read_snapshot
-from fairlead.postgres.database.comparison import RoleGrants
+from fairlead.postgres.database.attributes import Around
+from fairlead.postgres.database.catalog import read_around, read_snapshot
+from fairlead.postgres.database.comparison import RoleGrants, unborn_oid
 from fairlead.postgres.database.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
@@ -26,10 +36,12 @@ from fairlead.postgres.database.plan import (
     DatabaseChange,
     Synced,
     Wanted,
+    check_adoption,
     check_role,
     databases_to_visit,
     missing_database,
     plan_databases,
+    plan_public,
     plan_role,
     warnings_of,
 )
@@ -46,8 +58,13 @@ _ATTEMPTS = 6
 """Tries of one transaction while other sessions are in its way."""
 _PAUSE_SECONDS = (0.02, 0.2)
 """The shortest and the longest pause between them, chosen at random."""
-_DATABASES_AT_ONCE = 3
-"""Databases of one server that are worked on at the same time."""
+
+PUBLIC_CREATES = sql.SQL("""
+SELECT 1
+  FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
+ WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+""")
+CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 T = TypeVar("T")
 
@@ -67,27 +84,35 @@ async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
 
 
 async def check_claims(
-    sessions: Sessions, claims: Mapping[str, Claim]
+    sessions: Sessions, claims: Mapping[str, Claim], adopting: Collection[str] = ()
 ) -> dict[str, AccessError | None]:
     """Why roles are not those claims' to make or to change, by username; None where they are.
+
+    Args:
+        sessions: of the server.
+        claims: by username.
+        adopting: usernames whose role may be taken over when nobody claims it.
 
     Raises:
         AccessError: the server could not be asked.
     """
     async with working(sessions, "read the catalogs") as session:
         snapshot = await read_snapshot(session, claims, "")
+        around = await read_around(session, adopting)
     refused: dict[str, AccessError | None] = {}
     for username, claim in claims.items():
         refused[username] = None
         try:
-            check_role(snapshot.roles.get(username), claim, snapshot.server.admin)
+            role, adopt = snapshot.roles.get(username), username in adopting
+            check_role(role, claim, snapshot.server.admin, adopt=adopt)
+            check_adoption(role, around.groups, adopt=adopt)
         except AccessError as error:
             refused[username] = error
     return refused
 
 
 async def sync(
-    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers
+    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers, *, at_once: int = 3
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their wanted state; what came of it, by username.
 
@@ -97,6 +122,7 @@ async def sync(
         sessions: of the server.
         wanted: accesses with different usernames.
         verifiers: what is known of the server's passwords.
+        at_once: databases that are worked on at the same time.
 
     Raises:
         AccessError: the server could not be worked on.
@@ -108,7 +134,7 @@ async def sync(
         if username not in snapshot.roles:
             error = AccessError("Conflict", f"role {username} was dropped meanwhile")
             roles.failed[username] = error
-    visits = _Visits(sessions, snapshot, roles)
+    visits = _Visits(sessions, snapshot, roles, at_once)
     await visits.run()
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
@@ -125,6 +151,21 @@ async def sync(
                 changed=username in roles.changed,
             )
     return results
+
+
+async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
+    """What has to be known beside the roles themselves."""
+    groups: set[str] = set()
+    parameters: set[str] = set()
+    for one in wanted:
+        groups |= {group.role for group in one.member_of or ()}
+        role = snapshot.roles.get(one.username)
+        if one.adopt and role is not None and role.claim is None:
+            groups.add(one.username)
+        if one.attributes is not None:
+            stored = role.config if role is not None else {}
+            parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
+    return await read_around(session, groups, parameters)
 
 
 class _RolePass:
@@ -148,6 +189,8 @@ class _RolePass:
         self.hindered: dict[str, list[AccessError]] = {}
         """By username, what of the role itself cannot be had."""
         self.changed: set[str] = set()
+        self._stored: Collection[str] = ()
+        """Of whom the last look would store a verifier."""
 
     async def run(self) -> Snapshot:
         """Do it; returns what the catalogs say then."""
@@ -168,13 +211,16 @@ class _RolePass:
         snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
-        missing = await self._verifiers.missing(self._sessions, wanted, snapshot)
-        groups = {group.role for one in wanted for group in one.member_of or ()}
-        facts = await read_group_facts(self._session, groups)
+        missing, unknown = await self._verifiers.missing(self._sessions, wanted, snapshot)
+        self.failed |= unknown
+        wanted = [one for one in wanted if one.username not in unknown]
+        self._stored = missing.keys()
+        around = await look_around(self._session, wanted, snapshot)
+        wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
         for one in wanted:
-            own, problems = plan_role(one, snapshot, missing.get(one.username), facts)
+            own, problems = plan_role(one, snapshot, missing.get(one.username), around)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
@@ -184,6 +230,7 @@ class _RolePass:
         return snapshot, [
             *changes,
             *plan_databases(wanted, self.desired, snapshot),
+            *plan_public(self._sessions.endpoint.revoke_public, self.desired, snapshot),
         ]
 
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
@@ -198,12 +245,21 @@ class _RolePass:
             except AccessError as error:
                 self.failed[one.username] = error
 
+    def _may_adopt(self, one: Wanted, snapshot: Snapshot, around: Around) -> bool:
+        try:
+            check_adoption(snapshot.roles.get(one.username), around.groups, adopt=one.adopt)
+        except AccessError as error:
+            self.failed[one.username] = error
+            return False
+        return True
+
     async def _write(self) -> None:
         failed = dict(self.failed)
         self.problems = {}
         try:
             async with self._session.transaction():
                 snapshot, changes = await self._look()
+                stored = set(self._stored)
                 # Verifiers of passwords are in these statements, and log_statement and
                 # pg_stat_statements would keep them.
                 await self._session.hush()
@@ -212,7 +268,7 @@ class _RolePass:
             self.failed = failed
             raise
         self.changed |= {name for change in changes for name in change.usernames}
-        self._verifiers.stored(self.changed - self.failed.keys())
+        self._verifiers.stored(stored - self.failed.keys())
 
     async def _apply(self, changes: Sequence[Change], admin: str) -> None:
         """All of them in one round trip; each access alone when that fails."""
@@ -262,17 +318,20 @@ class _RolePass:
                     await self._change_some(change.only([username]), admin)
                 return
             problem = explain_statement(error, change.what, admin)
-            self.problems.setdefault(change.usernames[0], []).append(problem)
+            for username in change.usernames:
+                self.problems.setdefault(username, []).append(problem)
 
 
 class _Visits:
     """Brings the privileges on the objects of each database."""
 
-    def __init__(self, sessions: Sessions, snapshot: Snapshot, roles: _RolePass) -> None:
+    def __init__(
+        self, sessions: Sessions, snapshot: Snapshot, roles: _RolePass, at_once: int
+    ) -> None:
         self._sessions = sessions
         self._snapshot = snapshot
         self._roles = roles
-        self._places = asyncio.Semaphore(_DATABASES_AT_ONCE)
+        self._places = asyncio.Semaphore(at_once)
         self._problems: dict[str, dict[str, list[AccessError]]] = {}
 
     async def run(self) -> None:
@@ -295,9 +354,12 @@ class _Visits:
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
         roles = [self._role(username, database) for username in usernames]
+        admin = self._snapshot.server.admin
+        if "CREATE" in self._sessions.endpoint.revoke_public:
+            await close_schema(session, database, admin)
 
         async def work() -> dict[str, RoleOutcome]:
-            return await settle(session, database, roles, self._snapshot.server.admin)
+            return await settle(session, database, roles, admin)
 
         outcomes = await retried(work, f"change privileges in database {database}")
         for username, outcome in outcomes.items():
@@ -311,11 +373,34 @@ class _Visits:
         return role_grants(wanted, grants, self._snapshot)
 
 
-def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> RoleGrants:
-    """What a role shall have in one database."""
+async def close_schema(session: Session, database: str, admin: str) -> None:
+    """Take CREATE on schema public from PUBLIC, where it has it.
+
+    Raises:
+        AccessError: the administrator may not.
+    """
+    if not await session.rows(PUBLIC_CREATES):
+        return
+    try:
+        async with session.transaction():
+            await session.run(CLOSE_SCHEMA)
+            left = await session.rows(PUBLIC_CREATES)
+    except psycopg.Error as error:
+        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        raise explain_statement(error, what, admin) from None
+    if left:
+        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        raise not_applied(what, admin)
+
+
+def role_grants(
+    wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
+) -> RoleGrants:
+    """What a role shall have in one database; ``number`` tells those that do not exist apart."""
     role = snapshot.roles.get(wanted.username)
     return RoleGrants(
-        oid=role.oid if role is not None else 0,
+        oid=unborn_oid(number) if role is None else role.oid,
+        unborn=role is None,
         username=wanted.username,
         grants=grants,
         policy=wanted.policy,
@@ -324,16 +409,16 @@ def role_grants(wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot) -> R
 
 
 def databases_of(
-    desired: Mapping[str, Desired], snapshot: Snapshot, *, unmade: bool = False
+    desired: Mapping[str, Desired], snapshot: Snapshot, *, unborn: bool = False
 ) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
     """The usernames to look at in each database; and by username and name what is not there.
 
-    With ``unmade`` also those of roles that do not exist yet.
+    Roles that do not exist are left out, unless ``unborn`` ones are asked for too.
     """
     visits: dict[str, list[str]] = {}
     problems: dict[str, dict[str, list[AccessError]]] = {}
     for username, wanted in desired.items():
-        if username not in snapshot.roles and not unmade:
+        if username not in snapshot.roles and not unborn:
             continue
         for name in databases_to_visit(username, wanted, snapshot):
             missing = missing_database(name, snapshot)

@@ -9,6 +9,7 @@ import pytest
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.postgresconnection import PasswordPolicy
 from fairlead.api.postgrescontroller import (
     Accesses,
     Controller,
@@ -152,10 +153,9 @@ class Cache:
                 }
             ),
             {
-                "password_length": 64,
-                "password_alphabet": "hex",
-                "password_iterations": 8192,
-                "rotate_every": 2_592_000.0,
+                "passwords": PasswordPolicy(
+                    length=64, alphabet="hex", iterations=8192, rotate_every="720h"
+                )
             },
             id="passwords",
         ),
@@ -179,9 +179,9 @@ def test_a_controller_lies_over_the_flags(given: ControllerSettings, changed: JS
             postgres(pendingInterval="999999999h"), "pendingInterval .* out of range", id="never"
         ),
         pytest.param(
-            postgres(passwordDefaults={"rotateEvery": "1m"}),
-            "passwordDefaults.rotateEvery 1m is out of range; 1h",
-            id="a-password-a-minute",
+            postgres(passwordDefaults={"rotateEvery": "1s"}),
+            "passwordDefaults.rotateEvery 1s is out of range; 1m",
+            id="a-password-a-second",
         ),
         pytest.param(
             postgres(connections={"hosts": ["10.0.0.1/8"]}),
