@@ -23,6 +23,8 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
+_WIDE = 10_000
+"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
 _STYLES = {
     "GRANT": "green",
     "CREATE": "green",
@@ -118,8 +120,11 @@ def config_of(kubeconfig: str | None, context: str | None) -> ClusterConfig:
 
 
 def console() -> Console:
-    """Colours on a terminal alone, and there not with NO_COLOR; nothing is wrapped."""
-    return Console(highlight=False, soft_wrap=True)
+    """Colours on a terminal alone, and there not with NO_COLOR; no statement is wrapped."""
+    made = Console(highlight=False, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = _WIDE
+    return made
 
 
 def note(lines: Iterable[str]) -> None:
