@@ -138,7 +138,12 @@ def _print(out: Console, lines: Iterable[Text]) -> None:
 
 def _summary(found: PlanReport) -> str:
     accesses = sum(len(server.accesses) for server in found.servers)
-    looked = f"{accesses} accesses at {len(found.servers)} servers"
+    looked = f"{_count(accesses, 'access')} at {_count(len(found.servers), 'server')}"
     if not found.statements:
         return f"{looked}: " + ("in sync" if found.in_sync else "nothing would be run")
-    return f"{looked}: {found.statements} statements would be run"
+    return f"{looked}: {_count(found.statements, 'statement')} would be run"
+
+
+def _count(number: int, thing: str) -> str:
+    plural = "es" if thing.endswith("s") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"

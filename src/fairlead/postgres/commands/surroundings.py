@@ -110,7 +110,11 @@ class Surroundings:
         with installed(POSTGRESSERVERS):
             found = await find(self.client, POSTGRESSERVERS, name)
         if found is None:
-            raise AccessError("ServerNotFound", f"PostgresServer {name} does not exist")
+            raise AccessError(
+                "ServerNotFound",
+                f"PostgresServer {name} does not exist; kubectl get postgresservers lists those"
+                " that do",
+            )
         return decode_server(found)
 
     async def password(self, access: PostgresAccess) -> str | None:
