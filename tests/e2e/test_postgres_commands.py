@@ -315,8 +315,8 @@ async def test_without_any_right_there_is_one_line(world: World, command: str) -
 async def test_without_the_credentials_the_status_has_the_word(world: World) -> None:
     async with running(world.admin):
         await world.create("shop")
-        await world.create("late", username="shop")
         await world.ready("shop")
+        await world.create("late", username="shop")
         await when(
             world.admin,
             POSTGRESACCESSES,
