@@ -73,7 +73,8 @@ def _bodies(document: Any, where: str) -> Iterator[JSON]:
     if not isinstance(document, Mapping):
         raise ManifestError(f"{where} is no Kubernetes object")
     body = _strings(document)
-    if body.get("kind") not in _LISTS:
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in _LISTS:
         yield body
         return
     items = body.get("items")
