@@ -299,7 +299,6 @@ async def test_row_43_a_role_that_was_dropped_comes_back_as_it_was(team: Team) -
     await team.ready(name)
 
 
-@pytest.mark.xfail(strict=True, reason="a role that was renamed keeps its login")
 async def test_row_43_a_role_that_was_renamed_is_fenced_and_told(team: Team) -> None:
     old = team.name("renamed")
     name = await team.create(grants=[team.grant("CONNECT")])

@@ -21,12 +21,16 @@ from fairlead.postgres.database.plan import (
     check_adoption,
     check_role,
     plan_databases,
+    plan_public,
     plan_role,
 )
 from fairlead.postgres.database.privileges import hindrances
+from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Snapshot
 from fairlead.postgres.database.sync import (
+    CLOSE_SCHEMA,
+    PUBLIC_CREATES,
     databases_of,
     explain,
     look_around,
@@ -102,6 +106,7 @@ class _Planning:
             changes += own
             self._refuse(name, [*desired.problems, *problems])
         left = [self._wanted[name] for name in self._desired]
+        changes += plan_public(self._sessions.endpoint.revoke_public, self._desired, snapshot)
         changes += plan_databases(left, self._desired, snapshot)
         self.statements += [
             Statement(
@@ -129,6 +134,7 @@ class _Planning:
             ]
             try:
                 async with self._sessions.use(database) as session:
+                    await self._close(session, database, usernames)
                     reading = await read_differences(session, database, roles)
             except (AccessError, psycopg.Error) as error:
                 what = f"read the catalogs of database {database}"
@@ -147,6 +153,18 @@ class _Planning:
                 )
                 for change in differences.plan(reading.differences)
             ]
+
+    async def _close(self, session: Session, database: str, usernames: Sequence[str]) -> None:
+        """What PUBLIC has to lose on schema public."""
+        closing = "CREATE" in self._sessions.endpoint.revoke_public
+        if closing and await session.rows(PUBLIC_CREATES):
+            statement = Statement(
+                database=database,
+                text=CLOSE_SCHEMA.as_string(),
+                reason="revoke CREATE on schema public from PUBLIC",
+                usernames=tuple(usernames),
+            )
+            self.statements.append(statement)
 
     def _refuse(self, username: str, found: Iterable[AccessError]) -> None:
         for error in found:

@@ -64,7 +64,7 @@ SELECT 1
   FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
  WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
 """)
-_CLOSE = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
 T = TypeVar("T")
 
@@ -383,7 +383,7 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
         return
     try:
         async with session.transaction():
-            await session.run(_CLOSE)
+            await session.run(CLOSE_SCHEMA)
             left = await session.rows(PUBLIC_CREATES)
     except psycopg.Error as error:
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"
