@@ -83,19 +83,6 @@ async def test_row_12_an_empty_schema_is_in_order(team: Team) -> None:
     await stands_still(team)
 
 
-@pytest.mark.parametrize(
-    "administrator",
-    [
-        "superuser",
-        pytest.param(
-            "createrole",
-            marks=pytest.mark.xfail(
-                strict=True, reason="tables share one GRANT, which a stranger's table fails"
-            ),
-        ),
-    ],
-    indirect=True,
-)
 async def test_row_12_a_strangers_table_stops_nothing_else(team: Team) -> None:
     """It is named, with its owner; all other tables have their grant, and nothing loops."""
     stranger = team.name("stranger")

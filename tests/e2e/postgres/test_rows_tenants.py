@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.support.operator import OperatorThread
+from tests.support.pgoperator import OperatorThread
 from tests.support.team import Administrator, Team, eventually
 from tests.support.waiting import condition
 

@@ -117,7 +117,7 @@ class AccessController:
             watches,
             settings,
             self._claims,
-            renamed=lambda access: self.controller.enqueue(
+            renamed=lambda access: self._look_again(
                 Request(cluster.name, access.meta.namespace, access.meta.name)
             ),
         )
@@ -127,7 +127,7 @@ class AccessController:
         self._work = Work(
             Surroundings(
                 answered=self._answered,
-                differs=self._differs,
+                differs=self._look_again,
                 sweep=self._leftovers.sweep,
                 installation=sources.installation,
                 interval=lambda: settings.latest.synced_interval,
@@ -191,7 +191,9 @@ class AccessController:
         for request in {*kept, *waiting}:
             self.controller.enqueue(request)
 
-    def _differs(self, request: Request) -> None:
+    def _look_again(self, request: Request) -> None:
+        """Look at an access, also after a pass that is under way."""
+        self._outdated.add(request)
         self.controller.enqueue(request)
 
     def _answered(self, request: Request, answer: Answer) -> None:

@@ -39,6 +39,8 @@ _COLLECT_SECONDS = 0.02
 """In which more may come before a batch begins."""
 _BATCH = 250
 """Accesses of one batch: a transaction of which everybody else waits for the lock."""
+_PATIENCE = 10
+"""Batches that a look gives way to: there may always be somebody who tries again."""
 _REST_SECONDS = 30.0
 """Without anything to do, after which the sessions are closed."""
 _OF_ONE_NAMESPACE = 32
@@ -171,6 +173,8 @@ class _Server:
         self._sessions = Sessions(place.endpoint, self._metrics.tally)
         self._verifiers = Verifiers()
         self._at_work = 0
+        self._batches = 0
+        """Since the last look."""
         self._drifted: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -232,8 +236,9 @@ class _Server:
                 await self._batch(batch)
             finally:
                 self._at_work = 0
-        if self.look_is_due and not self.jobs:
-            self.look_is_due = False
+        self._batches += 1
+        if self.look_is_due and (not self.jobs or self._batches >= _PATIENCE):
+            self.look_is_due, self._batches = False, 0
             await self._look()
 
     def _take(self) -> dict[Request, Job]:

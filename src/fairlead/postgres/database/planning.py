@@ -123,7 +123,7 @@ class _Planning:
         if self._rights and not snapshot.server.superuser:
             await self._lacks(snapshot, changes, on_databases)
         self.statements += [self._shared(change, of_role=True) for change in changes]
-        self.statements += [self._shared(change) for change in (*on_databases, *on_public)]
+        self.statements += [self._shared(change) for change in (*on_public, *on_databases)]
 
     def _shared(self, change: Change, *, of_role: bool = False) -> Statement:
         """A statement in the shared catalogs."""
@@ -171,7 +171,7 @@ class _Planning:
             ]
             try:
                 async with self._sessions.use(database) as session:
-                    await self._schema(session, database, usernames)
+                    await self._close(session, database, usernames)
                     reading = await read_differences(session, database, roles)
                     if self._rights:
                         self.remedies += await read_remedies(
@@ -195,7 +195,7 @@ class _Planning:
                 for change in differences.plan(reading.differences)
             ]
 
-    async def _schema(self, session: Session, database: str, usernames: Sequence[str]) -> None:
+    async def _close(self, session: Session, database: str, usernames: Sequence[str]) -> None:
         """What PUBLIC has to lose on schema public."""
         revoked = "CREATE" in self._sessions.endpoint.revoke_public
         if revoked and await session.rows(PUBLIC_CREATES):

@@ -23,7 +23,7 @@ from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
 from fairlead.postgres.errors import AccessError
 
 
-PROBE_SECONDS = 3600.0
+PROBE_SECONDS = 300.0
 """For which a login that went well proves a password, where verifiers cannot be read."""
 
 _AT_ONCE = 4
