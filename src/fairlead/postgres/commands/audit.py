@@ -279,7 +279,20 @@ class _Auditing:
         )
 
     def _of(self, name: str) -> tuple[Privilege, ...]:
-        return _together(self._held.get(name, ()))
+        """What a role or a group holds, each privilege once, with all its objects."""
+        single = (
+            msgspec.structs.replace(one, privileges=(privilege,))
+            for one in self._held.get(name, ())
+            for privilege in one.privileges
+        )
+        found: dict[Privilege, list[str]] = {}
+        for one in _together(single):
+            without = msgspec.structs.replace(one, privileges=())
+            found.setdefault(without, []).extend(one.privileges)
+        return tuple(
+            msgspec.structs.replace(one, privileges=tuple(sorted(privileges)))
+            for one, privileges in found.items()
+        )
 
     def _role(self, role: RoleFacts) -> RoleAudit:
         groups: Mapping[str, bool] = self._everybody.groups.get(role.name, {})

@@ -419,6 +419,8 @@ class _Explaining:
             )
         if access.spec.suspend:
             return NEXT["Suspended"]
+        if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
+            return "give the administrator the right that the message names"
         if worst is not None:
             return NEXT.get(worst.reason, "correct what the message names")
         return NEXT.get(reason, "wait: the operator goes on by itself")

@@ -134,7 +134,7 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "SchemaNotFound": "create the schema, or correct spec.grants",
         "ObjectNotFound": "create the objects, or correct spec.grants",
         "RoleNotFound": "create the role, or correct its name",
-        "InsufficientPrivilege": "have the statements below run by who may",
+        "InsufficientPrivilege": "have the statements that give the rights run by who may",
         "TooManyGrantees": "let several roles share a group role, see spec.memberOf",
         "Locked": "wait: the operator tries again by itself",
         "Conflict": "wait: the operator tries again by itself",

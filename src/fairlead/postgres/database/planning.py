@@ -27,7 +27,7 @@ from fairlead.postgres.database.plan import (
     plan_role,
 )
 from fairlead.postgres.database.privileges import hindrances
-from fairlead.postgres.database.rights import read_lacks, read_remedies
+from fairlead.postgres.database.rights import let_in, read_lacks, read_remedies
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Snapshot
@@ -182,6 +182,15 @@ class _Planning:
                 problem = explain(error, what, snapshot.server.admin)
                 for name in usernames:
                     self._refuse(name, [problem])
+                if self._rights and problem.reason == "InsufficientPrivilege":
+                    self.remedies.append(
+                        let_in(
+                            database,
+                            self._sessions.endpoint.maintenance,
+                            snapshot.server.admin,
+                            usernames,
+                        )
+                    )
                 continue
             for name in usernames:
                 self._refuse(name, hindrances(reading, name, database, snapshot.server.admin))

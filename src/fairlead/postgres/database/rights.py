@@ -17,7 +17,7 @@ from fairlead.postgres.database.differences import Difference
 from fairlead.postgres.database.plan import DatabaseChange, Statement
 from fairlead.postgres.database.session import Row, Session
 from fairlead.postgres.database.snapshot import RoleFacts, ServerFacts
-from fairlead.postgres.database.statements import database_grant
+from fairlead.postgres.database.statements import DatabaseAction, database_grant
 from fairlead.postgres.errors import AccessError
 
 
@@ -160,6 +160,17 @@ def join(owner: str, server: ServerFacts) -> sql.Composed:
     options = " WITH INHERIT TRUE" if server.version >= GRANT_OPTIONS_VERSION else ""
     return sql.SQL("GRANT {} TO {}" + options).format(
         sql.Identifier(owner), sql.Identifier(server.admin)
+    )
+
+
+def let_in(database: str, maintenance: str, admin: str, usernames: Iterable[str]) -> Statement:
+    """The statement that lets the administrator into a database."""
+    action = DatabaseAction("grant", ("CONNECT",), database)
+    return Statement(
+        database=maintenance,
+        text=database_grant(action, [admin]).as_string(),
+        reason=f"{admin} may not connect to database {database}",
+        usernames=tuple(usernames),
     )
 
 
