@@ -96,6 +96,18 @@ def names(list_names: Names) -> Completer:
     return complete
 
 
+def access_names(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem[str]]:
+    """Completes a parameter with PostgresAccesses of the namespace that the line says."""
+    namespace = str(context.params.get("namespace") or "")
+
+    async def list_names(client: Client) -> Iterable[str]:
+        return await postgres_accesses(client, namespace or client.config.namespace or "default")
+
+    return names(list_names)(context, parameter, incomplete)
+
+
 async def bindings(client: Client) -> Iterable[str]:
     """Of the APIServiceBindings."""
     from fairlead.api.kubebind import APISERVICEBINDINGS
@@ -117,6 +129,28 @@ async def consumers(client: Client) -> Iterable[str]:
 
     found = (await client.list(NAMESPACES, metadata_only=True)).items
     return {identity for one in found if (identity := identity_of(one))}
+
+
+async def namespaces(client: Client) -> Iterable[str]:
+    """Of the cluster."""
+    from fairlead.api.resource import NAMESPACES
+
+    return await _named(client, NAMESPACES)
+
+
+async def postgres_servers(client: Client) -> Iterable[str]:
+    """Of the PostgresServers."""
+    from fairlead.api.postgresserver import POSTGRESSERVERS
+
+    return await _named(client, POSTGRESSERVERS)
+
+
+async def postgres_accesses(client: Client, namespace: str) -> Iterable[str]:
+    """Of the PostgresAccesses of a namespace."""
+    from fairlead.api.postgresaccess import POSTGRESACCESSES
+
+    listed = await client.list(POSTGRESACCESSES, namespace, metadata_only=True)
+    return [found.meta.name for found in listed.items]
 
 
 async def _named(client: Client, resource: Resource) -> Iterable[str]:

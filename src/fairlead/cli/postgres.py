@@ -8,6 +8,7 @@ import click
 
 from fairlead.api.postgrescontroller import UnmanagedUsers
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
+from fairlead.cli.postgresaccess import audit, explain, importing, plan
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Client
 from fairlead.postgres import app
@@ -134,3 +135,9 @@ def run(
         await app.install_crds(client, exported=exported)
 
     run_program(NAME, namespace, RunOptions(**shared), install, build)
+
+
+command.add_command(audit.command)
+command.add_command(explain.command)
+command.add_command(importing.command)
+command.add_command(plan.command)

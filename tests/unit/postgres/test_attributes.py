@@ -160,7 +160,7 @@ def test_attribute_parts(
 def test_settings(config: dict[str, str], stored: dict[str, str], statements: list[str]) -> None:
     attributes = Attributes(config=config)
     found = setting_statements("app", attributes, role(config=stored), {"log_statement"})
-    assert [one.as_string() for one, _ in found] == [f'ALTER ROLE "app" {s}' for s in statements]
+    assert [one.as_string() for one, *_ in found] == [f'ALTER ROLE "app" {s}' for s in statements]
 
 
 def test_settings_of_a_role_without_attributes_are_nobodys_concern() -> None:
@@ -263,7 +263,7 @@ def test_memberships(
     found, problems = membership_statements(
         "app", groups, role(groups=held), GROUPS, version * 10000
     )
-    assert [one.as_string().replace('"', "") for one, _ in found] == statements
+    assert [one.as_string().replace('"', "") for one, *_ in found] == statements
     assert problems == []
 
 

@@ -338,6 +338,29 @@ async def test_the_future_of_a_schema_is_its_owners(place: Place) -> None:
     assert await place.fetch("SELECT FROM pg_default_acl") == []
 
 
+async def test_the_future_of_one_schema_is_not_that_of_another(place: Place) -> None:
+    """Be they of one creator, who may also have default privileges for every schema."""
+    await place.run(
+        "ALTER DEFAULT PRIVILEGES FOR ROLE {admin} GRANT SELECT ON TABLES TO stranger",
+    )
+    await place.settled(
+        await place.role("app", {"privileges": ["SELECT"], "includeFuture": {}}),
+        await place.role("other", {"privileges": ["INSERT"], "schema": "s", "includeFuture": {}}),
+    )
+    rows = await place.fetch(
+        "SELECT COALESCE(n.nspname, ''), r.rolname, e.privilege_type"
+        " FROM pg_default_acl d"
+        " LEFT JOIN pg_namespace n ON n.oid = d.defaclnamespace,"
+        " aclexplode(d.defaclacl) e"
+        " JOIN pg_roles r ON r.oid = e.grantee WHERE e.grantee <> d.defaclrole ORDER BY 1"
+    )
+    assert rows == [
+        ("", "stranger", "SELECT"),
+        ("public", "app", "SELECT"),
+        ("s", "other", "INSERT"),
+    ]
+
+
 async def test_the_future_of_each_creating_role(own: Place) -> None:
     await own.run("CREATE ROLE maker", "GRANT CREATE, USAGE ON SCHEMA s TO maker, stranger")
     future = {"ownedBy": ["maker", "stranger"]}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import msgspec
 import structlog
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.durations import parse_duration
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
@@ -23,7 +22,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     PostgresAccessStatus,
 )
-from fairlead.api.timestamps import format_time, now, parse_time
+from fairlead.api.timestamps import now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.claims import Claims
 from fairlead.postgres.controllers.jobs import (
@@ -53,13 +52,12 @@ from fairlead.postgres.controllers.status import (
     problems,
 )
 from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
-from fairlead.postgres.database.attributes import check_attributes, check_members, valid_until
 from fairlead.postgres.database.drift import Kept
-from fairlead.postgres.database.grants import check_grants
-from fairlead.postgres.database.names import check_username, excluded
+from fairlead.postgres.database.names import excluded
 from fairlead.postgres.database.plan import Planned, Synced, Wanted
-from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import (
     BackoffPolicy,
@@ -298,17 +296,12 @@ class AccessController:
 
     def _expiry(self, current: Pass) -> tuple[str, bool]:
         """When the access ends, "" for never, and whether it has."""
-        meta, after = current.found.meta, current.decoded.spec.expires_after
-        if not after or meta.deleting:
-            return "", False
-        ends = end_of(meta.creation_timestamp or "", after)
-        if ends is None:
-            error = invalid(
-                "InvalidSpec", f"spec.expiresAfter {after} is no duration; write one like 8h"
-            )
+        try:
+            ends = expires_at(current.decoded)
+        except AccessError as error:
             current.learn(failure=Failure(STAGES[AccessStep.RESOLVE], error))
             return "", False
-        return format_time(ends), ends <= datetime.now(UTC)
+        return ends, bool(ends) and parse_time(ends) <= datetime.now(UTC)
 
     async def _perform(self, step: AccessStep, current: Pass) -> None:
         match step:
@@ -358,44 +351,24 @@ class AccessController:
 
     async def _resolve(self, current: Pass) -> None:
         access = current.decoded
-        spec = access.spec
-        check_username(spec.username)
-        check_grants(spec.grants)
-        check_members(spec.member_of or [], spec.username)
-        if spec.attributes is not None:
-            check_attributes(spec.attributes)
-        known = access.status.username
-        if known and known != spec.username:
-            raise refusal(
-                "UsernameChanged",
-                f"spec.username was {known} and cannot be changed; set it back, or create another"
-                " PostgresAccess",
-            )
+        check_spec(access)
         endpoint = await self._sources.endpoint(access, enforce=True)
         current.place = Place.of(access, endpoint)
         current.learn(resolved=True)
 
     async def _wanted(self, current: Pass) -> Wanted:
-        access = current.decoded
-        spec, status = access.spec, access.status
-        return Wanted(
-            username=spec.username,
+        return wanted_of(
+            current.decoded,
+            await self._claims.of(current.found.meta),
             password=current.password,
+            ends=current.expires_at,
             iterations=current.iterations,
-            claim=await self._claims.of(current.found.meta),
-            grants=tuple(spec.grants),
-            policy=spec.grants_policy,
-            ledger=frozenset(status.applied_grants),
-            attributes=spec.attributes,
-            valid_until=valid_until(spec.attributes, current.expires_at, status.expires_at),
-            member_of=None if spec.member_of is None else tuple(spec.member_of),
             adopt=self._adopts(current),
         )
 
     def _adopts(self, current: Pass) -> bool:
         """Whether the access may take over a role that nobody has claimed."""
-        asked = current.decoded.spec.adoption_policy == "IfUnclaimed"
-        return asked and self._settings.current.allow_adoption
+        return may_adopt(current.decoded, self._settings.current)
 
     def _planned(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Planned):
@@ -567,17 +540,6 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     if result.requeue_after is None:
         return result
     return Result(min(result.requeue_after, seconds))
-
-
-def end_of(created: str, after: str) -> datetime | None:
-    """When an access ends that was created then; None where ``after`` is no duration of use."""
-    duration = parse_duration(after)
-    if duration is None or duration < timedelta() or not created:
-        return None
-    try:
-        return parse_time(created) + duration
-    except OverflowError:
-        return None
 
 
 def former_status(current: Pass) -> PostgresAccessStatus:

@@ -243,6 +243,14 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
     return found
 
 
+def missing_password_secret(name: str, namespace: str) -> AccessError:
+    """The Secret that spec.passwordSecretRef names is not there."""
+    return invalid(
+        "PasswordSecretMissing",
+        f"Secret {namespace}/{name} of spec.passwordSecretRef does not exist; create it",
+    )
+
+
 def secret_values(spec: PostgresAccessSpec, endpoint: Endpoint, secret: str) -> dict[str, str]:
     """All default keys: a Service Binding's, and the names that clients of PostgreSQL look for."""
     database = spec.grants[0].database if spec.grants else endpoint.fallback

@@ -19,6 +19,7 @@ from fairlead.postgres.controllers.login_secret import (
     current_password,
     given_password,
     is_leftover,
+    missing_password_secret,
     secret_body,
     secret_values,
 )
@@ -178,10 +179,7 @@ class Publication:
             )
         found = await find(self._client, SECRETS, name, namespace)
         if found is None:
-            raise invalid(
-                "PasswordSecretMissing",
-                f"Secret {namespace}/{name} of spec.passwordSecretRef does not exist; create it",
-            )
+            raise missing_password_secret(name, namespace)
         return given_password(spec, found)
 
     async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object:

@@ -51,11 +51,20 @@ class Sources:
 
     With ``watches`` what the platform's team owns (PostgresServers, their Secrets, namespaces'
     labels) is asked for only when it has changed, or when the caches do not have it. Without them,
-    and of tenants' own Secrets, everything is read as it is now.
+    and of tenants' own Secrets, everything is read as it is now. ``reader`` is who reads, for
+    messages about rights.
     """
 
-    def __init__(self, client: Client, settings: Settings, watches: Watches | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        watches: Watches | None = None,
+        *,
+        reader: str = "the operator",
+    ) -> None:
         self._client = client
+        self._reader = reader
         self._settings = settings
         self._watches = watches
         self._installation = settings.latest.installation
@@ -117,7 +126,7 @@ class Sources:
         if kept is not None and kept.server == version and self._unchanged(kept.secrets):
             return kept.endpoint
         what = f"PostgresServer {meta.name}"
-        reader = _Reader(self._client, self._settings.namespace)
+        reader = _Reader(self._client, self._settings.namespace, self._reader)
         name = server.spec.credentials_secret_ref.name
         credentials = secret_data(await reader.get(name, what))
         certificates = await reader.certificates(
@@ -162,7 +171,7 @@ class Sources:
         return (found or await self._client.get(NAMESPACES, namespace)).meta.labels
 
     async def _own_endpoint(self, connection: Connection, namespace: str) -> Endpoint:
-        reader = _Reader(self._client, namespace)
+        reader = _Reader(self._client, namespace, self._reader)
         certificates = await reader.certificates(
             connection.ca_secret_ref, connection.client_certificate_secret_ref, "spec.connection"
         )
@@ -181,9 +190,10 @@ class Sources:
 class _Reader:
     """Reads the Secrets of one namespace for one endpoint, each once."""
 
-    def __init__(self, client: Client, namespace: str) -> None:
+    def __init__(self, client: Client, namespace: str, who: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._who = who
         self._found: dict[str, Object] = {}
 
     @property
@@ -231,7 +241,8 @@ class _Reader:
         except Forbidden:
             raise AccessError(
                 "ConnectionSecretForbidden",
-                f"the operator may not read Secret {self._namespace}/{name} of {what}; let it",
+                f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
+                " allowed",
             ) from None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from psycopg import sql
@@ -33,6 +34,14 @@ _LISTS = {
 """Parameters whose values are lists of names, each quoted by itself."""
 _REFUSED = {"role", "session_authorization", "is_superuser"}
 """Parameters by which a role would become another one."""
+
+
+class Step(NamedTuple):
+    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it."""
+
+    statement: sql.Composed
+    what: str
+    why: str
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,8 +150,8 @@ def setting_statements(
     attributes: Attributes | None,
     role: RoleFacts | None,
     reserved: Collection[str] = (),
-) -> Iterator[tuple[sql.Composed, str]]:
-    """The statements that set and reset parameters, and what each is for; no ``reserved`` one."""
+) -> Iterator[Step]:
+    """The statements that set and reset parameters; no ``reserved`` one."""
     if attributes is None:
         return
     wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
@@ -153,14 +162,16 @@ def setting_statements(
         if same or key in reserved:
             continue
         values = sql.SQL(", ").join(sql.Literal(item) for item in _items(key, value))
-        yield (
+        yield Step(
             sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
             f"set {name} of role {username}",
+            "spec.attributes.config asks for it, and the role has another value or none",
         )
     for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
-        yield (
+        yield Step(
             sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
             f"reset {key} of role {username}",
+            "the role has it, and spec.attributes.config does not name it",
         )
 
 
@@ -198,7 +209,7 @@ def membership_statements(
     role: RoleFacts | None,
     groups: Mapping[str, GroupFacts],
     version: int,
-) -> tuple[list[tuple[sql.Composed, str]], list[AccessError]]:
+) -> tuple[list[Step], list[AccessError]]:
     """The statements that bring the role into its groups and out of others; and what hinders.
 
     Memberships that somebody else has granted are left alone, for the administrator's REVOKE
@@ -213,7 +224,7 @@ def membership_statements(
     """
     if wanted is None:
         return [], []
-    found: list[tuple[sql.Composed, str]] = []
+    found: list[Step] = []
     problems: list[AccessError] = []
     held = role.groups if role else {}
     member = sql.Identifier(username)
@@ -226,7 +237,9 @@ def membership_statements(
         if options is not None:
             group = sql.Identifier(one.role)
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
-            found.append((statement, f"make role {username} a member of {one.role}"))
+            what = f"make role {username} a member of {one.role}"
+            why = "spec.memberOf asks for it, and the role has it not, or with other options"
+            found.append(Step(statement, what, why))
     names = {one.role for one in wanted}
     for one in wanted if version < GRANT_OPTIONS_VERSION else ():
         # Before PostgreSQL 16 a GRANT never takes the option back.
@@ -234,14 +247,15 @@ def membership_statements(
             group = sql.Identifier(one.role)
             statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
             text = f"take the right to make others members of {one.role} from role {username}"
-            found.append((statement, text))
+            found.append(Step(statement, text, "spec.memberOf asks for it without that right"))
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
             if version >= GRANT_OPTIONS_VERSION and membership.grantor:
                 grantor = sql.Identifier(membership.grantor)
                 statement += sql.SQL(" GRANTED BY {}").format(grantor)
-            found.append((statement, f"take role {username} out of {name}"))
+            why = "the role has it, and spec.memberOf does not name it"
+            found.append(Step(statement, f"take role {username} out of {name}", why))
     return found, problems
 
 

@@ -123,6 +123,18 @@ SELECT DISTINCT s.refobjid::int8, d.datname::text
    AND s.refobjid = ANY (%(roles)s::oid[])
 """)
 
+_LOGINS = sql.SQL("""
+SELECT r.rolname::text FROM pg_catalog.pg_roles r
+ WHERE r.rolcanlogin OR EXISTS (
+       SELECT FROM pg_catalog.pg_shdescription d
+        WHERE d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+          AND d.description LIKE %(pattern)s)
+ ORDER BY 1
+ LIMIT %(limit)s
+""")
+MAX_LOGINS = 10_000
+"""Roles that are read at once where all are asked for."""
+
 _BOOTSTRAP_SUPERUSER = 10
 """The oid of the role that initdb made, in whose name every superuser grants memberships."""
 _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
@@ -179,6 +191,13 @@ async def read_snapshot(
             if role.claim is not None and role.claim.installation == installation
         },
     )
+
+
+async def read_logins(session: Session) -> tuple[list[str], bool]:
+    """The names of roles that may log in or carry a claim; and whether there are more."""
+    parameters = {"pattern": CLAIM_PATTERN, "limit": MAX_LOGINS + 1}
+    found = [name for (name,) in await session.rows(_LOGINS, parameters)]
+    return found[:MAX_LOGINS], len(found) > MAX_LOGINS
 
 
 async def read_around(

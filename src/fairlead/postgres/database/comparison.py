@@ -173,7 +173,7 @@ WITH member AS MATERIALIZED (
                                                            WHEN 'future routine' THEN 'f'
                                                            ELSE 'T' END)
 ), named AS MATERIALIZED (
-  SELECT a.id, o.level, o.oid, o.column
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.name = a.name
                  AND o.part = a.part
@@ -196,7 +196,8 @@ WITH member AS MATERIALIZED (
             WHERE p.oid = o.oid
               AND a.arguments IN (COALESCE(s.full, ''), COALESCE(s.short, ''))))
   UNION ALL
-  SELECT a.id, o.level, o.oid, o.column
+  -- Default privileges have the creator's oid, in each schema for which it has any.
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.oid = a.creator
 ), alike AS MATERIALIZED (
@@ -208,8 +209,9 @@ WITH member AS MATERIALIZED (
                  pg_catalog.array_agg(o.name::text) AS names,
                  pg_catalog.min(o.part::text) AS part
             FROM object o
-            LEFT JOIN (SELECT DISTINCT n.level, n.oid, n.column FROM named n) n
-              ON n.level = o.level AND n.oid = o.oid AND n.column = o.column
+            LEFT JOIN (SELECT DISTINCT n.level, n.namespace, n.oid, n.column FROM named n) n
+              ON n.level = o.level AND n.namespace = o.namespace AND n.oid = o.oid
+             AND n.column = o.column
            GROUP BY o.level, o.namespace, o.owner, o.acl, n.oid, n.column,
                     CASE o.level WHEN 'column' THEN o.oid END,
                     CASE o.level WHEN 'column' THEN o.column END) g
@@ -221,7 +223,8 @@ WITH member AS MATERIALIZED (
   UNION ALL
   SELECT g.id, g.owner, n.id
     FROM alike g
-    JOIN named n ON n.level = g.level AND n.oid = g.sample AND n.column = g.column
+    JOIN named n ON n.level = g.level AND n.namespace = g.namespace AND n.oid = g.sample
+                AND n.column = g.column
    WHERE g.single
 ), want AS MATERIALIZED (
   SELECT r.id, m.role, a.privilege, pg_catalog.bool_or(a.passed_on) AS passed_on

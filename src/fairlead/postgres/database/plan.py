@@ -65,11 +65,12 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A statement, for the sake of ``usernames``; ``what`` completes "could not ...".
 
-    No secret is in ``what``.
+    ``why`` is the reason for it. No secret is in either.
     """
 
     statement: sql.Composed
     what: str
+    why: str
     usernames: tuple[str, ...]
     alone: bool = False
     """Whether it may fail without failing all of its access."""
@@ -96,8 +97,20 @@ def database_change(action: DatabaseAction, usernames: Iterable[str]) -> Databas
     """Give or take privileges on a database."""
     names = tuple(usernames)
     return DatabaseChange(
-        statement=database_grant(action, names), what=str(action), usernames=names, action=action
+        statement=database_grant(action, names),
+        what=str(action),
+        why=_REASONS[action.verb, action.option],
+        usernames=names,
+        action=action,
     )
+
+
+_REASONS = {
+    ("grant", False): "spec.grants ask for it, and it is not there",
+    ("grant", True): "spec.grants ask for it with its grant option, and that is not there",
+    ("revoke", False): "it is there, and no grant in spec.grants asks for it",
+    ("revoke", True): "spec.grants ask for it without the grant option",
+}
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,19 +124,27 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that would be run in a database for the sake of ``usernames``, and why."""
+    """A statement that would be run in a database for the sake of ``usernames``, and why.
+
+    Those ``of_role`` are about the roles themselves, the others about their privileges.
+    """
 
     database: str
     text: str
     reason: str
     usernames: tuple[str, ...]
+    of_role: bool = False
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be done; ``refused`` says by username why nothing would be, or not all."""
+    """What would be done; ``refused`` says by username why nothing would be, or not all.
+
+    ``remedies`` give the administrator rights that it lacks; somebody else has to run them.
+    """
 
     statements: tuple[Statement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
+    remedies: tuple[Statement, ...] = ()
     after: str = ""
     """The digest of the plan that was approved before, so that none is approved twice."""
 
@@ -215,16 +236,13 @@ def plan_role(
     role = snapshot.roles.get(name)
     check_role(role, wanted.claim, snapshot.server.admin, adopt=wanted.adopt)
     changes = list(_role_steps(wanted, role, verifier))
-    changes += [
-        Change(statement=statement, what=what, usernames=(name,), alone=True)
-        for statement, what in setting_statements(name, wanted.attributes, role, around.reserved)
-    ]
     memberships, problems = membership_statements(
         name, wanted.member_of, role, around.groups, snapshot.server.version
     )
+    settings = setting_statements(name, wanted.attributes, role, around.reserved)
     changes += [
-        Change(statement=statement, what=what, usernames=(name,), alone=True)
-        for statement, what in memberships
+        Change(usernames=(name,), alone=True, **step._asdict())
+        for step in (*settings, *memberships)
     ]
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
@@ -233,21 +251,41 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
     name = wanted.username
     parts = attribute_parts(wanted.attributes, wanted.valid_until, role)
 
-    def change(statement: sql.Composed, what: str) -> Change:
-        return Change(statement=statement, what=what, usernames=(name,))
+    def change(statement: sql.Composed, what: str, *why: str) -> Change:
+        return Change(statement=statement, what=what, why="; ".join(why), usernames=(name,))
 
+    attributes = ["spec asks for other attributes than the role has"] if parts else []
     if role is None:
-        yield change(statements.create_role(name, verifier or "", parts), f"create role {name}")
+        statement = statements.create_role(name, verifier or "", parts)
+        yield change(statement, f"create role {name}", "there is no role of this name")
     elif not role.login or verifier is not None:
         statement = statements.alter_role(
             name, login=not role.login, verifier=verifier, parts=parts
         )
-        yield change(statement, f"give role {name} its login")
+        login = [] if role.login else ["the role may not log in"]
+        password = [] if verifier is None else [_password_reason(role)]
+        yield change(statement, f"give role {name} its login", *login, *password, *attributes)
     elif parts:
         statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
-        yield change(statement, f"change the attributes of role {name}")
+        yield change(statement, f"change the attributes of role {name}", *attributes)
     if role is None or role.claim is None or role.claim.text() != wanted.claim.text():
-        yield change(statements.comment_role(name, wanted.claim), f"claim role {name}")
+        yield change(
+            statements.comment_role(name, wanted.claim), f"claim role {name}", _claiming(role)
+        )
+
+
+def _password_reason(role: RoleFacts) -> str:
+    if role.claim is None:
+        return "a role that is taken over gets a password of its own"
+    return "the server has another password than the Secret"
+
+
+def _claiming(role: RoleFacts | None) -> str:
+    if role is None:
+        return "the comment says which object has made the role"
+    if role.claim is None:
+        return "nobody has claimed the role, and spec.adoptionPolicy takes it over"
+    return "the claim is older, or of an object that was made anew"
 
 
 def plan_databases(
@@ -270,6 +308,9 @@ def plan_databases(
     return [database_change(what, usernames) for what, usernames in found.items()]
 
 
+REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
+
+
 def plan_public(
     revoked: frozenset[str], desired: Mapping[str, Desired], snapshot: Snapshot
 ) -> list[Change]:
@@ -289,6 +330,7 @@ def plan_public(
         Change(
             statement=statements.revoke_public(extra, name),
             what=f"revoke {', '.join(sorted(extra))} on database {name} from PUBLIC",
+            why=REVOKE_PUBLIC,
             usernames=tuple(usernames),
             alone=True,
         )

@@ -14,7 +14,9 @@ from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
 from fairlead.postgres.database.grants import Desired, desired_grants
 from fairlead.postgres.database.plan import (
+    REVOKE_PUBLIC,
     Change,
+    DatabaseChange,
     Planned,
     Statement,
     Wanted,
@@ -25,6 +27,7 @@ from fairlead.postgres.database.plan import (
     plan_role,
 )
 from fairlead.postgres.database.privileges import hindrances
+from fairlead.postgres.database.rights import let_in, read_lacks, read_remedies
 from fairlead.postgres.database.session import Session
 from fairlead.postgres.database.sessions import Sessions
 from fairlead.postgres.database.snapshot import Snapshot
@@ -42,32 +45,41 @@ from fairlead.postgres.errors import AccessError
 
 
 async def plan_accesses(
-    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers
+    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers, *, rights: bool = False
 ) -> Planned:
     """Plan accesses with different usernames together.
 
     An access without a password leaves that of a role which exists alone.
 
+    Args:
+        sessions: of the server.
+        wanted: the accesses.
+        verifiers: what is known of the server's passwords.
+        rights: whether to find out what the administrator lacks for it.
+
     Raises:
         AccessError: the server could not be asked.
     """
-    planning = _Planning(sessions, {one.username: one for one in wanted})
+    planning = _Planning(sessions, {one.username: one for one in wanted}, rights=rights)
     await planning.roles(verifiers)
     await planning.objects()
     return Planned(
         statements=tuple(planning.statements),
         refused={name: tuple(found) for name, found in planning.refused.items()},
+        remedies=tuple(planning.remedies),
     )
 
 
 class _Planning:
-    def __init__(self, sessions: Sessions, wanted: Mapping[str, Wanted]) -> None:
+    def __init__(self, sessions: Sessions, wanted: Mapping[str, Wanted], *, rights: bool) -> None:
         self._sessions = sessions
+        self._rights = rights
         self._wanted = wanted
         self._snapshot: Snapshot | None = None
         self._desired: dict[str, Desired] = {}
         self.statements: list[Statement] = []
         self.refused: dict[str, list[AccessError]] = {}
+        self.remedies: list[Statement] = []
 
     async def roles(self, verifiers: Verifiers) -> None:
         """What is missing in the shared catalogs."""
@@ -106,17 +118,42 @@ class _Planning:
             changes += own
             self._refuse(name, [*desired.problems, *problems])
         left = [self._wanted[name] for name in self._desired]
-        changes += plan_public(self._sessions.endpoint.revoke_public, self._desired, snapshot)
-        changes += plan_databases(left, self._desired, snapshot)
-        self.statements += [
-            Statement(
-                database=self._sessions.endpoint.maintenance,
-                text=change.shown(),
-                reason=change.what,
-                usernames=change.usernames,
+        on_databases = plan_databases(left, self._desired, snapshot)
+        on_public = plan_public(self._sessions.endpoint.revoke_public, self._desired, snapshot)
+        if self._rights and not snapshot.server.superuser:
+            await self._lacks(snapshot, changes, on_databases)
+        self.statements += [self._shared(change, of_role=True) for change in changes]
+        self.statements += [self._shared(change) for change in (*on_public, *on_databases)]
+
+    def _shared(self, change: Change, *, of_role: bool = False) -> Statement:
+        """A statement in the shared catalogs."""
+        return Statement(
+            database=self._sessions.endpoint.maintenance,
+            text=change.shown(),
+            reason=change.why,
+            usernames=change.usernames,
+            of_role=of_role,
+        )
+
+    async def _lacks(
+        self, snapshot: Snapshot, changes: Iterable[Change], databases: Sequence[DatabaseChange]
+    ) -> None:
+        """Which rights the administrator would need for it and has not."""
+        changed = {name: snapshot.roles.get(name) for one in changes for name in one.usernames}
+        groups: dict[str, list[str]] = {}
+        for name, role in changed.items():
+            for group in self._wanted[name].member_of or ():
+                if role is None or group.role not in role.groups:
+                    groups.setdefault(group.role, []).append(name)
+        maintenance = self._sessions.endpoint.maintenance
+        async with working(self._sessions, "read the catalogs") as session:
+            lacks = await read_lacks(
+                session, maintenance, snapshot.server, changed, groups, databases
             )
-            for change in changes
-        ]
+        for lack in lacks:
+            self.remedies.append(lack.remedy)
+            for name in lack.remedy.usernames:
+                self._refuse(name, [lack.problem])
 
     async def objects(self) -> None:
         """What is missing in each database, of roles that are yet to be made too."""
@@ -136,11 +173,24 @@ class _Planning:
                 async with self._sessions.use(database) as session:
                     await self._close(session, database, usernames)
                     reading = await read_differences(session, database, roles)
+                    if self._rights:
+                        self.remedies += await read_remedies(
+                            session, snapshot.server, database, reading.differences
+                        )
             except (AccessError, psycopg.Error) as error:
                 what = f"read the catalogs of database {database}"
                 problem = explain(error, what, snapshot.server.admin)
                 for name in usernames:
                     self._refuse(name, [problem])
+                if self._rights and problem.reason == "InsufficientPrivilege":
+                    self.remedies.append(
+                        let_in(
+                            database,
+                            self._sessions.endpoint.maintenance,
+                            snapshot.server.admin,
+                            usernames,
+                        )
+                    )
                 continue
             for name in usernames:
                 self._refuse(name, hindrances(reading, name, database, snapshot.server.admin))
@@ -148,7 +198,7 @@ class _Planning:
                 Statement(
                     database=database,
                     text=change.statement.as_string(),
-                    reason=change.what,
+                    reason=change.reason,
                     usernames=tuple(change.usernames),
                 )
                 for change in differences.plan(reading.differences)
@@ -156,15 +206,15 @@ class _Planning:
 
     async def _close(self, session: Session, database: str, usernames: Sequence[str]) -> None:
         """What PUBLIC has to lose on schema public."""
-        closing = "CREATE" in self._sessions.endpoint.revoke_public
-        if closing and await session.rows(PUBLIC_CREATES):
-            statement = Statement(
+        revoked = "CREATE" in self._sessions.endpoint.revoke_public
+        if revoked and await session.rows(PUBLIC_CREATES):
+            closing = Statement(
                 database=database,
                 text=CLOSE_SCHEMA.as_string(),
-                reason="revoke CREATE on schema public from PUBLIC",
+                reason=REVOKE_PUBLIC,
                 usernames=tuple(usernames),
             )
-            self.statements.append(statement)
+            self.statements.append(closing)
 
     def _refuse(self, username: str, found: Iterable[AccessError]) -> None:
         for error in found:

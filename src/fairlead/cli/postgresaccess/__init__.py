@@ -1,0 +1,1 @@
+"""The commands of PostgresAccess that look and change nothing."""

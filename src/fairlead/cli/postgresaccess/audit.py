@@ -1,0 +1,189 @@
+"""``fairlead postgres audit``: who holds what on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fairlead.cli import completion
+from fairlead.cli.options import cluster_options
+from fairlead.cli.postgresaccess.shared import (
+    config_of,
+    console,
+    json_option,
+    look,
+    note,
+    operator_namespace_option,
+    plain,
+    to_json,
+)
+from fairlead.postgres.commands.audit import (
+    EVERYBODY,
+    AuditReport,
+    Owned,
+    Privilege,
+    RoleAudit,
+    audit,
+)
+from fairlead.postgres.commands.surroundings import Surroundings
+
+
+_STYLES = {
+    "asked": "green",
+    "stranger": "yellow",
+    "leftover": "yellow",
+    "foreign": "yellow",
+    "superuser": "red",
+}
+_COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "DRIFT")
+
+
+@click.command("audit")
+@cluster_options
+@click.option(
+    "--server",
+    required=True,
+    metavar="NAME",
+    shell_complete=completion.names(completion.postgres_servers),
+    help="The PostgresServer.",
+)
+@click.option(
+    "--role",
+    "roles",
+    multiple=True,
+    metavar="ROLE",
+    help="A role; can be given several times. Default: all that may log in, or are claimed.",
+)
+@operator_namespace_option
+@json_option
+def command(
+    server: str,
+    roles: tuple[str, ...],
+    operator_namespace: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Show what the roles of a server hold and own, against what PostgresAccesses ask for.
+
+    A role is asked for by a PostgresAccess, a leftover of one that is gone, foreign (another
+    installation's), or a stranger that nobody asks for. It holds privileges itself, through groups
+    and through PUBLIC, which is everybody; drift are the statements that the operator would run.
+    What it owns it may do anything with. Nothing is changed.
+
+    \b
+    Example:
+        fairlead postgres audit --server main
+        fairlead postgres audit --server main --role reporting
+        fairlead postgres audit --server main --json | jq '.roles[] | select(.kind == "stranger")'
+    """  # noqa: D301
+    config = config_of(kubeconfig, context)
+
+    async def work(around: Surroundings) -> AuditReport:
+        return await audit(around, server, roles)
+
+    found = look(config, operator_namespace, work)
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console(), found)
+
+
+def show(out: Console, found: AuditReport) -> None:
+    """The table of all roles, and below what each of them has."""
+    out.print(
+        Text(
+            f"PostgresServer {found.server} at {found.address}, PostgreSQL {found.version}",
+            style="bold",
+        )
+    )
+    out.print()
+    out.print(_table(found.roles))
+    everybody = Text(f"\n{EVERYBODY}, which is everybody", style="bold")
+    for head, lines in (
+        (everybody, _held(found.everybody)),
+        *((_head(role), _details(role)) for role in found.roles),
+    ):
+        out.print(head)
+        for line in lines:
+            out.print(line)
+    for name in found.absent:
+        out.print(Text(f"\n{plain(name)} has no role yet", style="yellow"))
+    note(found.notes)
+
+
+def _table(roles: Iterable[RoleAudit]) -> Table:
+    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for name in _COLUMNS:
+        made.add_column(name, overflow="fold")
+    for role in roles:
+        through = [group.name for group in role.groups if group.inherited]
+        made.add_row(
+            Text(plain(role.role), style="bold"),
+            Text(role.kind, style=_STYLES.get(role.kind, "")),
+            Text(plain(role.asked_by) or "-"),
+            Text("yes" if role.login else "no"),
+            Text(str(len(role.direct)) if role.direct else "-"),
+            Text(plain(", ".join([*through, EVERYBODY]))),
+            Text(str(sum(one.total for one in role.owns)) if role.owns else "-"),
+            Text(
+                str(len(role.drift)) if role.drift else "-", style="yellow" if role.drift else ""
+            ),
+        )
+    return made
+
+
+def _head(role: RoleAudit) -> Text:
+    asked = f", asked for by {plain(role.asked_by)}" if role.asked_by else ""
+    powers = f", {', '.join(role.powers)}" if role.powers else ""
+    return Text.assemble(
+        "\n",
+        (plain(role.role), "bold"),
+        f" ({role.kind}{asked}{powers})",
+    )
+
+
+def _details(role: RoleAudit) -> Iterator[Text]:
+    yield from _held(role.direct)
+    for group in role.groups:
+        how = "through" if group.inherited else "after SET ROLE to"
+        if not group.privileges:
+            yield Text(f"  {how} {plain(group.name)}: no privileges")
+        yield from _held(group.privileges, f"{how} {plain(group.name)}: ")
+    for owned in role.owns:
+        yield Text(f"  owns {_things(owned, 0)}")
+    for one in role.drift:
+        yield Text(f"  drift: {plain(one.sql)};", style="yellow")
+    for problem in role.problems:
+        yield Text(f"  {plain(problem)}", style="red")
+
+
+def _held(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
+    for one in privileges:
+        option = " with grant option" if one.grant_option else ""
+        yield Text(f"  {how}{', '.join(one.privileges)}{option} on {_things(one, one.of)}")
+
+
+def _things(one: Privilege | Owned, of: int) -> str:
+    """Objects in words; ``of`` is how many there are of their kind, 0 where that is not told."""
+    database = plain(one.database)
+    if one.on == "database":
+        return f"database {database}"
+    if one.on == "schema":
+        return f"schema {plain(one.schema)} in {database}"
+    table = plain(one.table) if isinstance(one, Privilege) else ""
+    place = ".".join(filter(None, (plain(one.schema), table)))
+    where = f"in {place} of {database}" if place else f"in {database}"
+    more = one.total - len(one.names)
+    names = ", ".join(map(plain, one.names)) + (f" and {more} more" if more > 0 else "")
+    if one.on.startswith("future"):
+        return f"{one.on}s of {names} {where}"
+    if one.total == 1:
+        others = f", of {of}" if of > 1 and one.on != "column" else ""
+        return f"{one.on} {names} {where}{others}"
+    count = f"all {of}" if of == one.total else f"{one.total} of {of}" if of else f"{one.total}"
+    return f"{count} {one.on}s {where}: {names}"

@@ -1,0 +1,106 @@
+"""``fairlead postgres explain``: why an access is not ready."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from fairlead.cli import completion
+from fairlead.cli.options import check_name, cluster_options
+from fairlead.cli.postgresaccess.shared import (
+    config_of,
+    console,
+    json_option,
+    look,
+    namespace_option,
+    note,
+    operator_namespace_option,
+    plain,
+    statements,
+    to_json,
+)
+from fairlead.postgres.commands.explain import Explanation, explain
+from fairlead.postgres.commands.surroundings import Surroundings
+
+
+_MARKS = {
+    "ok": ("ok", "green"),
+    "failed": ("FAILED", "red"),
+    "waiting": ("waiting", "yellow"),
+    "unknown": ("?", "dim"),
+}
+
+
+@click.command("explain")
+@cluster_options
+@click.argument("name", shell_complete=completion.access_names)
+@namespace_option("Of the PostgresAccess; default: the context's.")
+@operator_namespace_option
+@json_option
+def command(
+    name: str,
+    namespace: str,
+    operator_namespace: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Explain why the PostgresAccess NAME is not ready, and what is next.
+
+    Tells how far it has come, step by step; which object is in its way; what keeps its role from
+    being removed; and which statements would give the operator's administrator rights that it
+    lacks. Where the runner may read the credentials of the server, that is asked itself; else the
+    status has the word. Nothing is changed. The exit code is 0 when it is ready, 1 when not.
+
+    \b
+    Example:
+        fairlead postgres explain shop-database -n shop
+        fairlead postgres explain shop-database -n shop --json | jq -r .nextStep
+    """  # noqa: D301
+    check_name("--namespace", namespace)
+    config = config_of(kubeconfig, context)
+    there = namespace or config.namespace or "default"
+
+    async def work(around: Surroundings) -> Explanation:
+        return await explain(around, name, there)
+
+    found = look(config, operator_namespace, work)
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console(), found)
+    raise click.exceptions.Exit(0 if found.ready else 1)
+
+
+def show(out: Console, found: Explanation) -> None:
+    """The explanation as people read it."""
+    verdict, style = ("ready", "green") if found.ready else (f"not ready: {found.reason}", "red")
+    out.print(Text.assemble(f"{plain(found.access)}: ", (verdict, style)))
+    if not found.ready and found.message:
+        out.print(Text(f"  {plain(found.message)}"))
+    out.print()
+    for step in found.steps:
+        mark, colour = _MARKS[step.state]
+        reason = f"{step.reason}: " if step.reason else ""
+        out.print(
+            Text.assemble(
+                f"  {step.name:<8}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
+            )
+        )
+    if found.in_the_way:
+        out.print("\nin the way:")
+    for one in found.in_the_way:
+        out.print(Text(f"  {one.kind} {plain(one.name)} {plain(one.how)}"))
+    if found.blockers:
+        out.print("\nwhat the role owns:")
+    for blocking in found.blockers:
+        where = f"database {plain(blocking.database)}" if blocking.database else "shared"
+        out.print(Text(f"  {where}: {', '.join(map(plain, blocking.objects))}"))
+    if found.rights:
+        out.print("\nwhat would give the rights:")
+    for line in statements(found.rights):
+        out.print(Text("  ") + line)
+    if found.next_step:
+        out.print(Text.assemble("\n", ("next: ", "bold"), plain(found.next_step)))
+    note(found.notes)

@@ -1,0 +1,149 @@
+"""``fairlead postgres plan``: the SQL that would run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import BinaryIO
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from fairlead.cli.options import check_name, cluster_options
+from fairlead.cli.postgresaccess.shared import (
+    Scripted,
+    config_of,
+    console,
+    json_option,
+    look,
+    namespace_option,
+    note,
+    operator_namespace_option,
+    plain,
+    statements,
+    to_json,
+)
+from fairlead.postgres.commands.accesses import (
+    ManifestError,
+    Manifests,
+    as_applied,
+    in_cluster,
+    read_manifests,
+)
+from fairlead.postgres.commands.plan import PlanReport, ServerPlan, plan
+from fairlead.postgres.commands.surroundings import Surroundings
+
+
+@click.command("plan", cls=Scripted)
+@cluster_options
+@click.option(
+    "-f",
+    "--filename",
+    "file",
+    type=click.File("rb"),
+    help="PostgresAccesses in YAML or JSON, in one document or several; - reads standard input.",
+)
+@click.option("--all", "all_", is_flag=True, help="Every PostgresAccess of the cluster, or of -n.")
+@namespace_option(
+    "With --all: of this one alone. With -f: of those that name none; default: the context's."
+)
+@operator_namespace_option
+@json_option
+def command(
+    file: BinaryIO | None,
+    all_: bool,
+    namespace: str,
+    operator_namespace: str,
+    as_json: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Print the SQL that the operator would run, and why; nothing is changed.
+
+    Each server is compared with what is asked for, with the credentials that the cluster has for
+    it and from this machine, which has to reach it. Passwords are ***. What is read of the cluster
+    are PostgresAccesses, their servers and Secrets, with the rights of the kubeconfig.
+
+    The exit code is 0 when all is in sync, 2 when something would be done, and 1 when something
+    cannot be done, or told.
+
+    \b
+    Example:
+        fairlead postgres plan -f access.yaml
+        kustomize build . | fairlead postgres plan -f -
+        fairlead postgres plan --all -n shop --json
+    """  # noqa: D301
+    if (file is None) != all_:
+        raise click.UsageError("say -f FILE, or --all")
+    check_name("--namespace", namespace)
+    config = config_of(kubeconfig, context)
+    manifests = None
+    if file is not None:
+        manifests = _read(file, namespace or config.namespace or "default")
+        note(f"{one} is no PostgresAccess, and is skipped" for one in manifests.others)
+
+    async def work(around: Surroundings) -> PlanReport:
+        if manifests is None:
+            return await plan(around, await in_cluster(around, namespace))
+        return await plan(around, await as_applied(around, manifests.accesses))
+
+    found = look(config, operator_namespace, work)
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console(), found)
+    raise click.exceptions.Exit(found.exit_code)
+
+
+def _read(file: BinaryIO, namespace: str) -> Manifests:
+    source = "standard input" if file.name in {"-", "<stdin>"} else file.name
+    try:
+        found = read_manifests(file.read(), namespace)
+    except ManifestError as error:
+        raise click.ClickException(f"{source}: {error}") from None
+    if not found.accesses:
+        raise click.ClickException(f"{source}: there is no PostgresAccess in it")
+    return found
+
+
+def show(out: Console, found: PlanReport) -> None:
+    """The plan as people read it, and as psql would; what stands in the way on standard error."""
+    for server in found.servers:
+        if server.databases:
+            _show_server(out, server)
+    note(found.notes)
+    note(f"nothing is done for {one.access}: {one.why}" for one in found.skipped)
+    err = Console(stderr=True, highlight=False, soft_wrap=True)
+    for problem in found.problems:
+        text = f"{plain(problem.access)}: {problem.reason}: {plain(problem.message)}"
+        err.print(Text(text, style="red"))
+    for server in found.servers:
+        if server.remedies:
+            err.print(Text(f"-- what would give the rights at {server.server}:", style="bold"))
+            _print(err, statements(server.remedies))
+    err.print(Text(_summary(found)))
+
+
+def _show_server(out: Console, server: ServerPlan) -> None:
+    out.print(Text(f"-- {plain(server.server)} at {plain(server.address)}", style="bold"))
+    _print(out, statements(server.databases))
+    for name, digest in server.digests.items():
+        out.print(Text(f"-- digest of the plan of {plain(name)}: {digest}", style="dim"))
+
+
+def _print(out: Console, lines: Iterable[Text]) -> None:
+    for line in lines:
+        out.print(line)
+
+
+def _summary(found: PlanReport) -> str:
+    accesses = sum(len(server.accesses) for server in found.servers)
+    looked = f"{_count(accesses, 'access')} at {_count(len(found.servers), 'server')}"
+    if not found.statements:
+        return f"{looked}: " + ("in sync" if found.in_sync else "nothing would be run")
+    return f"{looked}: {_count(found.statements, 'statement')} would be run"
+
+
+def _count(number: int, thing: str) -> str:
+    plural = "es" if thing.endswith("s") else "s"
+    return f"{number} {thing}{'' if number == 1 else plural}"

@@ -1,0 +1,154 @@
+"""What the commands of PostgresAccess share: options, the client, and how SQL is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from fairlead import process
+from fairlead.cli import completion
+from fairlead.cli.options import check_name, cluster_config
+from fairlead.client import Client, ClusterConfig
+from fairlead.postgres.commands.plan import DatabasePlan
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.options import DEFAULT_NAMESPACE
+
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_WIDE = 10_000
+"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
+_STYLES = {
+    "GRANT": "green",
+    "CREATE": "green",
+    "REVOKE": "red",
+    "DROP": "red",
+    "ALTER": "yellow",
+    "COMMENT": "cyan",
+}
+
+
+class Scripted(click.Command):
+    """A command whose exit code 2 has a meaning of its own: wrong usage is 1, as any failure."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """What click does.
+
+        Raises:
+            click.UsageError: an option is wrong.
+        """
+        with _misused():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What click does.
+
+        Raises:
+            click.UsageError: options do not go together.
+        """
+        with _misused():
+            return super().invoke(ctx)
+
+
+class _Misuse(click.UsageError):
+    exit_code = 1
+
+
+@contextmanager
+def _misused() -> Iterator[None]:
+    try:
+        yield
+    except click.UsageError as error:
+        raise _Misuse(error.message, error.ctx) from None
+
+
+def namespace_option(text: str) -> Callable[[F], F]:
+    """``-n``, of the PostgresAccesses."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAMESPACE",
+        shell_complete=completion.names(completion.namespaces),
+        help=text,
+    )
+
+
+def operator_namespace_option(function: F) -> F:
+    """``--operator-namespace``, where Controllers and credentials of PostgresServers are."""
+    return click.option(
+        "--operator-namespace",
+        default=DEFAULT_NAMESPACE,
+        show_default=True,
+        metavar="NAMESPACE",
+        help="Where the operator's Controller and the Secrets of PostgresServers are.",
+    )(function)
+
+
+def json_option(function: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
+        function
+    )
+
+
+def look(
+    config: ClusterConfig,
+    operator_namespace: str,
+    work: Callable[[Surroundings], Awaitable[T]],
+) -> T:
+    """Do the work of a command on its cluster."""
+    check_name("--operator-namespace", operator_namespace)
+
+    async def main() -> T:
+        async with Client(config, user_agent="fairlead-postgres") as client:
+            return await work(await Surroundings.of(client, operator_namespace))
+
+    return process.run(lambda stop: process.cancel_on(stop, main()))
+
+
+def config_of(kubeconfig: str | None, context: str | None) -> ClusterConfig:
+    """The cluster that the options name."""
+    return cluster_config(kubeconfig, context)
+
+
+def console() -> Console:
+    """Colours on a terminal alone, and there not with NO_COLOR; no statement is wrapped."""
+    made = Console(highlight=False, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = _WIDE
+    return made
+
+
+def note(lines: Iterable[str]) -> None:
+    """What is not part of the answer, on standard error."""
+    for line in lines:
+        click.echo(f"note: {plain(line)}", err=True)
+
+
+def plain(text: str) -> str:
+    """One line that cannot steer the terminal: tenants choose part of these texts."""
+    return " ".join("".join(char if char.isprintable() else "?" for char in text).split())
+
+
+def to_json(document: object) -> str:
+    """The document as people can read it too."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def statements(databases: Iterable[DatabasePlan]) -> Iterable[Text]:
+    """Lines of SQL, each statement with its reason as a comment before it."""
+    for database in databases:
+        yield Text(f"-- database {plain(database.database)}", style="bold")
+        for one in database.statements:
+            whose = ", ".join(map(plain, one.accesses))
+            yield Text(f"-- {whose}: {plain(one.reason)}", style="dim")
+            sql = plain(one.sql)
+            yield Text(f"{sql};", style=_STYLES.get(sql.partition(" ")[0], ""))

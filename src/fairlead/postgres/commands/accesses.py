@@ -1,0 +1,178 @@
+"""PostgresAccesses to look at: from manifests, or from the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fairlead.api import yamltext
+from fairlead.api.meta import JSON, Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.timestamps import now
+from fairlead.client import Forbidden
+from fairlead.postgres.commands.surroundings import Surroundings, get_access, list_installed
+from fairlead.postgres.controllers.sources import decode_access
+from fairlead.postgres.errors import AccessError
+
+
+_MAX_DEPTH = 64
+_MAX_BYTES = 64 << 20
+"""Of a manifest."""
+_LISTS = {"List", "PostgresAccessList"}
+
+
+class ManifestError(ValueError):
+    """What was given is no manifest of PostgresAccesses; says which document and why."""
+
+
+class Manifests(NamedTuple):
+    """The PostgresAccesses of a file, and what else is in it by kind and name."""
+
+    accesses: list[PostgresAccess]
+    others: list[str]
+
+
+class Given(NamedTuple):
+    """One access to look at; ``problem`` says why it cannot be."""
+
+    name: str
+    access: PostgresAccess | None
+    problem: AccessError | None = None
+
+
+def read_manifests(content: bytes, namespace: str) -> Manifests:
+    """The PostgresAccesses in YAML or JSON, of one document or several.
+
+    Args:
+        content: the file.
+        namespace: of those that name none.
+
+    Raises:
+        ManifestError: it cannot be read, or a document in it is none.
+    """
+    if len(content) > _MAX_BYTES:
+        raise ManifestError(f"has more than {_MAX_BYTES >> 20} MiB")
+    try:
+        documents = yamltext.load_all(content, aliases=False, max_depth=_MAX_DEPTH)
+    except yamltext.UnwelcomeYAMLError as error:
+        raise ManifestError(str(error)) from None
+    except (yamltext.YAMLError, ValueError) as error:
+        raise ManifestError(f"is no YAML: {yamltext.problem(error)}") from None
+    found = Manifests([], [])
+    for number, document in enumerate(documents, 1):
+        for body in _bodies(document, f"document {number}"):
+            _sort(found, body, f"document {number}", namespace)
+    return found
+
+
+def _bodies(document: Any, where: str) -> Iterator[JSON]:
+    if document is None:
+        return
+    if not isinstance(document, Mapping):
+        raise ManifestError(f"{where} is no Kubernetes object")
+    body = _strings(document)
+    kind = body.get("kind")
+    if not isinstance(kind, str) or kind not in _LISTS:
+        yield body
+        return
+    items = body.get("items")
+    for item in items if isinstance(items, list) else ():
+        if not isinstance(item, dict):
+            raise ManifestError(f"{where} lists what is no Kubernetes object")
+        yield item
+
+
+def _strings(value: Any) -> Any:
+    """The same with texts as keys, as an API server reads YAML: a bare ``on`` is ``true``."""
+    if isinstance(value, Mapping):
+        return {_key(key): _strings(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_strings(one) for one in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
+    kind, version = body.get("kind"), body.get("apiVersion")
+    metadata = body.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if not kind or not isinstance(kind, str):
+        raise ManifestError(f"{where} is no Kubernetes object: it has no kind")
+    if kind != POSTGRESACCESSES.kind:
+        found.others.append(f"{kind} {name or ''}".strip())
+        return
+    if version != POSTGRESACCESSES.api_version:
+        raise ManifestError(
+            f"{where}: apiVersion of a PostgresAccess is {POSTGRESACCESSES.api_version}"
+        )
+    if not name or not isinstance(name, str):
+        raise ManifestError(f"{where}: metadata.name is missing")
+    body.pop("status", None)
+    try:
+        access = msgspec.convert(body, PostgresAccess)
+    except msgspec.ValidationError as error:
+        raise ManifestError(f"{where}: PostgresAccess {name}: {error}") from None
+    meta = access.metadata
+    meta.namespace = meta.namespace or namespace
+    # An uid or a time that somebody wrote here is nobody's.
+    meta.uid, meta.creation_timestamp, meta.deletion_timestamp = "", None, None
+    if any(one.metadata.key == meta.key for one in found.accesses):
+        raise ManifestError(f"{where}: PostgresAccess {meta.key} is there twice")
+    found.accesses.append(access)
+
+
+async def as_applied(around: Surroundings, accesses: Sequence[PostgresAccess]) -> list[Given]:
+    """Manifests as they would be once applied: with what the cluster knows of their objects."""
+    return [await _as_applied(around, access) for access in accesses]
+
+
+async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
+    key = access.metadata.key
+    try:
+        found = await get_access(around.client, key.name, key.namespace)
+    except Forbidden:
+        around.notes.append(f"you may not read PostgresAccess {key}: it is taken for a new one")
+        found = None
+    given = Given(str(key), access)
+    if found is None:
+        access.metadata.creation_timestamp = now()
+        return given
+    known = given_of(found)
+    if known.access is None:
+        return given
+    merged = msgspec.structs.replace(
+        access,
+        metadata=msgspec.structs.replace(
+            known.access.metadata,
+            labels=access.metadata.labels,
+            annotations={**known.access.metadata.annotations, **access.metadata.annotations},
+        ),
+        status=known.access.status,
+    )
+    return given._replace(access=merged)
+
+
+async def in_cluster(around: Surroundings, namespace: str) -> list[Given]:
+    """Every PostgresAccess of a namespace, or with "" of the cluster; the oldest first.
+
+    Raises:
+        NotInstalledError: the server does not know the kind.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    found = await list_installed(around.client, POSTGRESACCESSES, namespace)
+    # The first to come has a username, see database.plan.check_role.
+    found.sort(key=lambda one: (one.meta.creation_timestamp or "", one.key))
+    return [given_of(one) for one in found]
+
+
+def given_of(found: Object) -> Given:
+    """One that the cluster holds."""
+    try:
+        return Given(str(found.key), decode_access(found))
+    except AccessError as error:
+        return Given(str(found.key), None, error)

@@ -1,0 +1,345 @@
+"""``fairlead postgres audit``: who holds and owns what on a server, against what is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal, TypeVar
+
+import msgspec
+import psycopg
+
+from fairlead.api.postgresserver import PostgresServer
+from fairlead.postgres.commands.accesses import Given, in_cluster
+from fairlead.postgres.commands.plan import PlannedStatement, plan
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.database.audit import (
+    Database,
+    Everybody,
+    read_databases,
+    read_everybody,
+)
+from fairlead.postgres.database.holdings import PUBLIC, Held, read_holdings
+from fairlead.postgres.database.names import excluded, reserved
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.snapshot import RoleFacts
+from fairlead.postgres.database.sync import explain, working
+from fairlead.postgres.errors import AccessError
+
+
+_NAMES = 5
+"""Objects of one kind and ACL that are named."""
+EVERYBODY = "PUBLIC"
+
+Kind = Literal[
+    "asked",
+    "leftover",
+    "foreign",
+    "administrator",
+    "superuser",
+    "provider",
+    "excluded",
+    "stranger",
+]
+"""Of roles: ``asked`` for by a PostgresAccess; a ``leftover`` of one that is gone; ``foreign``
+ones are another installation's, and a ``stranger`` is nobody's."""
+
+
+class Privilege(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Privileges on ``total`` objects of one kind, ``of`` all that there are.
+
+    ``on`` is a level: database, schema, table, column, sequence, routine, type, or future ones;
+    ``names`` are the first objects.
+    """
+
+    database: str
+    on: str
+    privileges: tuple[str, ...]
+    schema: str = ""
+    table: str = ""
+    names: tuple[str, ...] = ()
+    total: int = 1
+    of: int = 1
+    grant_option: bool = False
+
+
+class Owned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Objects of one kind that a role owns."""
+
+    database: str
+    on: str
+    schema: str = ""
+    names: tuple[str, ...] = ()
+    total: int = 1
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A group whose privileges a role has, or may take by SET ROLE where not ``inherited``."""
+
+    name: str
+    inherited: bool
+    privileges: tuple[Privilege, ...] = ()
+
+
+class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One role: what it holds itself and through groups, what it owns, what differs."""
+
+    role: str
+    kind: Kind
+    login: bool
+    asked_by: str = ""
+    powers: tuple[str, ...] = ()
+    direct: tuple[Privilege, ...] = ()
+    groups: tuple[Group, ...] = ()
+    owns: tuple[Owned, ...] = ()
+    drift: tuple[PlannedStatement, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+class AuditReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A server. Every role has what ``everybody`` has; ``absent`` accesses have no role yet."""
+
+    server: str
+    address: str
+    version: str
+    roles: tuple[RoleAudit, ...] = ()
+    everybody: tuple[Privilege, ...] = ()
+    absent: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def audit(around: Surroundings, server_name: str, names: Iterable[str] = ()) -> AuditReport:
+    """Look at a server.
+
+    Args:
+        around: the cluster.
+        server_name: of the PostgresServer.
+        names: of the roles to tell of, none for all.
+
+    Raises:
+        AccessError: the server could not be asked.
+        ClientError: the cluster cannot be reached, or refuses.
+    """
+    server = await around.server(server_name)
+    endpoint = await around.sources.server_endpoint(server)
+    accesses = [one for one in await in_cluster(around, "") if _is_at(one, server)]
+    sessions = Sessions(endpoint)
+    try:
+        async with working(sessions, "read the catalogs") as session:
+            everybody = await read_everybody(session, around.installation)
+            databases = await read_databases(session)
+        auditing = _Auditing(around, server, everybody)
+        for database in databases:
+            await auditing.look(sessions, database)
+    finally:
+        await sessions.close()
+    await auditing.compare(accesses)
+    return auditing.report(str(endpoint), frozenset(names))
+
+
+def _is_at(given: Given, server: PostgresServer) -> bool:
+    """Whether an access is on this server, by whatever way."""
+    access = given.access
+    if access is None:
+        return False
+    reference = access.spec.connection.server_ref
+    if reference is not None and reference.name == server.metadata.name:
+        return True
+    known = access.status.server
+    same = known is not None and known.system_identifier == server.status.system_identifier
+    return same and bool(server.status.system_identifier)
+
+
+class _Auditing:
+    def __init__(self, around: Surroundings, server: PostgresServer, everybody: Everybody) -> None:
+        self._around = around
+        self._server = server
+        self._everybody = everybody
+        self._held: dict[str, list[Privilege]] = {}
+        self._owned: dict[int, list[Owned]] = {}
+        self._asked: dict[str, str] = {}
+        self._drift: dict[str, list[PlannedStatement]] = {}
+        self._problems: dict[str, list[str]] = {}
+        if everybody.cut:
+            around.notes.append(f"only the first {len(everybody.roles)} roles are looked at")
+
+    async def look(self, sessions: Sessions, database: Database) -> None:
+        """Look at a database, and into it where it lets us in."""
+        self._shared(database)
+        if not database.connectable:
+            self._around.notes.append(
+                f"database {database.name} takes no connections, and is not looked into"
+            )
+            return
+        try:
+            async with sessions.use(database.name) as session:
+                found = await read_holdings(session, names=_NAMES)
+        except (AccessError, psycopg.Error) as error:
+            what = f"read the catalogs of database {database.name}"
+            problem = explain(error, what, self._everybody.server.admin)
+            self._around.notes.append(
+                f"database {database.name} is not looked into: {problem.message}"
+            )
+            return
+        if found.cut:
+            self._around.notes.append(
+                f"database {database.name} has more different ACLs than are looked at"
+            )
+        self._inside(database.name, found.rows)
+
+    def _name(self, role: int) -> str:
+        return EVERYBODY if role == PUBLIC else self._everybody.names.get(role, str(role))
+
+    def _shared(self, database: Database) -> None:
+        self._owned.setdefault(database.owner, []).append(
+            Owned(database=database.name, on="database")
+        )
+        for grantee in database.grantees:
+            self._held.setdefault(self._name(grantee.role), []).append(
+                Privilege(
+                    database=database.name,
+                    on="database",
+                    privileges=tuple(sorted(grantee.privileges)),
+                    grant_option=grantee.option,
+                )
+            )
+
+    def _inside(self, database: str, rows: Iterable[Held]) -> None:
+        totals: dict[tuple[str, str, str], int] = {}
+        known = list(rows)
+        for row in known:
+            key = (row.level, row.schema, row.table)
+            totals[key] = totals.get(key, 0) + row.total
+        for row in known:
+            if not (row.system or row.level.startswith("future")):
+                self._own(database, row)
+            for grantee in row.grantees:
+                one = Privilege(
+                    database=database,
+                    on=row.level,
+                    schema=row.schema,
+                    table=row.table,
+                    privileges=tuple(sorted(grantee.privileges)),
+                    names=row.names,
+                    total=row.total,
+                    of=totals[row.level, row.schema, row.table],
+                    grant_option=grantee.option,
+                )
+                self._held.setdefault(self._name(grantee.role), []).append(one)
+
+    def _own(self, database: str, row: Held) -> None:
+        if row.level == "column":
+            return
+        one = Owned(
+            database=database,
+            on=row.level,
+            schema=row.schema,
+            names=row.names,
+            total=row.total,
+        )
+        self._owned.setdefault(row.owner, []).append(one)
+
+    async def compare(self, accesses: list[Given]) -> None:
+        """Hold the accesses of this server against it."""
+        found = await plan(self._around, accesses)
+        for one in accesses:
+            if one.access is not None:
+                username = one.access.status.username or one.access.spec.username
+                self._asked.setdefault(username, one.name)
+        of_access = {name: username for username, name in self._asked.items()}
+        for server in found.servers:
+            for database in server.databases:
+                for statement in database.statements:
+                    for name in statement.accesses:
+                        username = of_access.get(name, "")
+                        self._drift.setdefault(username, []).append(statement)
+        for problem in found.problems:
+            username = of_access.get(problem.access, "")
+            text = f"{problem.reason}: {problem.message}"
+            self._problems.setdefault(username, []).append(text)
+
+    def report(self, address: str, wanted: frozenset[str]) -> AuditReport:
+        """What was found of the roles wanted, or of all."""
+        everybody = self._everybody
+        for name in sorted(wanted - everybody.roles.keys()):
+            self._around.notes.append(f"there is no role {name} that may log in or is claimed")
+        return AuditReport(
+            server=self._server.metadata.name,
+            address=address,
+            version=everybody.server.version_text,
+            roles=tuple(
+                self._role(role)
+                for name, role in sorted(everybody.roles.items())
+                if not wanted or name in wanted
+            ),
+            everybody=self._of(EVERYBODY),
+            absent=tuple(
+                sorted(name for role, name in self._asked.items() if role not in everybody.roles)
+            ),
+            notes=tuple(dict.fromkeys(self._around.notes)),
+        )
+
+    def _of(self, name: str) -> tuple[Privilege, ...]:
+        """What a role or a group holds, each privilege once, with all its objects."""
+        single = (
+            msgspec.structs.replace(one, privileges=(privilege,))
+            for one in self._held.get(name, ())
+            for privilege in one.privileges
+        )
+        found: dict[Privilege, list[str]] = {}
+        for one in _together(single):
+            without = msgspec.structs.replace(one, privileges=())
+            found.setdefault(without, []).extend(one.privileges)
+        return tuple(
+            msgspec.structs.replace(one, privileges=tuple(sorted(privileges)))
+            for one, privileges in found.items()
+        )
+
+    def _role(self, role: RoleFacts) -> RoleAudit:
+        groups: Mapping[str, bool] = self._everybody.groups.get(role.name, {})
+        return RoleAudit(
+            role=role.name,
+            kind=self._kind(role),
+            login=role.login,
+            asked_by=self._asked.get(role.name, ""),
+            powers=tuple(sorted(role.powers)),
+            direct=self._of(role.name),
+            groups=tuple(
+                Group(name=name, inherited=inherited, privileges=self._of(name))
+                for name, inherited in sorted(groups.items())
+            ),
+            owns=_together(self._owned.get(role.oid, ())),
+            drift=tuple(self._drift.get(role.name, ())),
+            problems=tuple(self._problems.get(role.name, ())),
+        )
+
+    def _kind(self, role: RoleFacts) -> Kind:
+        settings = self._around.settings
+        if role.name == self._everybody.server.admin:
+            return "administrator"
+        if "SUPERUSER" in role.powers:
+            return "superuser"
+        if excluded(role.name, settings.excluded_users, settings.excluded_user_patterns):
+            return "excluded"
+        if role.claim is None:
+            return "provider" if reserved(role.name) else "stranger"
+        if self._around.installation not in {"", role.claim.installation}:
+            return "foreign"
+        return "asked" if role.name in self._asked else "leftover"
+
+
+T = TypeVar("T", Privilege, Owned)
+
+
+def _together(found: Iterable[T]) -> tuple[T, ...]:
+    """Objects of several ACLs as one, where all else is the same."""
+    made: dict[T, list[T]] = {}
+    for one in found:
+        made.setdefault(msgspec.structs.replace(one, names=(), total=0), []).append(one)
+    return tuple(
+        msgspec.structs.replace(
+            key,
+            names=tuple(sorted(name for one in some for name in one.names)[:_NAMES]),
+            total=sum(one.total for one in some),
+        )
+        for key, some in made.items()
+    )

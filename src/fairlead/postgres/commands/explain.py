@@ -1,0 +1,453 @@
+"""``fairlead postgres explain``: how far an access has come, who is in its way, what is next.
+
+The server is asked itself where the runner may read its credentials; else the status has the word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fairlead.api.conditions import get_condition
+from fairlead.api.meta import Key, Object
+from fairlead.api.postgresaccess import (
+    ABANDON_ANNOTATION,
+    APPROVE_ANNOTATION,
+    POSTGRESACCESSES,
+    READY,
+    PostgresAccess,
+)
+from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.resource import SECRETS
+from fairlead.client import ApiError, ClientError, Forbidden
+from fairlead.client.lookups import find
+from fairlead.postgres.commands.accesses import given_of
+from fairlead.postgres.commands.plan import DatabasePlan, by_database, idle, with_claims
+from fairlead.postgres.commands.steps import (
+    NEXT,
+    STEPS,
+    Step,
+    StepName,
+    from_status,
+    step_of,
+    told,
+)
+from fairlead.postgres.commands.surroundings import (
+    Surroundings,
+    get_access,
+    list_installed,
+)
+from fairlead.postgres.controllers.sources import decode_server
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.database import password as passwords
+from fairlead.postgres.database.catalog import read_server, read_snapshot
+from fairlead.postgres.database.dependencies import read_dependencies, read_owned
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.names import excluded
+from fairlead.postgres.database.plan import Planned
+from fairlead.postgres.database.planning import plan_accesses
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.snapshot import RoleFacts
+from fairlead.postgres.database.sync import working
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError
+
+
+class InTheWay(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object that is in an access's way, and how."""
+
+    kind: str
+    name: str
+    how: str
+
+
+class Blocking(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a role owns in a database, which keeps it from being removed."""
+
+    database: str
+    objects: tuple[str, ...]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How an access stands; ``rights`` are statements that give the administrator its rights."""
+
+    access: str
+    ready: bool
+    reason: str
+    message: str
+    steps: tuple[Step, ...]
+    in_the_way: tuple[InTheWay, ...] = ()
+    blockers: tuple[Blocking, ...] = ()
+    rights: tuple[DatabasePlan, ...] = ()
+    next_step: str = ""
+    notes: tuple[str, ...] = ()
+
+
+async def explain(around: Surroundings, name: str, namespace: str) -> Explanation:
+    """Look at one access, and at all that it depends on.
+
+    Raises:
+        AccessError: there is none of this name.
+        ClientError: the cluster cannot be reached, or refuses the object itself.
+    """
+    found = await get_access(around.client, name, namespace)
+    if found is None:
+        raise AccessError("NotFound", f"PostgresAccess {Key(namespace, name)} does not exist")
+    given = given_of(found)
+    if given.access is None:
+        problem = given.problem or AccessError("InvalidSpec", "it cannot be decoded")
+        return Explanation(
+            access=given.name,
+            ready=False,
+            reason=problem.reason,
+            message=problem.message,
+            steps=(_failed("object", problem),),
+            next_step="correct the field that the message names",
+        )
+    explaining = _Explaining(around, found, given.access)
+    await explaining.run()
+    return explaining.result()
+
+
+def _failed(name: StepName, error: AccessError) -> Step:
+    return Step(name=name, state="failed", reason=error.reason, message=error.message)
+
+
+class _Explaining:
+    def __init__(self, around: Surroundings, found: Object, access: PostgresAccess) -> None:
+        self._around = around
+        self._found = found
+        self._access = access
+        self._steps = from_status(access)
+        self._in_the_way: list[InTheWay] = []
+        self._blockers: list[Blocking] = []
+        self._rights: tuple[DatabasePlan, ...] = ()
+        self._endpoint: Endpoint | None = None
+
+    async def run(self) -> None:
+        """Take the steps one after the other, as far as they go."""
+        deletion = self._access.status.deletion
+        for one in deletion.blockers if deletion is not None else ():
+            self._blockers.append(Blocking(database=one.database, objects=tuple(one.objects)))
+        self._object()
+        await self._policy()
+        await self._secret()
+        if self._endpoint is not None and self._steps["object"].state != "failed":
+            sessions = Sessions(self._endpoint)
+            try:
+                await self._server(sessions)
+            except AccessError as error:
+                self._learn(_failed("server", error))
+            finally:
+                await sessions.close()
+        if self._reasons() & {"UsernameConflict"}:
+            await self._rivals()
+
+    def _learn(self, step: Step) -> None:
+        self._steps[step.name] = step
+
+    def _reasons(self) -> set[str]:
+        return {step.reason for step in self._steps.values()}
+
+    def _object(self) -> None:
+        access = self._access
+        try:
+            check_spec(access)
+            expires_at(access)
+            why = idle(access)
+        except AccessError as error:
+            self._learn(_failed("object", error))
+            return
+        if why:
+            self._learn(Step(name="object", state="waiting", message=why))
+        elif self._steps["object"].reason in {"Observed", "ApprovalPending"}:
+            return
+        elif told(access)[1] == "Unseen":
+            _, reason, message = told(access)
+            self._learn(Step(name="object", state="waiting", reason=reason, message=message))
+        else:
+            self._learn(Step(name="object", state="ok", message="the operator has looked at it"))
+
+    async def _policy(self) -> None:
+        """Find the server, and what its profile and the settings say."""
+        access, settings = self._access, self._around.settings
+        username = access.spec.username
+        if excluded(username, settings.excluded_users, settings.excluded_user_patterns):
+            message = f"spec.username {username} is one of the operator's excluded users"
+            self._learn(
+                Step(name="policy", state="failed", reason="UserExcluded", message=message)
+            )
+            return
+        await self._profile()
+        enforce = not access.metadata.deleting
+        try:
+            self._endpoint = await self._around.sources.endpoint(access, enforce=enforce)
+        except AccessError as error:
+            if error.reason == "ConnectionSecretForbidden":
+                self._around.notes.append(
+                    f"{error.message}: what the server has is told by the status alone"
+                )
+                return
+            self._learn(_failed(step_of(error.reason), error))
+            return
+        except ApiError as error:
+            self._around.notes.append(f"{error.message}: what is told is by the status alone")
+            return
+        allowed = "the settings and the server's profile allow it"
+        self._learn(Step(name="policy", state="ok", message=allowed))
+
+    async def _profile(self) -> None:
+        """What the PostgresServer's own status says."""
+        reference = self._access.spec.connection.server_ref
+        if reference is None:
+            return
+        try:
+            found = await find(self._around.client, POSTGRESSERVERS, reference.name)
+            server = decode_server(found) if found is not None else None
+        except (ApiError, AccessError):
+            return
+        ready = get_condition(server.status.conditions, READY) if server is not None else None
+        if ready is not None and ready.status != "True":
+            self._learn(
+                Step(name="server", state="failed", reason=ready.reason, message=ready.message)
+            )
+        elif ready is not None:
+            message = f"PostgresServer {reference.name} is Ready"
+            self._learn(Step(name="server", state="ok", message=message))
+
+    async def _secret(self) -> None:
+        access = self._access
+        try:
+            password = await self._around.password(access)
+        except AccessError as error:
+            if error.reason == "SecretForbidden":
+                self._around.notes.append(error.message)
+                return
+            self._learn(_failed("Secret", error))
+            if error.reason == "SecretConflict":
+                await self._owner_of_secret()
+            return
+        except ApiError as error:
+            self._around.notes.append(error.message)
+            return
+        name = access.spec.generated_secret
+        if password is None:
+            message = f"Secret {name} is not there yet"
+            self._learn(Step(name="Secret", state="waiting", message=message))
+        else:
+            message = f"Secret {name} has a password"
+            self._learn(Step(name="Secret", state="ok", message=message))
+
+    async def _owner_of_secret(self) -> None:
+        meta, name = self._access.metadata, self._access.spec.generated_secret
+        try:
+            found = await find(self._around.client, SECRETS, name, meta.namespace)
+        except ClientError:
+            return
+        owner = found.meta.controller() if found is not None else None
+        if owner is not None:
+            how = f"controls Secret {name}"
+            self._in_the_way.append(InTheWay(kind=owner.kind, name=owner.name, how=how))
+        elif found is not None:
+            how = "was made by somebody else: it has no controller"
+            self._in_the_way.append(InTheWay(kind="Secret", name=name, how=how))
+
+    async def _server(self, sessions: Sessions) -> None:
+        """Ask the server itself."""
+        access = self._access
+        async with working(sessions, "read the catalogs") as session:
+            server = await read_server(session)
+            message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
+            self._learn(Step(name="server", state="ok", message=message))
+            username = access.status.username or access.spec.username
+            snapshot = await read_snapshot(session, [username], "")
+            role = snapshot.roles.get(username)
+        if access.metadata.deleting:
+            await self._removal(sessions, role)
+            return
+        planned = await self._planned(sessions)
+        self._role(planned, role)
+        self._grants(planned)
+        name = str(self._found.key)
+        self._rights = by_database((one, (name,)) for one in planned.remedies)
+
+    async def _planned(self, sessions: Sessions) -> Planned:
+        access = self._access
+        try:
+            password = await self._around.password(access) or passwords.generate()
+        except (AccessError, ApiError):
+            password = ""
+        wanted = wanted_of(
+            access,
+            self._around.claim(access.metadata),
+            password=password,
+            ends=expires_at(access),
+            adopt=may_adopt(access, self._around.settings),
+        )
+        (wanted,) = await with_claims(self._around, sessions, [wanted])
+        return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
+
+    def _role(self, planned: Planned, role: RoleFacts | None) -> None:
+        username = self._access.spec.username
+        refused = [one for one in _errors(planned.refused) if step_of(one.reason) == "role"]
+        if refused:
+            self._learn(_failed("role", refused[0]))
+            return
+        open_ = [one for one in planned.statements if one.of_role]
+        if role is None:
+            message = f"role {username} is not there yet"
+        elif open_:
+            message = f"role {username} differs: {_count(len(open_), 'statement')} to run"
+        else:
+            message = f"role {username} is as asked for"
+        differs = role is None or bool(open_)
+        self._learn(Step(name="role", state="waiting" if differs else "ok", message=message))
+
+    def _grants(self, planned: Planned) -> None:
+        problems = [one for one in _errors(planned.refused) if step_of(one.reason) == "grants"]
+        if problems:
+            message = "; ".join(dict.fromkeys(one.message for one in problems))
+            reason = problems[0].reason
+            self._learn(Step(name="grants", state="failed", reason=reason, message=message))
+            return
+        if self._steps["role"].state == "failed":
+            self._learn(Step(name="grants", state="unknown", message="not reached"))
+            return
+        missing = [one for one in planned.statements if not one.of_role]
+        if missing:
+            databases = ", ".join(sorted({one.database for one in missing}))
+            message = f"{_count(len(missing), 'statement')} to run in {databases}"
+            self._learn(Step(name="grants", state="waiting", message=message))
+        else:
+            self._learn(Step(name="grants", state="ok", message="all are there, and no others"))
+
+    async def _removal(self, sessions: Sessions, role: RoleFacts | None) -> None:
+        """What keeps a role from being removed, as the server has it now."""
+        username = self._access.status.username or self._access.spec.username
+        self._learn(Step(name="grants", state="ok", message="go with the role"))
+        if role is None:
+            self._blockers = []
+            self._learn(Step(name="role", state="ok", message=f"role {username} is gone"))
+            return
+        async with working(sessions, "read what the role owns") as session:
+            found = await read_dependencies(session, role.oid)
+        blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
+        for one in found.databases:
+            if not one.owned:
+                continue
+            if not one.connectable:
+                objects: Sequence[str] = [f"{_count(one.owned, 'object')}, and it is closed"]
+            else:
+                async with sessions.use(one.database) as session:
+                    objects = await read_owned(session, role.oid)
+            blockers.append(Blocking(database=one.database, objects=tuple(objects)))
+        self._blockers = blockers
+        fenced = "may still log in" if role.login else "may not log in any more"
+        message = f"role {username} {fenced}"
+        if blockers and self._access.spec.cleanup_policy in {"Restrict", "Orphan"}:
+            message += ", and owns what is listed below"
+            step = Step(name="role", state="failed", reason="OwnsObjects", message=message)
+        else:
+            step = Step(name="role", state="waiting", message=f"{message}, and is being removed")
+        self._learn(step)
+
+    async def _rivals(self) -> None:
+        """The accesses with the same username on the same server, among those one may list."""
+        namespace = self._access.metadata.namespace
+        try:
+            found = await list_installed(self._around.client, POSTGRESACCESSES)
+        except Forbidden:
+            self._around.notes.append(
+                "you may not list the PostgresAccesses of all namespaces: others than those of"
+                f" {namespace} may hold the username"
+            )
+            try:
+                found = await list_installed(self._around.client, POSTGRESACCESSES, namespace)
+            except Forbidden:
+                return
+        for one in found:
+            other = given_of(one).access
+            if other is None or other.metadata.uid == self._access.metadata.uid:
+                continue
+            if other.spec.username == self._access.spec.username and same_server(
+                self._access, other
+            ):
+                ready, reason, _ = told(other)
+                how = "holds the username" if ready else f"asks for the username too ({reason})"
+                self._in_the_way.append(
+                    InTheWay(kind=POSTGRESACCESSES.kind, name=str(one.key), how=how)
+                )
+
+    def result(self) -> Explanation:
+        """What was found."""
+        ready, reason, message = told(self._access)
+        steps = tuple(self._steps[name] for name in STEPS)
+        open_ = [one for one in steps if one.state in {"failed", "waiting"}]
+        worst = next((one for one in open_ if one.state == "failed"), None)
+        if ready and open_:
+            first = worst or open_[0]
+            ready, reason, message = False, first.reason or "Drifted", first.message
+        return Explanation(
+            access=str(self._found.key),
+            ready=ready,
+            reason=reason,
+            message=message,
+            steps=steps,
+            in_the_way=tuple(self._in_the_way),
+            blockers=tuple(self._blockers),
+            rights=self._rights,
+            next_step="" if ready else self._next(worst, reason),
+            notes=tuple(dict.fromkeys(self._around.notes)),
+        )
+
+    def _next(self, worst: Step | None, reason: str) -> str:
+        access = self._access
+        if access.metadata.deleting and worst is None:
+            return "wait: the operator removes the role, and then the object goes"
+        if access.metadata.deleting and worst is not None and worst.name == "server":
+            name = f"postgresaccess {access.metadata.name} -n {access.metadata.namespace}"
+            return (
+                "have the server answer; or give the role up, which stays then: kubectl annotate"
+                f" {name} {ABANDON_ANNOTATION}=true"
+            )
+        if reason == "ApprovalPending" and access.status.plan is not None:
+            name = f"postgresaccess {access.metadata.name} -n {access.metadata.namespace}"
+            return (
+                f"look at status.plan, and approve it: kubectl annotate --overwrite {name}"
+                f" {APPROVE_ANNOTATION}={access.status.plan.digest}"
+            )
+        if access.spec.suspend:
+            return NEXT["Suspended"]
+        if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
+            return "give the administrator the right that the message names"
+        if worst is not None:
+            return NEXT.get(worst.reason, "correct what the message names")
+        return NEXT.get(reason, "wait: the operator goes on by itself")
+
+
+def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
+    """Whether both are on one server, by its identity where both know it, else by its name."""
+    first, second = one.status.server, other.status.server
+    if first is not None and second is not None and first.system_identifier:
+        return first.system_identifier == second.system_identifier
+    return _way(one) == _way(other)
+
+
+def _way(access: PostgresAccess) -> str:
+    """The way to a server that a connection says, to be compared with another's."""
+    connection, namespace = access.spec.connection, access.metadata.namespace
+    if connection.server_ref is not None:
+        return f"PostgresServer {connection.server_ref.name}"
+    if connection.existing_secret is not None:
+        where = connection.existing_secret_namespace or namespace
+        return f"Secret {where}/{connection.existing_secret}"
+    return f"{connection.host}:{connection.port or 5432}"
+
+
+def _errors(found: Mapping[str, Sequence[AccessError]]) -> list[AccessError]:
+    return [error for errors in found.values() for error in errors]
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

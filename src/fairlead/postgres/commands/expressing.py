@@ -1,0 +1,308 @@
+"""From what a role has to the spec that asks for it: grants, attributes and groups.
+
+Pure. What spec.grants cannot say is returned in words, and must be left alone by whoever adopts
+the role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple, get_args
+
+from fairlead.api.label_names import subdomain_errors
+from fairlead.api.postgresaccess import (
+    Attributes,
+    Grant,
+    GrantLevel,
+    IncludeFuture,
+    MemberOf,
+    Privilege,
+)
+from fairlead.postgres.database.attributes import check_attributes
+from fairlead.postgres.database.differences import PRIVILEGES, listed
+from fairlead.postgres.database.grants import check_grants
+from fairlead.postgres.database.holdings import Held
+from fairlead.postgres.database.snapshot import RoleFacts
+from fairlead.postgres.database.targets import FUTURE, TargetLevel
+from fairlead.postgres.errors import AccessError
+
+
+MAX_GRANTS = 64
+"""Items that spec.grants may have."""
+_MAX_NAMES, _MAX_COLUMNS, _MAX_CREATORS, _MAX_SETTINGS = 128, 64, 16, 32
+_MAX_NAME = 512
+_MAX_VALUE = 1024
+
+Atom = tuple[str, bool]
+"""A privilege, and whether it may be passed on."""
+
+_LEVELS: Final[Mapping[TargetLevel, GrantLevel]] = {
+    "table": "Tables",
+    "sequence": "Sequences",
+    "routine": "Routines",
+    "type": "Types",
+}
+
+
+class Expressed(NamedTuple):
+    """What spec.grants says, and in words what it cannot."""
+
+    grants: list[Grant]
+    left: list[str]
+
+
+def express(
+    role: int,
+    database: str,
+    on_database: Mapping[str, bool],
+    held: Iterable[Held],
+) -> Expressed:
+    """The grants of one role in one database, as they are now.
+
+    A privilege on all objects of a schema that the role does not own is said without names.
+
+    Args:
+        role: its oid.
+        database: the name.
+        on_database: privileges on itself, and whether they may be passed on.
+        held: what is in it, with totals of all objects.
+    """
+    found = Expressed([], [])
+    found.grants.extend(_plain(database, "public", "Database", on_database.items()))
+    schemas: dict[str, dict[str, list[Held]]] = {}
+    for one in held:
+        if one.system and _atoms(one, role):
+            found.left.append(f"{_words(one, role)} in PostgreSQL's own schema {one.schema}")
+        elif not one.system:
+            schemas.setdefault(one.schema, {}).setdefault(one.level, []).append(one)
+    for name, levels in sorted(schemas.items()):
+        _express_schema(found, role, database, name, levels)
+    return found
+
+
+def _express_schema(
+    found: Expressed,
+    role: int,
+    database: str,
+    schema: str,
+    levels: Mapping[str, Sequence[Held]],
+) -> None:
+    if schema:
+        for one in levels.get("schema", ()):
+            found.grants.extend(_plain(database, schema, "Schema", _atoms(one, role)))
+        for level, on in _LEVELS.items():
+            objects = _Objects(role, database, schema, on)
+            objects.express(found, levels.get(level, ()), levels.get(FUTURE[level], ()))
+        _columns(found, role, database, schema, levels.get("column", ()))
+    elsewhere = [
+        one for level, some in levels.items() for one in some if _is_global(level, schema)
+    ]
+    found.left.extend(
+        f"{_words(one, role)}, in every schema" for one in elsewhere if _atoms(one, role)
+    )
+
+
+def _is_global(level: str, schema: str) -> bool:
+    return level in {"future schema", "future large object"} or (
+        level.startswith("future") and not schema
+    )
+
+
+class _Objects:
+    """The objects of one kind in one schema."""
+
+    def __init__(self, role: int, database: str, schema: str, on: GrantLevel) -> None:
+        self._role = role
+        self._database = database
+        self._schema = schema
+        self._on: GrantLevel = on
+
+    def express(self, found: Expressed, held: Sequence[Held], future: Sequence[Held]) -> None:
+        """Without names what is on all of them; with names the rest."""
+        others = [one for one in held if one.owner != self._role]
+        total = sum(one.total for one in others)
+        counts: dict[Atom, int] = {}
+        for one in others:
+            for atom in _atoms(one, self._role):
+                counts[atom] = counts.get(atom, 0) + one.total
+        creators = self._creators(found, future, counts, total)
+        everywhere = {atom for atom, count in counts.items() if count == total}
+        groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
+        for privilege, option in everywhere | creators.keys():
+            key = (option, creators.get((privilege, option), ()))
+            groups.setdefault(key, []).append(privilege)
+        for (option, names), privileges in sorted(groups.items()):
+            found.grants.append(self._grant(privileges, option=option, creators=names))
+        self._named(found, others, everywhere)
+
+    def _creators(
+        self, found: Expressed, future: Sequence[Held], counts: Mapping[Atom, int], total: int
+    ) -> dict[Atom, tuple[str, ...]]:
+        """Who creates what gets a privilege at once, where grants can say so.
+
+        That is where the privilege is on all objects that there are, or there are none.
+        """
+        creators: dict[Atom, list[str]] = {}
+        for one in future:
+            for atom in _atoms(one, self._role):
+                creators.setdefault(atom, []).extend(one.names)
+        said = {}
+        for atom, names in creators.items():
+            if counts.get(atom, 0) == total and len(names) <= _MAX_CREATORS:
+                said[atom] = tuple(sorted(names))
+            else:
+                what = f"{atom[0]} on future {self._on.lower()} of {listed(sorted(names))}"
+                found.left.append(f"{what} in schema {self._schema}, and not on all there are")
+        return said
+
+    def _named(self, found: Expressed, held: Iterable[Held], everywhere: set[Atom]) -> None:
+        names: dict[frozenset[Atom], list[str]] = {}
+        for one in held:
+            atoms = frozenset(_atoms(one, self._role)) - everywhere
+            if not atoms:
+                continue
+            if one.total > len(one.names) or any(len(name) > _MAX_NAME for name in one.names):
+                found.left.append(f"{_words(one, self._role)} in schema {self._schema}")
+                continue
+            names.setdefault(atoms, []).extend(one.names)
+        for atoms, some in sorted(names.items(), key=lambda item: sorted(item[1])):
+            for option in sorted({option for _, option in atoms}):
+                privileges = [name for name, passed_on in atoms if passed_on == option]
+                for chunk in _chunks(sorted(some), _MAX_NAMES):
+                    found.grants.append(self._grant(privileges, option=option, names=chunk))
+
+    def _grant(
+        self,
+        privileges: Iterable[str],
+        *,
+        option: bool,
+        names: Sequence[str] = (),
+        creators: Sequence[str] = (),
+    ) -> Grant:
+        return Grant(
+            database=self._database,
+            schema=self._schema,
+            on=self._on,
+            privileges=_sorted(privileges),
+            grant_option=option,
+            names=list(names),
+            include_future=IncludeFuture(owned_by=list(creators)) if creators else None,
+        )
+
+
+def _columns(
+    found: Expressed, role: int, database: str, schema: str, held: Iterable[Held]
+) -> None:
+    columns: dict[tuple[str, frozenset[Atom]], list[str]] = {}
+    for one in held:
+        atoms = frozenset(_atoms(one, role))
+        if atoms and one.owner != role:
+            columns.setdefault((one.table, atoms), []).extend(one.names)
+    for (table, atoms), names in sorted(columns.items(), key=lambda item: (item[0][0], item[1])):
+        for option in sorted({option for _, option in atoms}):
+            for chunk in _chunks(sorted(names), _MAX_COLUMNS):
+                found.grants.append(
+                    Grant(
+                        database=database,
+                        schema=schema,
+                        on="Tables",
+                        names=[table],
+                        columns=list(chunk),
+                        privileges=_sorted(name for name, passed in atoms if passed == option),
+                        grant_option=option,
+                    )
+                )
+
+
+def _plain(
+    database: str, schema: str, on: GrantLevel, atoms: Iterable[tuple[str, bool]]
+) -> Iterator[Grant]:
+    """On a database or a schema itself."""
+    found = list(atoms)
+    for option in (False, True):
+        privileges = _sorted(name for name, passed_on in found if passed_on == option)
+        if privileges:
+            yield Grant(
+                database=database,
+                schema=schema,
+                on=on,
+                privileges=privileges,
+                grant_option=option,
+            )
+
+
+def _atoms(one: Held, role: int) -> list[Atom]:
+    return [
+        (name, grantee.option)
+        for grantee in one.grantees
+        if grantee.role == role
+        for name in sorted(grantee.privileges)
+        if name in PRIVILEGES
+    ]
+
+
+def _sorted(privileges: Iterable[str]) -> list[Privilege]:
+    given = set(privileges)
+    return [one for one in get_args(Privilege) if one in given]
+
+
+def _words(one: Held, role: int) -> str:
+    privileges = ", ".join(name for name, _ in _atoms(one, role))
+    return f"{privileges} on {one.level} {listed(one.names, one.total)}"
+
+
+def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    rest = iter(names)
+    while chunk := tuple(islice(rest, size)):
+        yield chunk
+
+
+def grants_problem(grants: Sequence[Grant]) -> str:
+    """Why spec.grants would not be taken; "" where they would."""
+    if len(grants) > MAX_GRANTS:
+        return f"its grants have {len(grants)} items, and spec.grants takes {MAX_GRANTS}"
+    try:
+        check_grants(grants)
+    except AccessError as error:
+        return error.message
+    return ""
+
+
+def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
+    """The attributes that differ from those of a new role; or why they are better left alone."""
+    found = Attributes(
+        connection_limit=None if role.connection_limit == -1 else role.connection_limit,
+        valid_until=role.valid_until or None,
+        inherit=None if role.inherit else False,
+        config=dict(sorted(role.config.items())),
+    )
+    if len(found.config) > _MAX_SETTINGS or any(
+        len(value) > _MAX_VALUE for value in found.config.values()
+    ):
+        return None, "it has more parameters, or longer ones, than spec.attributes takes"
+    try:
+        check_attributes(found)
+    except AccessError as error:
+        return None, error.message
+    return (None if found == Attributes() else found), ""
+
+
+def members_of(role: RoleFacts) -> list[MemberOf]:
+    """The groups of a role."""
+    return [
+        MemberOf(role=name, inherit=one.inherit, set=one.set, admin=one.admin)
+        for name, one in sorted(role.groups.items())
+    ]
+
+
+def object_name(role: str, taken: set[str]) -> str:
+    """A name for the object of a role, that Kubernetes takes and no other has."""
+    stem = re.sub(r"[^a-z0-9]+", "-", role.lower()).strip("-")[:200] or "role"
+    name, number = stem, 1
+    while name in taken or subdomain_errors(name):
+        number += 1
+        name = f"{stem}-{number}"
+    taken.add(name)
+    return name

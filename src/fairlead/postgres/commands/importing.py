@@ -1,0 +1,276 @@
+"""``fairlead postgres import``: PostgresAccesses that ask for what roles have already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import psycopg
+
+from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, PostgresAccessSpec
+from fairlead.api.postgresconnection import Connection, ServerRef
+from fairlead.api.postgresserver import PostgresServer
+from fairlead.postgres.commands.expressing import (
+    attributes_of,
+    express,
+    grants_problem,
+    members_of,
+    object_name,
+)
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.controllers.policy import check_membership
+from fairlead.postgres.controllers.wishes import wanted_of
+from fairlead.postgres.database.catalog import read_around, read_logins, read_snapshot
+from fairlead.postgres.database.grants import MAX_OBJECTS
+from fairlead.postgres.database.holdings import Held, read_holdings
+from fairlead.postgres.database.names import check_username, excluded
+from fairlead.postgres.database.plan import Wanted
+from fairlead.postgres.database.planning import plan_accesses
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.database.sync import explain, working
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The manifest of one role; ``comments`` say what it does not, or what adoption changes."""
+
+    role: str
+    manifest: JSON
+    comments: tuple[str, ...] = ()
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A role that gets no manifest, and why."""
+
+    role: str
+    why: str
+
+
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What was made of a server's roles."""
+
+    server: str
+    accesses: tuple[Imported, ...] = ()
+    skipped: tuple[LeftOut, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def import_roles(
+    around: Surroundings, server_name: str, namespace: str, names: Sequence[str] = ()
+) -> ImportReport:
+    """Make manifests of a server's login roles.
+
+    Args:
+        around: the cluster.
+        server_name: of the PostgresServer.
+        namespace: of the manifests.
+        names: of the roles, none for all that may log in.
+
+    Raises:
+        AccessError: the server could not be asked.
+        ClientError: the cluster cannot be reached, or refuses.
+    """
+    server = await around.server(server_name)
+    sessions = Sessions(await around.sources.server_endpoint(server))
+    try:
+        importing = _Importing(around, server, namespace, sessions)
+        await importing.run(names)
+    finally:
+        await sessions.close()
+    return importing.report()
+
+
+class _Importing:
+    def __init__(
+        self, around: Surroundings, server: PostgresServer, namespace: str, sessions: Sessions
+    ) -> None:
+        self._around = around
+        self._server = server
+        self._namespace = namespace
+        self._sessions = sessions
+        self._held: dict[str, Sequence[Held]] = {}
+        self._accesses: dict[str, PostgresAccess] = {}
+        self._comments: dict[str, list[str]] = {}
+        self._skipped: list[LeftOut] = []
+        self._names: set[str] = set()
+
+    async def run(self, names: Sequence[str]) -> None:
+        """Read the roles, say in manifests what they have, and hold these against the server."""
+        async with working(self._sessions, "read the catalogs") as session:
+            logins, more = await read_logins(session)
+            if more and not names:
+                self._around.notes.append(f"only the first {len(logins)} roles are looked at")
+            snapshot = await read_snapshot(session, names or logins, "")
+            groups = {name for one in snapshot.roles.values() for name in one.groups}
+            around = await read_around(session, groups)
+        for name in names:
+            if name not in snapshot.roles:
+                self._skip(name, "there is no such role")
+        roles = [
+            role for _, role in sorted(snapshot.roles.items()) if self._is_welcome(role, snapshot)
+        ]
+        await self._read(roles, snapshot)
+        powerful = {name for name, one in around.groups.items() if one.powerful}
+        for role in roles:
+            self._compose(role, snapshot, powerful)
+        await self._hold()
+
+    def _skip(self, role: str, why: str) -> None:
+        self._skipped.append(LeftOut(role=role, why=why))
+
+    def _is_welcome(self, role: RoleFacts, snapshot: Snapshot) -> bool:
+        settings = self._around.settings
+        why = ""
+        try:
+            check_username(role.name)
+        except AccessError as error:
+            why = error.message.removeprefix("spec.username ")
+        if role.name == snapshot.server.admin:
+            why = "it is the administrator's own"
+        elif role.powers:
+            why = f"it has {', '.join(sorted(role.powers))}"
+        elif not role.login:
+            why = "it may not log in"
+        elif role.claim is not None:
+            ours = role.claim.installation == self._around.installation
+            why = (
+                "a PostgresAccess of this cluster claims it already"
+                if ours
+                else "another installation of Fairlead claims it"
+            )
+        elif excluded(role.name, settings.excluded_users, settings.excluded_user_patterns):
+            why = "it is one of the operator's excluded users"
+        if why:
+            self._skip(role.name, why)
+        return not why
+
+    async def _read(self, roles: Iterable[RoleFacts], snapshot: Snapshot) -> None:
+        """What they hold, each database once."""
+        of_database: dict[str, list[int]] = {}
+        for role in roles:
+            for name in snapshot.dependents.get(role.oid, ()):
+                of_database.setdefault(name, []).append(role.oid)
+        for name, oids in sorted(of_database.items()):
+            if not snapshot.databases[name].connectable:
+                self._around.notes.append(f"database {name} takes no connections, and is not read")
+                continue
+            try:
+                async with self._sessions.use(name) as session:
+                    found = await read_holdings(session, roles=oids, names=MAX_OBJECTS)
+            except (AccessError, psycopg.Error) as error:
+                raise explain(
+                    error, f"read the catalogs of database {name}", snapshot.server.admin
+                ) from None
+            if found.cut:
+                raise AccessError("AnswerTooLarge", f"database {name} has too many ACLs to read")
+            self._held[name] = found.rows
+
+    def _compose(self, role: RoleFacts, snapshot: Snapshot, powerful: set[str]) -> None:
+        comments: list[str] = []
+        databases = snapshot.dependents.get(role.oid, frozenset())
+        on_databases = snapshot.held.get(role.oid, {})
+        grants, left = [], []
+        for name in sorted(databases | on_databases.keys()):
+            found = express(role.oid, name, on_databases.get(name, {}), self._held.get(name, ()))
+            grants += found.grants
+            left += [f"{one} of database {name}" for one in found.left]
+        problem = grants_problem(grants)
+        if problem:
+            self._skip(role.name, problem)
+            return
+        if left:
+            comments += ["What follows cannot be said by grants. grantsPolicy Additive leaves it:"]
+            comments += [f"  {one}" for one in left]
+        attributes, why = attributes_of(role)
+        if why:
+            comments.append(f"Attributes are left as they are: {why}")
+        members = members_of(role)
+        denied = self._denied([one.role for one in members], powerful)
+        if denied:
+            comments.append(f"Groups are left as they are: {denied}")
+        name = object_name(role.name, self._names)
+        spec = PostgresAccessSpec(
+            connection=Connection(server_ref=ServerRef(name=self._server.metadata.name)),
+            username=role.name,
+            generated_secret=f"{name}-login",
+            adoption_policy="IfUnclaimed",
+            grants=grants,
+            grants_policy="Additive" if left else "Authoritative",
+            attributes=attributes,
+            member_of=members if members and not denied else None,
+        )
+        meta = ObjectMeta(name=name, namespace=self._namespace)
+        self._accesses[role.name] = PostgresAccess(metadata=meta, spec=spec)
+        self._comments[role.name] = comments
+
+    def _denied(self, groups: Iterable[str], powerful: set[str]) -> str:
+        for group in groups:
+            if group in powerful:
+                return f"{group} is a superuser, or has powers over roles"
+            try:
+                check_membership(group, self._namespace, self._server, self._around.settings)
+            except AccessError as error:
+                return error.message
+        return ""
+
+    async def _hold(self) -> None:
+        """Plan what was made: what an adoption would change is told with it."""
+        wanted = [self._wanted(access) for access in self._accesses.values()]
+        if not wanted:
+            return
+        planned = await plan_accesses(self._sessions, wanted, Verifiers())
+        for one in planned.statements:
+            if one.of_role and one.text.startswith("COMMENT ON ROLE "):
+                continue
+            for name in one.usernames:
+                self._comments[name].append(f"Adoption would also run: {one.text}")
+        for name, found in planned.refused.items():
+            self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
+
+    def _wanted(self, access: PostgresAccess) -> Wanted:
+        claim = self._around.claim(access.metadata)
+        return wanted_of(access, claim, password="", ends="", adopt=True)
+
+    def report(self) -> ImportReport:
+        """What was made."""
+        if self._accesses and not self._around.settings.allow_adoption:
+            self._around.notes.append(
+                "the operator adopts no role as long as its Controller has not"
+                " spec.settings.postgres.allowAdoption: true"
+            )
+        return ImportReport(
+            server=self._server.metadata.name,
+            accesses=tuple(
+                Imported(
+                    role=name, manifest=manifest(access), comments=tuple(self._comments[name])
+                )
+                for name, access in self._accesses.items()
+            ),
+            skipped=tuple(self._skipped),
+            notes=tuple(dict.fromkeys(self._around.notes)),
+        )
+
+
+def manifest(access: PostgresAccess) -> JSON:
+    """The object as a manifest, without what its reader would skip."""
+    spec = msgspec.to_builtins(access.spec)
+    spec.setdefault("grants", [])
+    for grant in spec["grants"]:
+        if grant.get("on") != "Database":
+            grant.setdefault("schema", "public")
+    order: Mapping[str, object] = {name: spec[name] for name in _ORDER if name in spec}
+    return {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": access.metadata.name, "namespace": access.metadata.namespace},
+        "spec": dict(order),
+    }
+
+
+_ORDER = (
+    *("connection", "username", "generatedSecret", "adoptionPolicy", "attributes", "memberOf"),
+    *("grantsPolicy", "grants"),
+)

@@ -1,0 +1,328 @@
+"""``fairlead postgres plan``: what the operator would do in each server; nothing is changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.timestamps import parse_time
+from fairlead.client import ApiError
+from fairlead.postgres.commands.accesses import Given
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.controllers.jobs import Place
+from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.database import password as passwords
+from fairlead.postgres.database.catalog import read_snapshot
+from fairlead.postgres.database.names import excluded
+from fairlead.postgres.database.plan import Planned, Statement, Wanted
+from fairlead.postgres.database.planning import plan_accesses
+from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.sync import working
+from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.errors import AccessError, refusal
+
+
+IN_SYNC, FAILED, CHANGES = 0, 1, 2
+"""Exit codes: nothing is to be done, something cannot be, something would be."""
+_SERVERS_AT_ONCE = 8
+
+
+class PlannedStatement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A statement, why it would be run, and for which accesses; passwords are ***."""
+
+    sql: str
+    reason: str
+    accesses: tuple[str, ...]
+
+
+class DatabasePlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The statements in one database, in their order."""
+
+    database: str
+    statements: tuple[PlannedStatement, ...]
+
+
+class ServerPlan(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What would be done in one server; ``remedies`` give its administrator rights it lacks.
+
+    ``digests`` are those of accesses that wait for an approval.
+    """
+
+    server: str
+    address: str
+    accesses: tuple[str, ...]
+    databases: tuple[DatabasePlan, ...] = ()
+    remedies: tuple[DatabasePlan, ...] = ()
+    digests: Mapping[str, str] = {}
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Why nothing would be done for an access, or not all."""
+
+    access: str
+    reason: str
+    message: str
+
+
+class Skipped(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An access for which the operator does nothing as long as it is as it is."""
+
+    access: str
+    why: str
+
+
+class PlanReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All of it; ``notes`` say what could not be looked at."""
+
+    in_sync: bool
+    servers: tuple[ServerPlan, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def statements(self) -> int:
+        """How many there are."""
+        return sum(len(one.statements) for server in self.servers for one in server.databases)
+
+    @property
+    def exit_code(self) -> int:
+        """0, 1 or 2, see :data:`IN_SYNC`."""
+        if self.problems:
+            return FAILED
+        return CHANGES if self.statements else IN_SYNC
+
+
+class _Ready(NamedTuple):
+    """An access that can be planned."""
+
+    name: str
+    place: Place
+    wanted: Wanted
+    manual: bool
+    approved: str
+    """The digest of the plan that was approved before."""
+
+
+async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
+    """Plan accesses, those of one server together.
+
+    Raises:
+        ClientError: the cluster cannot be reached.
+    """
+    planning = _Planning(around)
+    for one in given:
+        await planning.prepare(one)
+    await planning.run()
+    return planning.report()
+
+
+class _Planning:
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._places: dict[Place, list[_Ready]] = {}
+        self._servers: list[ServerPlan] = []
+        self._problems: list[Problem] = []
+        self._skipped: list[Skipped] = []
+
+    async def prepare(self, given: Given) -> None:
+        """Find the server of an access, and what it asks for."""
+        try:
+            if given.access is None:
+                raise given.problem or AccessError("InvalidSpec", "it cannot be decoded")
+            why = idle(given.access)
+            if why:
+                self._skipped.append(Skipped(access=given.name, why=why))
+                return
+            ready = await self._ready(given.name, given.access)
+            self._places.setdefault(ready.place, []).append(ready)
+        except AccessError as error:
+            self._fail(given.name, error)
+        except ApiError as error:
+            self._fail(given.name, AccessError(error.reason or "ApiError", error.message))
+
+    async def _ready(self, name: str, access: PostgresAccess) -> _Ready:
+        settings = self._around.settings
+        if excluded(
+            access.spec.username, settings.excluded_users, settings.excluded_user_patterns
+        ):
+            raise refusal(
+                "UserExcluded",
+                f"spec.username {access.spec.username} is one of the operator's excluded users;"
+                " choose another",
+            )
+        check_spec(access)
+        endpoint = await self._around.sources.endpoint(access, enforce=True)
+        try:
+            password = await self._around.password(access) or passwords.generate()
+        except AccessError as error:
+            if error.reason != "SecretForbidden":
+                raise
+            self._around.notes.append(f"{error.message}: the password of {name} is not compared")
+            password = ""
+        wanted = wanted_of(
+            access,
+            self._around.claim(access.metadata),
+            password=password,
+            ends=expires_at(access),
+            adopt=may_adopt(access, settings),
+        )
+        manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
+        before = access.status.plan.approved_digest if access.status.plan is not None else ""
+        return _Ready(name, Place.of(access, endpoint), wanted, manual, before)
+
+    async def run(self) -> None:
+        """Ask all servers."""
+        slots = asyncio.Semaphore(_SERVERS_AT_ONCE)
+
+        async def one(place: Place, ready: Sequence[_Ready]) -> None:
+            async with slots:
+                await self._server(place, ready)
+
+        await asyncio.gather(*(one(place, ready) for place, ready in self._places.items()))
+
+    async def _server(self, place: Place, ready: Sequence[_Ready]) -> None:
+        sessions, verifiers = Sessions(place.endpoint), Verifiers()
+        found: list[tuple[Sequence[_Ready], Planned]] = []
+        try:
+            known = await with_claims(self._around, sessions, [one.wanted for one in ready])
+            pairs = zip(ready, known, strict=True)
+            for batch in _batches([one._replace(wanted=wanted) for one, wanted in pairs]):
+                wanted = [one.wanted for one in batch]
+                planned = await plan_accesses(sessions, wanted, verifiers, rights=True)
+                found.append((batch, planned))
+        except AccessError as error:
+            for one in ready:
+                self._fail(one.name, error)
+            return
+        finally:
+            await sessions.close()
+        self._servers.append(self._planned(place, _without_rivals(found, self._fail)))
+
+    def _planned(
+        self, place: Place, found: Iterable[tuple[Sequence[_Ready], Planned]]
+    ) -> ServerPlan:
+        statements: list[tuple[Statement, tuple[str, ...]]] = []
+        remedies: dict[tuple[str, str], tuple[Statement, tuple[str, ...]]] = {}
+        digests: dict[str, str] = {}
+        names: list[str] = []
+        for batch, planned in found:
+            of_role = {one.wanted.username: one.name for one in batch}
+            names += of_role.values()
+            for username, name in of_role.items():
+                for error in planned.refused.get(username, ()):
+                    self._fail(name, error)
+            statements += [(one, _names(one, of_role)) for one in planned.statements]
+            for one in planned.remedies:
+                remedies.setdefault((one.database, one.text), (one, _names(one, of_role)))
+            if batch[0].manual and planned.statements:
+                plan = msgspec.structs.replace(planned, after=batch[0].approved)
+                digests[batch[0].name] = plan.digest()
+        return ServerPlan(
+            server=place.owner if place.is_trusted else f"a server of {place.owner}",
+            address=str(place.endpoint),
+            accesses=tuple(sorted(names)),
+            databases=by_database(statements),
+            remedies=by_database(remedies.values()),
+            digests=digests,
+        )
+
+    def _fail(self, name: str, error: AccessError) -> None:
+        problem = Problem(access=name, reason=error.reason, message=error.message)
+        if problem not in self._problems:
+            self._problems.append(problem)
+
+    def report(self) -> PlanReport:
+        """What was found, in an order that is always the same."""
+        servers = tuple(sorted(self._servers, key=lambda one: (one.server, one.address)))
+        return PlanReport(
+            in_sync=not self._problems and not any(one.databases for one in servers),
+            servers=servers,
+            problems=tuple(self._problems),
+            skipped=tuple(self._skipped),
+            notes=tuple(dict.fromkeys(self._around.notes)),
+        )
+
+
+async def with_claims(
+    around: Surroundings, sessions: Sessions, wanted: Sequence[Wanted]
+) -> list[Wanted]:
+    """Where claims cannot be made here, those that the roles have, if they are the accesses'.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    if around.knows_claims:
+        return list(wanted)
+    async with working(sessions, "read the catalogs") as session:
+        found = await read_snapshot(session, [one.username for one in wanted], "")
+    known = []
+    for one in wanted:
+        role = found.roles.get(one.username)
+        claim = role.claim if role is not None else None
+        is_ours = claim is not None and claim.uid == one.claim.uid
+        known.append(msgspec.structs.replace(one, claim=claim) if is_ours else one)
+    return known
+
+
+def idle(access: PostgresAccess) -> str:
+    """Why the operator does nothing for an access but what a deletion takes; "" where it works."""
+    meta, spec = access.metadata, access.spec
+    if meta.deleting:
+        return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
+    if spec.suspend:
+        return "spec.suspend is set"
+    ends = expires_at(access) if meta.creation_timestamp else ""
+    if ends and parse_time(ends) <= datetime.now(UTC):
+        return f"it ended at {ends}, as spec.expiresAfter says"
+    return ""
+
+
+def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
+    """Those planned together; alone those with a digest of their own, or a rival."""
+    usernames = [one.wanted.username for one in ready]
+    alone = [one.manual or usernames.count(one.wanted.username) > 1 for one in ready]
+    together = [one for one, single in zip(ready, alone, strict=True) if not single]
+    singles = [[one] for one, single in zip(ready, alone, strict=True) if single]
+    return [*([together] if together else []), *singles]
+
+
+def _without_rivals(
+    found: Iterable[tuple[Sequence[_Ready], Planned]], fail: Callable[[str, AccessError], None]
+) -> list[tuple[Sequence[_Ready], Planned]]:
+    """Of several accesses with one username that nobody has claimed yet, the first counts."""
+    left: list[tuple[Sequence[_Ready], Planned]] = []
+    winners: dict[str, str] = {}
+    for batch, planned in found:
+        first = batch[0]
+        username = first.wanted.username
+        if len(batch) == 1 and username not in planned.refused:
+            winner = winners.setdefault(username, first.name)
+            if winner != first.name:
+                message = f"role {username} is asked for by {winner} too, which was there first"
+                fail(first.name, refusal("UsernameConflict", message))
+                continue
+        left.append((batch, planned))
+    return left
+
+
+def _names(statement: Statement, of_role: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(of_role.get(one, one) for one in statement.usernames))
+
+
+def by_database(
+    statements: Iterable[tuple[Statement, tuple[str, ...]]],
+) -> tuple[DatabasePlan, ...]:
+    """Statements, each with the names of its accesses, by the databases they are run in."""
+    found: dict[str, list[PlannedStatement]] = {}
+    for one, names in statements:
+        made = PlannedStatement(sql=one.text, reason=one.reason, accesses=names)
+        found.setdefault(one.database, []).append(made)
+    return tuple(
+        DatabasePlan(database=name, statements=tuple(some)) for name, some in found.items()
+    )

@@ -1,0 +1,211 @@
+"""What the commands read of a cluster: settings, servers, credentials, claims; nothing is written.
+
+What the runner has no right to read is told in ``notes`` where the work goes on without it, and
+is an error where it does not.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fairlead.api.meta import Key, Object, ObjectMeta
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
+from fairlead.api.postgrescontroller import CONTROLLERS
+from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
+from fairlead.client.lookups import find
+from fairlead.postgres.controllers.keys import KEY_SECRET
+from fairlead.postgres.controllers.login_secret import (
+    check_name,
+    check_ours,
+    check_template,
+    current_password,
+    given_password,
+    is_leftover,
+    missing_password_secret,
+)
+from fairlead.postgres.controllers.resolution import secret_data
+from fairlead.postgres.controllers.rotation import password_defaults, password_rules
+from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
+from fairlead.postgres.controllers.sources import Sources, decode_server
+from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
+
+
+HIDDEN = "***"
+"""In place of what is not known here: a uid yet to be given, a key that may not be read."""
+
+
+class NotInstalledError(ClientError):
+    """The cluster does not know the kinds of Fairlead's PostgresAccess."""
+
+
+class Surroundings:
+    """One cluster, as whoever runs a command may see it."""
+
+    def __init__(
+        self, client: Client, settings: PostgresOptions, installation: str, key: bytes
+    ) -> None:
+        self.client = client
+        self.settings = settings
+        self.sources = Sources(client, Settings(settings), reader="you")
+        self.installation = installation
+        self._key = key
+        self.notes: list[str] = []
+
+    @classmethod
+    async def of(cls, client: Client, namespace: str) -> Surroundings:
+        """Read what holds for all accesses.
+
+        Args:
+            client: of the cluster.
+            namespace: of the operator.
+
+        Raises:
+            NotInstalledError: the CRDs are not there.
+            AccessError: the Controller that counts cannot be used.
+            ClientError: the cluster cannot be reached, or refuses.
+        """
+        notes: list[str] = []
+        settings = PostgresOptions(namespace=namespace)
+        try:
+            found = await list_installed(client, CONTROLLERS, namespace)
+            settings = in_force(settings, in_charge(found))
+        except Forbidden:
+            notes.append(
+                f"you may not list Controllers in namespace {namespace}: the settings that they"
+                " have are taken for the defaults"
+            )
+        made = cls(client, settings, await _installation(client), await _key(client, namespace))
+        made.notes += notes
+        return made
+
+    def claim(self, meta: ObjectMeta) -> Claim:
+        """The claim of an object; what is not known of it is hidden."""
+        text = str(Key(meta.namespace, meta.name))
+        hashed = hmac.digest(self._key, text.encode(), "sha256").hex()[:32] if self._key else ""
+        return Claim(
+            installation=self.installation or HIDDEN,
+            object=hashed or HIDDEN,
+            uid=meta.uid or HIDDEN,
+            namespace=meta.namespace,
+            name=meta.name,
+        )
+
+    @property
+    def knows_claims(self) -> bool:
+        """Whether claims are whole, so that those of roles can be compared with them."""
+        return bool(self._key and self.installation)
+
+    async def server(self, name: str) -> PostgresServer:
+        """One PostgresServer.
+
+        Raises:
+            AccessError: ServerNotFound, or it cannot be decoded.
+        """
+        with installed(POSTGRESSERVERS):
+            found = await find(self.client, POSTGRESSERVERS, name)
+        if found is None:
+            raise AccessError(
+                "ServerNotFound",
+                f"PostgresServer {name} does not exist; kubectl get postgresservers lists those"
+                " that do",
+            )
+        return decode_server(found)
+
+    async def password(self, access: PostgresAccess) -> str | None:
+        """The password of the generated Secret, or of the one given; None where one will be made.
+
+        Raises:
+            AccessError: the Secret or the policy of passwords stands in the way, as it would in
+                the operator's; SecretForbidden, when it may not be read.
+        """
+        spec, meta = access.spec, access.metadata
+        check_name(spec.generated_secret)
+        if spec.secret_template is not None:
+            check_template(spec.secret_template)
+        password_rules(spec, password_defaults(self.settings.passwords))
+        found = await self._secret(spec.generated_secret, meta.namespace)
+        mine = Object(POSTGRESACCESSES.api_version, POSTGRESACCESSES.kind, meta, b"")
+        if found is not None and is_leftover(found, mine):
+            found = None
+        if found is not None:
+            check_ours(
+                found, mine, spec.secret_template.type if spec.secret_template else "Opaque"
+            )
+        if spec.password_secret_ref is None:
+            return current_password(found) or None
+        name = spec.password_secret_ref.name
+        given = await self._secret(name, meta.namespace)
+        if given is None:
+            raise missing_password_secret(name, meta.namespace)
+        return given_password(spec, given)
+
+    async def _secret(self, name: str, namespace: str) -> Object | None:
+        try:
+            return await find(self.client, SECRETS, name, namespace)
+        except Forbidden:
+            raise AccessError(
+                "SecretForbidden", f"you may not read Secret {namespace}/{name}"
+            ) from None
+
+
+async def list_installed(client: Client, resource: Resource, namespace: str = "") -> list[Object]:
+    """All objects of a kind of ours.
+
+    Raises:
+        NotInstalledError: the server does not know the kind.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    with installed(resource):
+        return (await client.list(resource, namespace)).items
+
+
+async def get_access(client: Client, name: str, namespace: str) -> Object | None:
+    """One PostgresAccess, None where there is none.
+
+    Raises:
+        NotInstalledError: the server does not know the kind.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    with installed(POSTGRESACCESSES):
+        return await find(client, POSTGRESACCESSES, name, namespace)
+
+
+@contextmanager
+def installed(resource: Resource) -> Iterator[None]:
+    """Say what helps where a server does not know the kind.
+
+    Raises:
+        NotInstalledError: it does not.
+    """
+    try:
+        yield
+    except NotFound as error:
+        if not error.unserved:
+            raise
+        raise NotInstalledError(
+            f"the cluster does not know {resource.kind}: install the operator, or its CRDs with"
+            " fairlead crds postgres | kubectl apply -f -"
+        ) from None
+
+
+async def _installation(client: Client) -> str:
+    """Which installation this is, "" where that may not be read."""
+    try:
+        return await Sources(client, Settings(PostgresOptions())).installation()
+    except (Forbidden, NotFound):
+        return ""
+
+
+async def _key(client: Client, namespace: str) -> bytes:
+    """The installation's key, empty where there is none or it may not be read; none is made."""
+    try:
+        found = await find(client, SECRETS, KEY_SECRET, namespace)
+        return secret_data(found).get("key", b"") if found is not None else b""
+    except (ApiError, AccessError):
+        return b""

@@ -1,0 +1,309 @@
+"""From what a role holds to grants: by cases, and by chance on a real server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, cast
+
+import msgspec
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg import sql
+from tests.unit.postgres.conftest import create_database
+from tests.unit.postgres.helpers import run
+
+from fairlead.api.meta import JSON
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.commands.expressing import (
+    MAX_GRANTS,
+    Expressed,
+    attributes_of,
+    express,
+    grants_problem,
+    object_name,
+)
+from fairlead.postgres.database.comparison import RoleGrants, read_differences
+from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.grants import desired_grants
+from fairlead.postgres.database.holdings import Grantee, Held, read_holdings
+from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.snapshot import RoleFacts
+
+
+ROLE, OWNER, OTHER = 20, 10, 30
+
+
+def held(
+    level: str, *names: str, to: Iterable[tuple[int, str, bool]] = (), **more: object
+) -> Held:
+    fields = {"schema": "s", "owner": OWNER, "total": len(names), **more}
+    made = msgspec.convert({"level": level, "names": names, **fields}, Held)
+    grantees = (
+        Grantee(role, frozenset(privileges.split()), option) for role, privileges, option in to
+    )
+    return msgspec.structs.replace(made, grantees=tuple(grantees))
+
+
+def said(found: Expressed) -> list[JSON]:
+    bodies: list[JSON] = msgspec.to_builtins(found.grants)
+    return [
+        {key: body[key] for key in body if key not in {"database", "schema"}} for body in bodies
+    ]
+
+
+SELECT = (ROLE, "SELECT", False)
+
+
+@pytest.mark.parametrize(
+    ("rows", "grants"),
+    [
+        pytest.param(
+            [held("table", "a", "b", to=[SELECT])],
+            [{"on": "Tables", "privileges": ["SELECT"]}],
+            id="all",
+        ),
+        pytest.param(
+            [held("table", "a", to=[SELECT]), held("table", "b")],
+            [{"on": "Tables", "privileges": ["SELECT"], "names": ["a"]}],
+            id="some",
+        ),
+        pytest.param(
+            [held("table", "a", to=[SELECT]), held("table", "b", owner=ROLE)],
+            [{"on": "Tables", "privileges": ["SELECT"]}],
+            id="its-own-do-not-count",
+        ),
+        pytest.param(
+            [
+                held("table", "a", to=[(ROLE, "SELECT INSERT", False)]),
+                held("table", "b", to=[SELECT]),
+            ],
+            [
+                {"on": "Tables", "privileges": ["SELECT"]},
+                {"on": "Tables", "privileges": ["INSERT"], "names": ["a"]},
+            ],
+            id="all-and-some",
+        ),
+        pytest.param(
+            [held("table", "a", to=[SELECT, (ROLE, "INSERT", True)])],
+            [
+                {"on": "Tables", "privileges": ["SELECT"]},
+                {"on": "Tables", "privileges": ["INSERT"], "grantOption": True},
+            ],
+            id="grant-option",
+        ),
+        pytest.param(
+            [held("table", "a", to=[(OTHER, "SELECT", False), (0, "INSERT", False)])],
+            [],
+            id="of-others-and-of-everybody",
+        ),
+        pytest.param(
+            [held("column", "x", "y", table="t", to=[(ROLE, "UPDATE", False)])],
+            [
+                {
+                    "on": "Tables",
+                    "privileges": ["UPDATE"],
+                    "names": ["t"],
+                    "columns": ["x", "y"],
+                }
+            ],
+            id="columns",
+        ),
+        pytest.param(
+            [
+                held("table", "a", to=[SELECT]),
+                held("future table", "maker", owner=11, to=[SELECT]),
+            ],
+            [
+                {
+                    "on": "Tables",
+                    "privileges": ["SELECT"],
+                    "includeFuture": {"ownedBy": ["maker"]},
+                }
+            ],
+            id="now-and-in-future",
+        ),
+        pytest.param(
+            [held("future table", "maker", owner=11, to=[SELECT])],
+            [
+                {
+                    "on": "Tables",
+                    "privileges": ["SELECT"],
+                    "includeFuture": {"ownedBy": ["maker"]},
+                }
+            ],
+            id="in-future-where-there-is-nothing-yet",
+        ),
+    ],
+)
+def test_grants_of_a_schema(rows: list[Held], grants: list[JSON]) -> None:
+    found = express(ROLE, "d", {}, rows)
+    assert (said(found), found.left) == (grants, [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "left"),
+    [
+        pytest.param(
+            [held("table", "a"), held("future table", "maker", owner=11, to=[SELECT])],
+            "SELECT on future tables of maker in schema s, and not on all there are",
+            id="in-future-alone",
+        ),
+        pytest.param(
+            [held("future table", "maker", schema="", owner=11, to=[SELECT])],
+            "SELECT on future table maker, in every schema",
+            id="of-every-schema",
+        ),
+        pytest.param(
+            [held("table", "pg_authid", schema="pg_catalog", system=True, to=[SELECT])],
+            "SELECT on table pg_authid in PostgreSQL's own schema pg_catalog",
+            id="catalogs",
+        ),
+        pytest.param(
+            [held("table", "a", to=[SELECT], total=9), held("table", "b")],
+            "SELECT on table a and 8 more in schema s",
+            id="too-many-to-name",
+        ),
+    ],
+)
+def test_what_grants_cannot_say(rows: list[Held], left: str) -> None:
+    found = express(ROLE, "d", {}, rows)
+    assert (found.grants, found.left) == ([], [left])
+
+
+def test_privileges_on_the_database() -> None:
+    found = express(ROLE, "d", {"CONNECT": False, "CREATE": True}, [])
+    assert said(found) == [
+        {"on": "Database", "privileges": ["CONNECT"]},
+        {"on": "Database", "privileges": ["CREATE"], "grantOption": True},
+    ]
+
+
+def test_more_grants_than_a_spec_takes() -> None:
+    rows = [
+        held("schema", f"s{n}", schema=f"s{n}", to=[(ROLE, "USAGE", False)]) for n in range(65)
+    ]
+    found = express(ROLE, "d", {}, rows)
+    assert f"have 65 items, and spec.grants takes {MAX_GRANTS}" in grants_problem(found.grants)
+
+
+def test_attributes() -> None:
+    assert attributes_of(RoleFacts(oid=1, name="r", login=True)) == (None, "")
+    found, why = attributes_of(
+        RoleFacts(oid=1, name="r", login=True, inherit=False, config={"work_mem": "1MB"})
+    )
+    assert (msgspec.to_builtins(found), why) == (
+        {"inherit": False, "config": {"work_mem": "1MB"}},
+        "",
+    )
+    assert (
+        "another role"
+        in attributes_of(RoleFacts(oid=1, name="r", login=True, config={"role": "x"}))[1]
+    )
+
+
+def test_names_of_objects() -> None:
+    taken: set[str] = set()
+    names = [object_name(role, taken) for role in ("Shop App", "shop_app", "shop-app", "ä", "1")]
+    assert names == ["shop-app", "shop-app-2", "shop-app-3", "role", "1"]
+
+
+# By chance: whatever a role was granted, what is expressed asks for exactly that.
+
+_GRANTS = (
+    *(
+        f"GRANT {p} ON {t} TO r"
+        for p in ("SELECT", "INSERT", "ALL")
+        for t in ("s.a", "s.b", "s.v")
+    ),
+    "GRANT SELECT ON ALL TABLES IN SCHEMA s TO r",
+    "GRANT SELECT ON ALL TABLES IN SCHEMA s TO r WITH GRANT OPTION",
+    "GRANT DELETE ON s.a TO r WITH GRANT OPTION",
+    "GRANT UPDATE (id, n) ON s.a TO r",
+    "GRANT SELECT (n) ON s.a TO r WITH GRANT OPTION",
+    "GRANT ALL ON SCHEMA s TO r",
+    "GRANT CREATE ON SCHEMA public TO r WITH GRANT OPTION",
+    "GRANT USAGE ON ALL SEQUENCES IN SCHEMA s TO r",
+    "GRANT SELECT ON SEQUENCE s.q TO r",
+    "GRANT EXECUTE ON FUNCTION s.f(int) TO r",
+    "GRANT EXECUTE ON ALL ROUTINES IN SCHEMA s TO r",
+    "GRANT EXECUTE ON PROCEDURE s.p(text[]) TO r WITH GRANT OPTION",
+    "GRANT USAGE ON TYPE s.mood TO r",
+    "GRANT USAGE ON TYPE s.mood, s.pair TO r",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT SELECT ON TABLES TO r",
+    "ALTER DEFAULT PRIVILEGES FOR ROLE maker IN SCHEMA s GRANT ALL ON TABLES TO r",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT EXECUTE ON ROUTINES TO r WITH GRANT OPTION",
+    "ALTER DEFAULT PRIVILEGES IN SCHEMA empty GRANT USAGE ON TYPES TO r",
+    "ALTER TABLE s.b OWNER TO r",
+    "REVOKE ALL ON ALL TABLES IN SCHEMA s FROM r",
+)
+
+
+@pytest.fixture
+async def granted(
+    postgres: EmbeddedPostgres, admin: psycopg.AsyncConnection
+) -> AsyncIterator[psycopg.AsyncConnection]:
+    """A database with objects of all kinds, and the superuser in it."""
+    name = await create_database(admin)
+    await run(
+        postgres,
+        name,
+        "CREATE ROLE r LOGIN",
+        "CREATE ROLE maker",
+        "CREATE SCHEMA s",
+        "CREATE SCHEMA empty",
+        "GRANT USAGE ON SCHEMA s, public, empty TO r",
+        "CREATE TABLE s.a (id int, n text)",
+        "CREATE TABLE s.b (id int)",
+        "CREATE VIEW s.v AS SELECT 1 AS one",
+        "CREATE SEQUENCE s.q",
+        "CREATE SEQUENCE s.z",
+        "CREATE TYPE s.mood AS ENUM ('good')",
+        "CREATE TYPE s.pair AS (a int)",
+        "CREATE FUNCTION s.f(int) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE FUNCTION s.f(int, s.mood) RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE PROCEDURE s.p(text[]) LANGUAGE sql AS 'SELECT 1'",
+    )
+    async with await psycopg.AsyncConnection.connect(
+        postgres.dsn(name), autocommit=True
+    ) as connection:
+        yield connection
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(chosen=st.lists(st.sampled_from(_GRANTS), max_size=8, unique=True))
+async def test_whatever_was_granted_is_said(
+    granted: psycopg.AsyncConnection, endpoint: Endpoint, chosen: list[str]
+) -> None:
+    try:
+        for statement in chosen:
+            await granted.execute(cast("Any", statement))
+        await _check(endpoint, granted.info.dbname)
+    finally:
+        await granted.execute("REASSIGN OWNED BY r TO CURRENT_USER")
+        await granted.execute("DROP OWNED BY r")
+        await granted.execute("GRANT USAGE ON SCHEMA s, public, empty TO r")
+
+
+async def _check(endpoint: Endpoint, database: str) -> None:
+    async with connect(endpoint, database) as session:
+        ((oid,),) = await session.rows(
+            sql.SQL("SELECT oid::int8 FROM pg_catalog.pg_roles WHERE rolname = 'r'")
+        )
+        holdings = await read_holdings(session, roles=[oid], names=100)
+        found = express(oid, database, {}, holdings.rows)
+        assert grants_problem(found.grants) == ""
+        desired = desired_grants(found.grants, session.server_version).of(database)
+        role = RoleGrants(
+            oid=oid,
+            username="r",
+            grants=desired,
+            policy="Additive" if found.left else "Authoritative",
+        )
+        reading = await read_differences(session, database, [role])
+        assert (reading.differences, reading.absent) == ({}, {})
