@@ -359,6 +359,18 @@ async def test_a_password_that_is_overdue_starts_no_loop(team: Alone) -> None:
         assert looks < 30
 
 
+async def test_what_cannot_be_had_takes_nothing_from_the_login(team: Alone) -> None:
+    async with running(team.client, OPTIONS):
+        config = {"session_replication_role": "replica"}
+        name = await team.create(grants=[team.grant("CONNECT")], attributes={"config": config})
+        body = await team.reason(name, "PolicyDenied")
+        assert "spec.attributes.config.session_replication_role" in body["status"]["lastLog"]
+        assert body["status"]["binding"] == {"name": f"{name}-login"}
+        assert body["status"]["username"] == name
+        assert await team.can_login(name, (await team.secret(name))["password"])
+        await team.removed(name)
+
+
 async def test_adoption_is_for_whom_the_operator_allows_it(team: Alone) -> None:
     role = team.name("by-hand")
     await team.sql("CREATE ROLE {r} LOGIN PASSWORD 'by hand'", r=role)

@@ -465,11 +465,9 @@ class AccessController:
         outcome = outcome_of(current)
         old = former_status(current)
         failure = current.facts.failure
-        refused = (
-            current.facts.excluded
-            or current.facts.expired
-            or (failure is not None and failure.error.verdict)
-        )
+        # What of it was refused takes nothing from a login that works.
+        verdict = failure is not None and failure.error.verdict and current.synced is None
+        refused = current.facts.excluded or current.facts.expired or verdict
         status = new_status(
             msgspec.structs.replace(old, plan=await self._plan(current, old.plan)),
             outcome,
