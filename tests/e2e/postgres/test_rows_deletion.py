@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.support.team import Team
+from tests.support.team import Team, eventually
+from tests.support.waiting import condition
 
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.resource import NAMESPACES, SECRETS
@@ -306,7 +307,11 @@ async def test_row_43_a_role_that_was_renamed_is_fenced_and_told(team: Team) -> 
     password = (await team.secret(name))["password"]
     await team.sql("ALTER ROLE {r} RENAME TO {o}", r=name, o=old)
     await team.healed(lambda: team.can_login(name, password))
-    await team.cycles(1)
-    assert not await team.can_login(old, password)
-    body = (await team.client.get(POSTGRESACCESSES, name, team.namespace)).to_dict()
-    assert old in str(body["status"]) + str(await team.events(name))
+    await team.logs_in(old, password, False)
+    body = await team.wait(name, lambda body: old in str(body["status"].get("warnings")))
+    assert condition(body, "Ready")["status"] == "True"
+
+    async def told() -> bool:
+        return "RoleRenamed" in [one["reason"] for one in await team.events(name)]
+
+    await eventually(told)
