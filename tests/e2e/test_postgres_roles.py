@@ -10,10 +10,12 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import psycopg
 import pytest
 from msgspec.structs import replace
+from tests.support.kubectl import MISSING, Result, Shell, kubectls
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, prepare, running
 from tests.support.servers import started
@@ -21,7 +23,7 @@ from tests.support.team import LOG, Administrator, Team, eventually, failed_with
 from tests.support.waiting import condition, idle
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES
+from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import parse_time
@@ -207,6 +209,25 @@ async def test_each_drift_needs_an_approval_of_its_own(team: Alone) -> None:
         assert len(set(digests)) == 2
 
 
+async def test_a_new_password_needs_an_approval_too(team: Alone) -> None:
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=[team.grant("CONNECT")])
+        await team.ready(name)
+        await team.patch(name, approval="Manual")
+        await team.ready(name)
+        first = (await team.secret(name))["password"]
+        await team.annotate(name, ROTATE_ANNOTATION, "now")
+        body = await team.reason(name, "ApprovalPending")
+        (statement,) = body["status"]["plan"]["statements"]
+        assert statement.endswith("PASSWORD '***'")
+        assert (await team.secret(name))["password"] == first
+        assert await team.can_login(name, first)
+        await team.approve(name, body["status"]["plan"]["digest"])
+        await team.logs_in(name, first, False)
+        await team.ready(name)
+        assert await team.can_login(name, (await team.secret(name))["password"])
+
+
 async def test_an_approval_holds_until_it_could_be_carried_out(team: Alone) -> None:
     async with running(team.client, OPTIONS):
         name = await team.create(approval="Manual", grants=[team.grant("CONNECT")])
@@ -359,6 +380,18 @@ async def test_a_password_that_is_overdue_starts_no_loop(team: Alone) -> None:
         assert looks < 30
 
 
+async def test_what_cannot_be_had_takes_nothing_from_the_login(team: Alone) -> None:
+    async with running(team.client, OPTIONS):
+        config = {"session_replication_role": "replica"}
+        name = await team.create(grants=[team.grant("CONNECT")], attributes={"config": config})
+        body = await team.reason(name, "PolicyDenied")
+        assert "spec.attributes.config.session_replication_role" in body["status"]["lastLog"]
+        assert body["status"]["binding"] == {"name": f"{name}-login"}
+        assert body["status"]["username"] == name
+        assert await team.can_login(name, (await team.secret(name))["password"])
+        await team.removed(name)
+
+
 async def test_adoption_is_for_whom_the_operator_allows_it(team: Alone) -> None:
     role = team.name("by-hand")
     await team.sql("CREATE ROLE {r} LOGIN PASSWORD 'by hand'", r=role)
@@ -496,6 +529,35 @@ async def test_gitops_sees_what_is_so(team: Alone) -> None:
         assert kstatus(await team.wait(name, failed_with("MemberOfInvalid"))) == "Failed"
         await team.patch(name, memberOf=None)
         assert kstatus(await team.ready(name)) == "Current"
+
+
+async def test_what_a_person_asks_kubectl(
+    team: Alone, control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    if not kubectls():
+        pytest.skip(MISSING)
+    shell = Shell(kubectls()[0], control_plane.kubeconfig(), tmp_path, team.namespace)
+
+    async def run(command: str) -> Result:
+        return await asyncio.to_thread(shell.run, command)
+
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=[team.grant("CONNECT")])
+        waited = await run(f"wait postgresaccess/{name} --for=condition=Ready --timeout=60s -n NS")
+        assert (waited.code, waited.err) == (0, "")
+        listed = await run("get fairlead -n NS")
+        assert (listed.code, listed.err) == (0, "")
+        kinds = {line.partition("/")[0] for line in listed.out.splitlines() if "/" in line}
+        assert {
+            "postgresaccess.access.k8s.delta10.nl",
+            "postgresserver.access.k8s.delta10.nl",
+        } <= kinds
+        told = await run(f"describe postgresaccess {name} -n NS")
+        assert "PostgresAccess is in sync and ready" in told.out
+        deleted = await run(f"delete postgresaccess {name} -n NS --wait=false")
+        gone = await run(f"wait postgresaccess/{name} --for=delete --timeout=60s -n NS")
+        assert (deleted.code, gone.code) == (0, 0)
+        assert not await team.role_exists(name)
 
 
 async def test_a_second_apply_changes_nothing(team: Alone) -> None:

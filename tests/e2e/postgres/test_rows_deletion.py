@@ -7,7 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.support.team import Team
+from tests.support.team import Team, eventually
+from tests.support.waiting import condition
 
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.resource import NAMESPACES, SECRETS
@@ -306,13 +307,11 @@ async def test_row_43_a_role_that_was_renamed_is_fenced_and_told(team: Team) -> 
     password = (await team.secret(name))["password"]
     await team.sql("ALTER ROLE {r} RENAME TO {o}", r=name, o=old)
     await team.healed(lambda: team.can_login(name, password))
-
-    async def fenced() -> bool:
-        return not await team.can_login(old, password)
+    await team.logs_in(old, password, False)
+    body = await team.wait(name, lambda body: old in str(body["status"].get("warnings")))
+    assert condition(body, "Ready")["status"] == "True"
 
     async def told() -> bool:
-        body = (await team.client.get(POSTGRESACCESSES, name, team.namespace)).to_dict()
-        return old in str(body["status"].get("warnings")) + str(await team.events(name))
+        return "RoleRenamed" in [one["reason"] for one in await team.events(name)]
 
-    await team.healed(fenced)
-    await team.healed(told)
+    await eventually(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -647,3 +648,21 @@ async def test_many_writers_at_once_do_not_disturb_one_another(admin: Admin) -> 
     assert (await admin.look(*first)).differing == frozenset()
     assert (await other.look(*second)).differing == frozenset()
     await other.sessions.close()
+
+
+async def test_a_plan_has_what_public_loses(admin: Admin) -> None:
+    await admin.execute("CREATE DATABASE d")
+    await run(admin.server, "d", "GRANT CREATE ON SCHEMA public TO PUBLIC")
+    if not admin.superuser:
+        await admin.execute("ALTER DATABASE d OWNER TO operator")
+    endpoint = replace(
+        admin.sessions.endpoint, revoke_public=frozenset({"CONNECT", "TEMPORARY", "CREATE"})
+    )
+    await admin.sessions.close()
+    admin.sessions = Sessions(endpoint)
+    access = role(grants=(grant("d", "CONNECT"),))
+    plan = await admin.plan(access)
+    texts = [one.text for one in plan.statements if "FROM PUBLIC" in one.text]
+    assert len(texts) == 2
+    assert (await admin.one(access)).problems == ()
+    await admin.settled(access)

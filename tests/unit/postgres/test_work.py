@@ -325,7 +325,6 @@ async def test_a_look_that_fails_ends_no_work(world: World, broken: str) -> None
 
 async def test_a_look_comes_although_somebody_always_tries_again(world: World) -> None:
     error = world.fails["sync"] = AccessError("SchemaNotFound", "create it")
-    world.work.keep(place(), request("k"), kept("k"))
     ending = False
 
     def answered(request: Request, answer: Answer) -> None:
@@ -334,11 +333,14 @@ async def test_a_look_comes_although_somebody_always_tries_again(world: World) -
             world.work.submit(place(), request, sync_job(request.name))
 
     world.work._surroundings = world.work._surroundings._replace(answered=answered)
+    world.work.keep(place(), request("k"), kept("k"))
     for name in ("a", "b"):
         # While one is worked on, the other waits already.
         world.work.submit(place(), request(name), sync_job("same"))
-    await world.until(lambda: world.looked)
-    ending = True
+    try:
+        await world.until(lambda: world.looked)
+    finally:
+        ending = True
 
 
 async def test_who_comes_during_a_look_is_served_after_it(world: World) -> None:

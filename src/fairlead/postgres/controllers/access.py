@@ -438,11 +438,9 @@ class AccessController:
         outcome = outcome_of(current)
         old = former_status(current)
         failure = current.facts.failure
-        refused = (
-            current.facts.excluded
-            or current.facts.expired
-            or (failure is not None and failure.error.verdict)
-        )
+        # What of it was refused takes nothing from a login that works.
+        verdict = failure is not None and failure.error.verdict and current.synced is None
+        refused = current.facts.excluded or current.facts.expired or verdict
         status = new_status(
             msgspec.structs.replace(old, plan=await self._plan(current, old.plan)),
             outcome,
@@ -467,8 +465,10 @@ class AccessController:
             self._work.forget(request)
             result = self._again(outcome)
         known = self._newest(Key(request.namespace, request.name))
-        if known is None and current.place is not None:
-            # Torn out while its server was at work, which may have made the role meanwhile.
+        lost = current.synced is not None and current.synced.created and old.username
+        if current.place is not None and (known is None or lost):
+            # Torn out while its server was at work, which may have made the role meanwhile; or the
+            # role was lost, and may be there under another name.
             self._work.look_soon(current.place)
         changed = known is not None and _asked_for(known) != _asked_for(current.found)
         if changed or request in self._outdated:

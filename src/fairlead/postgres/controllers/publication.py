@@ -100,7 +100,8 @@ class Publication:
         existing = None
         if self.exists(current):
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
-        kept = current_password(existing)
+        # One that is due is made when the plan is carried out; of it the plan shows nothing.
+        kept = "" if current.facts.rotating else current_password(existing)
         return kept or password_rules(spec, self._defaults()).generate()
 
     def version(self, namespace: str, name: str) -> str:

@@ -114,13 +114,17 @@ _REASONS = {
 
 
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of it: the login works, and ``problems`` say which grants do not."""
+    """What came of it: the login works, and ``problems`` say which grants do not.
+
+    ``created`` says that there was no role of this name.
+    """
 
     server: ServerFacts
     applied: list[str]
     warnings: list[str]
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
+    created: bool = False
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):

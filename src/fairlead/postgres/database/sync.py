@@ -149,6 +149,7 @@ async def sync(
                     *roles.problems.get(username, ()),
                 ),
                 changed=username in roles.changed,
+                created=username in roles.created,
             )
     return results
 
@@ -189,6 +190,7 @@ class _RolePass:
         self.hindered: dict[str, list[AccessError]] = {}
         """By username, what of the role itself cannot be had."""
         self.changed: set[str] = set()
+        self.created: set[str] = set()
         self._stored: Collection[str] = ()
         """Of whom the last look would store a verifier."""
 
@@ -267,6 +269,7 @@ class _RolePass:
         except BaseException:
             self.failed = failed
             raise
+        self.created |= self.desired.keys() - snapshot.roles.keys()
         self.changed |= {name for change in changes for name in change.usernames}
         self._verifiers.stored(stored - self.failed.keys())
 

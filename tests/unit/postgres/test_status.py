@@ -1,0 +1,260 @@
+"""What passes come to as statuses and events: plans, approvals, ends, suspensions, GitOps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from fairlead.api.conditions import Event
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
+from fairlead.postgres.controllers.access import end_of
+from fairlead.postgres.controllers.reconcile import Failure
+from fairlead.postgres.controllers.status import (
+    Outcome,
+    approver_of,
+    expired,
+    failed,
+    generated,
+    new_status,
+    plan_of,
+    planned,
+    problems,
+    renamed,
+    success,
+    suspended,
+    turns,
+)
+from fairlead.postgres.database.plan import Planned, Statement
+from fairlead.postgres.errors import AccessError, invalid, refusal
+
+
+DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
+LOCKED = AccessError("Locked", "wait for it")
+
+
+def report(outcome: Outcome, old: PostgresAccessStatus | None = None) -> PostgresAccessStatus:
+    return new_status(
+        old or PostgresAccessStatus(),
+        outcome,
+        generation=3,
+        now="2026-01-01T00:00:00Z",
+        login=None,
+        refused=False,
+    )
+
+
+def statement(text: str) -> Statement:
+    return Statement(database="d", text=text, reason="because", usernames=("app",))
+
+
+def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> Planned:
+    return Planned(statements=tuple(map(statement, texts)), refused=refused, after=after)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "conditions"),
+    [
+        pytest.param(success(), "", id="in-sync"),
+        pytest.param(generated(), "Reconciling", id="new-password"),
+        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), "Reconciling", id="tried-again"),
+        pytest.param(failed(Failure("DatabaseSyncFailed", LOCKED)), "Reconciling", id="waiting"),
+        pytest.param(
+            failed(Failure("DatabaseSyncFailed", refusal("UsernameConflict", "taken"))),
+            "Stalled",
+            id="refused",
+        ),
+        pytest.param(
+            failed(Failure("SecretSyncFailed", invalid("SecretConflict", "taken"))),
+            "Stalled",
+            id="to-be-changed",
+        ),
+        pytest.param(expired("2026-01-01T00:00:00Z"), "Stalled", id="over"),
+        pytest.param(planned(plan("GRANT"), "Observe"), "Reconciling", id="observed"),
+        pytest.param(planned(plan(), "Observe"), "", id="observed-in-sync"),
+        pytest.param(planned(plan("GRANT"), "Manual"), "Reconciling", id="to-be-approved"),
+        pytest.param(
+            planned(plan(app=(refusal("UsernameConflict", "taken"),)), "Observe"),
+            "Stalled",
+            id="observed-and-refused",
+        ),
+        pytest.param(
+            failed(problems([invalid("UnsupportedPrivilege", "a"), DOWN])),
+            "Reconciling",
+            id="one-of-several-may-heal",
+        ),
+    ],
+)
+def test_reconciling_and_stalled_are_there_while_they_hold(
+    outcome: Outcome, conditions: str
+) -> None:
+    status = report(outcome, report(failed(Failure("DatabaseSyncFailed", DOWN))))
+    found = [one for one in status.conditions if one.type in {"Reconciling", "Stalled"}]
+    assert [one.type for one in found] == conditions.split()
+    assert all(one.status == "True" for one in found)
+    assert report(outcome, status) == status
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(success(), id="in-sync"),
+        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), id="failed"),
+        pytest.param(generated(), id="in-progress"),
+    ],
+)
+def test_a_suspended_access_says_what_it_said_last(before: Outcome) -> None:
+    old = report(before)
+    again = suspended(old)
+    assert again.again == "waiting"
+    kept = {"Ready", "Success", "InProgress"}
+    assert [one for one in report(again, old).conditions if one.type in kept] == [
+        one for one in old.conditions if one.type in kept
+    ]
+
+
+def test_an_access_suspended_from_the_beginning_says_so() -> None:
+    assert suspended(PostgresAccessStatus()).reason == "Suspended"
+
+
+def test_a_plan_is_told_as_far_as_it_fits_and_its_digest_names_all() -> None:
+    many = plan(*(f"GRANT {number} " + "x" * 2000 for number in range(100)))
+    told = plan_of(many, None)
+    assert told is not None
+    assert (len(told.statements), told.total) == (64, 100)
+    assert all(len(one) == 1024 for one in told.statements)
+    shorter = plan(*(one.text for one in many.statements[:64]))
+    assert told.digest == many.digest() != shorter.digest()
+
+
+def test_a_digest_is_good_for_one_time() -> None:
+    first = plan("GRANT")
+    again = plan("GRANT", after=first.digest())
+    third = plan("GRANT", after=again.digest())
+    assert len({first.digest(), again.digest(), third.digest()}) == 3
+
+
+APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
+
+
+@pytest.mark.parametrize(
+    ("found", "old", "by", "told"),
+    [
+        pytest.param(None, None, "", None, id="nothing"),
+        pytest.param(None, Plan(digest="x", total=1), "", None, id="enforced-again"),
+        pytest.param(None, replace(APPROVED, digest="x", total=1), "", APPROVED, id="remembered"),
+        pytest.param(plan(), None, "", Plan(), id="in-sync"),
+        pytest.param(plan(), APPROVED, "", APPROVED, id="in-sync-and-approved-before"),
+        pytest.param(
+            plan("G"),
+            None,
+            "",
+            Plan(digest=plan("G").digest(), statements=["d: G"], total=1),
+            id="pending",
+        ),
+        pytest.param(
+            plan("G", after="d1"),
+            APPROVED,
+            "",
+            replace(APPROVED, digest=plan("G", after="d1").digest(), statements=["d: G"], total=1),
+            id="pending-and-approved-before",
+        ),
+        pytest.param(
+            plan("G", after="d1"),
+            APPROVED,
+            "me",
+            Plan(
+                digest=plan("G", after="d1").digest(),
+                statements=["d: G"],
+                total=1,
+                approved_digest=plan("G", after="d1").digest(),
+                approved_by="me",
+            ),
+            id="carried-out",
+        ),
+    ],
+)
+def test_what_the_status_says_of_plans(
+    found: Planned | None, old: Plan | None, by: str, told: Plan | None
+) -> None:
+    assert plan_of(found, old, by) == told
+
+
+def managed(manager: str, time: str, *annotations: str) -> JSON:
+    fields: JSON = {f"f:{name}": {} for name in annotations}
+    entry = {"fieldsV1": {"f:metadata": {"f:annotations": fields}}, "operation": "Update"}
+    return {
+        **entry,
+        **({"manager": manager} if manager else {}),
+        **({"time": time} if time else {}),
+    }
+
+
+APPROVE = "access.k8s.delta10.nl/approve"
+
+
+@pytest.mark.parametrize(
+    ("entries", "approver"),
+    [
+        pytest.param(None, "", id="no-managers"),
+        pytest.param([], "", id="nobody"),
+        pytest.param([{"manager": "m", "fieldsV1": None}], "", id="nothing-of-theirs"),
+        pytest.param([managed("m", "2026", "other/approve")], "", id="another-annotation"),
+        pytest.param([managed("m", "2026", APPROVE)], "m at 2026", id="one"),
+        pytest.param([managed("", "", APPROVE)], "unknown", id="nameless"),
+        pytest.param(
+            [managed("b", "2026", APPROVE), managed("a", "2027", APPROVE)],
+            "a at 2027",
+            id="the-last-of-two",
+        ),
+    ],
+)
+def test_who_has_approved(entries: list[JSON] | None, approver: str) -> None:
+    assert approver_of({"managedFields": entries}) == approver
+
+
+SERVER = ServerInfo(host="old", version="18", system_identifier="1")
+
+
+def test_another_server_is_an_event_and_the_same_by_another_name_is_none() -> None:
+    old = PostgresAccessStatus(server=SERVER, username="app")
+    assert turns(old, replace(old, server=replace(SERVER, host="new"))) == []
+    assert turns(PostgresAccessStatus(), old) == []
+    (told,) = turns(old, replace(old, server=replace(SERVER, host="new", system_identifier="2")))
+    assert (told.type, told.reason) == ("Warning", "ServerChanged")
+    assert "role app stays on the old one" in told.message
+
+
+def test_a_renamed_role_is_an_event_once() -> None:
+    warning = renamed("x")
+    old = PostgresAccessStatus(warnings=["PUBLIC has CONNECT"])
+    new = replace(old, warnings=["PUBLIC has TEMPORARY", warning])
+    assert turns(old, new) == [Event("Warning", "RoleRenamed", warning)]
+    assert turns(new, new) == []
+
+
+NOON = "2026-01-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [
+        pytest.param("8h", 28_800, id="hours"),
+        pytest.param("1h30m10.5s", 5_410.5, id="several"),
+        pytest.param("0s", 0, id="at-once"),
+        pytest.param("80000000h", None, id="after-the-last-year"),
+        pytest.param("99999999999999999999h", None, id="more-than-can-be"),
+        pytest.param("-1h", None, id="before"),
+        pytest.param("1d", None, id="no-unit"),
+    ],
+)
+def test_when_an_access_ends(after: str, seconds: float | None) -> None:
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    ends = end_of(NOON, after)
+    assert ends == (None if seconds is None else noon + timedelta(seconds=seconds))
+
+
+def test_what_was_never_created_never_ends() -> None:
+    assert end_of("", "8h") is None
