@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Self
+from collections.abc import AsyncIterator, Callable
+from typing import Self, TypeVar
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES
-from fairlead.client import Client, NotFound
+from fairlead.client import Client, ClusterConfig, NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers, install_crds
@@ -27,6 +27,9 @@ async def prepare(admin: Client) -> None:
     await create_all(admin, manifests(image="fairlead", exported=True))
 
 
+C = TypeVar("C", bound=Client)
+
+
 @contextlib.asynccontextmanager
 async def running(
     admin: Client, options: PostgresOptions | None = None, metrics: Metrics | None = None
@@ -42,7 +45,7 @@ async def running(
             tasks = [group.create_task(one.run()) for one in chosen]
             tasks.append(group.create_task(cluster.run()))
             try:
-                yield
+                yield client
             finally:
                 for task in tasks:
                     task.cancel()

@@ -319,6 +319,7 @@ async def test_row_43_a_role_that_was_renamed_is_fenced_and_told(team: Team) -> 
     await team.healed(told)
 
 
+@pytest.mark.xfail(strict=True, reason="sessions are kept in the databases of teams")
 async def test_a_database_may_be_dropped_while_the_operator_is_at_work(team: Team) -> None:
     """By its owner, who cannot end the sessions of a superuser."""
     await team.build("CREATE TABLE t (id int)")
