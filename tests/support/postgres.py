@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Self, TypeVar
+from collections.abc import AsyncIterator
+from typing import Self
+
+from tests.support.dying import DyingClient
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES
-from fairlead.client import Client, ClusterConfig, NotFound
+from fairlead.client import Client, NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers, install_crds
@@ -27,18 +29,25 @@ async def prepare(admin: Client) -> None:
     await create_all(admin, manifests(image="fairlead", exported=True))
 
 
-C = TypeVar("C", bound=Client)
-
-
 @contextlib.asynccontextmanager
 async def running(
-    admin: Client, options: PostgresOptions | None = None, metrics: Metrics | None = None
-) -> AsyncIterator[None]:
-    """The operator at work, with the rights of the manifests and no others."""
+    admin: Client,
+    options: PostgresOptions | None = None,
+    metrics: Metrics | None = None,
+    *,
+    writes: int | None = None,
+) -> AsyncIterator[Client]:
+    """The operator at work, with the rights of the manifests and no others, and its client.
+
+    With ``writes`` it can write so often, and then no more.
+    """
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     read, counted = metrics or Metrics(), PostgresMetrics()
     read.registry.register(counted)
-    async with Client(config, metrics=read.requests) as client:
+    made = Client(config, metrics=read.requests)
+    if writes is not None:
+        made = DyingClient(config, metrics=read.requests, writes=writes)
+    async with made as client:
         cluster = Cluster("provider", client)
         chosen = controllers(cluster, options, counted)
         async with asyncio.TaskGroup() as group:

@@ -24,7 +24,7 @@ from fairlead.postgres.options import PostgresOptions
 modest = pytest.mark.parametrize("administrator", ["createrole"], indirect=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbour() -> Iterator[OperatorThread]:
     """Another cluster with an operator of its own."""
     thread = OperatorThread(PostgresOptions(pending_interval=0.2, synced_interval=1.0))
