@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from fairlead.api.meta import Object
@@ -13,14 +14,16 @@ class KilledError(Exception):
 
 
 class DyingClient(Client):
-    """Writes so often, and then no more."""
+    """Writes so often, and then no more; ``dead`` is set when it would have to."""
 
     def __init__(self, *args: Any, writes: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.left = writes
+        self.dead = asyncio.Event()
 
     def _spend(self) -> None:
         if not self.left:
+            self.dead.set()
             raise KilledError
         self.left -= 1
 

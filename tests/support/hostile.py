@@ -197,3 +197,57 @@ async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     while data := await reader.read(1 << 16):
         writer.write(data)
         await writer.drain()
+
+
+class Stalling(Stand):
+    """Leads to a server until so many statements have come over it, and hangs at the last.
+
+    With ``answerless`` the server gets that one too, and nobody hears what came of it. What comes
+    over other connections afterwards passes. ``count`` is of the statements so far.
+    """
+
+    def __init__(self, server: EmbeddedPostgres, at: int, *, answerless: bool = False) -> None:
+        super().__init__()
+        self._target = (server.host, server.port)
+        self._answerless = answerless
+        self.arm(at)
+
+    def arm(self, at: int) -> None:
+        """Hang at this statement from now on, counted from 1."""
+        self._at = at
+        self.count = 0
+        self.reached = asyncio.Event()
+
+    async def cut(self) -> None:
+        """End all connections, as when the process at their other end has died."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        said = await _startup(reader)
+        far_reader, far_writer = await asyncio.open_connection(*self._target)
+        far_writer.write(struct.pack("!i", len(said) + 4) + said)
+        answers = asyncio.create_task(_carry(far_reader, writer))
+        try:
+            while True:
+                head = await reader.readexactly(5)
+                (length,) = struct.unpack("!i", head[1:])
+                statement = head + await reader.readexactly(length - 4)
+                hangs = head[:1] in {b"P", b"Q"} and self._counts()
+                if hangs:
+                    answers.cancel()
+                    self.reached.set()
+                if not hangs or self._answerless:
+                    far_writer.write(statement)
+                if hangs and not self._answerless:
+                    await reader.read(-1)
+                    return
+        finally:
+            answers.cancel()
+            far_writer.transport.abort()
+
+    def _counts(self) -> bool:
+        self.count += 1
+        return self.count == self._at

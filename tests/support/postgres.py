@@ -7,6 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Self
 
+from tests.support.dying import DyingClient
+
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES
 from fairlead.client import Client, NotFound
@@ -29,20 +31,30 @@ async def prepare(admin: Client) -> None:
 
 @contextlib.asynccontextmanager
 async def running(
-    admin: Client, options: PostgresOptions | None = None, metrics: Metrics | None = None
-) -> AsyncIterator[None]:
-    """The operator at work, with the rights of the manifests and no others."""
+    admin: Client,
+    options: PostgresOptions | None = None,
+    metrics: Metrics | None = None,
+    *,
+    writes: int | None = None,
+) -> AsyncIterator[Client]:
+    """The operator at work, with the rights of the manifests and no others, and its client.
+
+    With ``writes`` it can write so often, and then no more.
+    """
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     read, counted = metrics or Metrics(), PostgresMetrics()
     read.registry.register(counted)
-    async with Client(config, metrics=read.requests) as client:
+    made = Client(config, metrics=read.requests)
+    if writes is not None:
+        made = DyingClient(config, metrics=read.requests, writes=writes)
+    async with made as client:
         cluster = Cluster("provider", client)
         chosen = controllers(cluster, options, counted)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one.run()) for one in chosen]
             tasks.append(group.create_task(cluster.run()))
             try:
-                yield
+                yield client
             finally:
                 for task in tasks:
                     task.cancel()

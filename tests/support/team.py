@@ -67,7 +67,7 @@ class Team:
         await self.offer(self.server)
         await self.create_database(self.database)
 
-    async def leave(self) -> None:
+    async def leave(self, *, databases: bool = True) -> None:
         """Give up what is left, and remove the databases."""
         for namespace in self._namespaces:
             for item in (await self.client.list(POSTGRESACCESSES, namespace)).items:
@@ -76,7 +76,7 @@ class Team:
                     await self.delete(item.meta.name, namespace=namespace)
                 await self.gone(item.meta.name, namespace=namespace)
         await self.client.delete(POSTGRESSERVERS, self.server)
-        for name in self._databases:
+        for name in self._databases if databases else ():
             await self.sql("DROP DATABASE IF EXISTS {d} WITH (FORCE)", database="postgres", d=name)
 
     async def create_namespace(self, name: str) -> None:

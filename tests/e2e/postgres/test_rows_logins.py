@@ -211,7 +211,7 @@ async def test_row_08_a_password_that_others_set_is_healed_once(team: Team, by: 
             await session.execute("ALTER ROLE CURRENT_USER PASSWORD 'other'")
     else:
         await team.sql("ALTER ROLE {r} PASSWORD 'other'", r=name)
-    await team.logs_in(name, password)
+    await team.healed(lambda: team.can_login(name, password))
     await team.ready(name)
     assert not await team.can_login(name, "other")
     await team.cycles(1)

@@ -24,7 +24,7 @@ from fairlead.postgres.options import PostgresOptions
 modest = pytest.mark.parametrize("administrator", ["createrole"], indirect=True)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbour() -> Iterator[OperatorThread]:
     """Another cluster with an operator of its own."""
     thread = OperatorThread(PostgresOptions(pending_interval=0.2, synced_interval=1.0))
@@ -121,8 +121,8 @@ async def test_row_32_many_at_once_from_two_clusters(team: Team, elsewhere: Team
     await team.build("CREATE TABLE t (id int)")
     begun = len(team.postgres.log())
     grants = [team.grant("CONNECT", "SELECT", "INSERT")]
-    ours = [await team.create(f"app{number}", grants=grants) for number in range(10)]
-    theirs = [await elsewhere.create(f"app{number}", grants=grants) for number in range(10)]
+    ours = [await team.create(f"app{number}", grants=grants) for number in range(6)]
+    theirs = [await elsewhere.create(f"app{number}", grants=grants) for number in range(6)]
     await asyncio.gather(*map(team.ready, ours), *map(elsewhere.ready, theirs))
     for name in ours + theirs:
         assert {("t", "SELECT"), ("t", "INSERT")} <= await team.privileges(name)
@@ -308,16 +308,16 @@ async def test_row_41_one_of_many_that_fails_takes_nobody_along(team: Team) -> N
     await team.build("CREATE TABLE t (id int)")
     await team.sql("CREATE ROLE {r}", r=team.name("taken"))
     good = [team.grant("CONNECT", "SELECT")]
-    worse: dict[str, dict[str, Any]] = {
-        "taken": {"grants": good},
-        "nowhere": {"grants": [*good, team.grant("SELECT", schema="nowhere")]},
-        "absent": {"grants": [*good, team.grant("CONNECT", database="absent")]},
+    worse = {
+        "taken": good,
+        "nowhere": [*good, team.grant("SELECT", schema="nowhere")],
+        "absent": [*good, team.grant("CONNECT", database="absent")],
     }
     names = []
     for number in range(15):
         names.append(await team.create(f"app{number}", grants=good))
         if number == 7:
-            bad = {kind: await team.create(kind, **spec) for kind, spec in worse.items()}
+            bad = {kind: await team.create(kind, grants=asked) for kind, asked in worse.items()}
     await asyncio.gather(*map(team.ready, names))
     await team.fails(bad["taken"], "AdoptionRefused")
     await team.fails(bad["nowhere"], "SchemaNotFound")

@@ -115,6 +115,8 @@ _STATES = {
     "57014": ("TimedOut", "it took too long to {what}; trying again"),
     "2BP01": ("OwnsObjects", "something came to depend on it meanwhile: could not {what}"),
     "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
+    "53100": ("DiskFull", "the server has no room left on its disk: could not {what}; make room"),
+    "53200": ("OutOfMemory", "the server has no memory left: could not {what}; give it more"),
 }
 TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001"})
 """SQLSTATEs of concurrent writers: the same statement may well work the next time.
