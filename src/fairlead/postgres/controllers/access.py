@@ -34,6 +34,7 @@ from fairlead.postgres.controllers.jobs import (
     Place,
     Removal,
     Sync,
+    owner_named,
     owner_of,
 )
 from fairlead.postgres.controllers.keys import InstallationKey
@@ -52,7 +53,8 @@ from fairlead.postgres.controllers.status import (
     plan_of,
     problems,
 )
-from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.turns import Turns
+from fairlead.postgres.controllers.watches import Watches, server_of, wanted_otherwise
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
 from fairlead.postgres.database.attributes import check_attributes, check_members, valid_until
 from fairlead.postgres.database.drift import Kept
@@ -148,6 +150,7 @@ class AccessController:
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
         self._waiting: dict[Request, _Waiting] = {}
+        self._turns = Turns(self.controller.enqueue)
         self._outdated: set[Request] = set()
 
     def watch(
@@ -188,7 +191,7 @@ class AccessController:
     async def _stop(self) -> None:
         """End what servers are at; whoever runs this controller next takes it up."""
         kept = await self._work.close()
-        waiting = list(self._waiting)
+        waiting = [*self._waiting, *self._turns.clear()]
         self._waiting.clear()
         for request in {*kept, *waiting}:
             self.controller.enqueue(request)
@@ -204,6 +207,20 @@ class AccessController:
 
     async def reconcile(self, request: Request) -> Result | None:
         """A pass over the flowchart, or the rest of one when its server has answered."""
+        begins = request not in self._waiting
+        if begins and not self._turns.begin(request, self._owner(request)):
+            return Result(waiting=True)
+        try:
+            return await self._go_on(request)
+        finally:
+            if request not in self._waiting:
+                self._turns.end(request)
+
+    def _owner(self, request: Request) -> str:
+        found = self._newest(Key(request.namespace, request.name))
+        return owner_named(server_of(found), request.namespace) if found is not None else ""
+
+    async def _go_on(self, request: Request) -> Result | None:
         waiting = self._waiting.get(request)
         if waiting is None:
             current = await self._begin(request)
@@ -484,10 +501,7 @@ class AccessController:
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
-            kept = Kept(
-                wanted=msgspec.structs.replace(await self._wanted(current), password=""),
-                warnings=tuple(current.synced.warnings),
-            )
+            kept = Kept.of(await self._wanted(current), current.synced.warnings)
             self._work.keep(current.reached, request, kept)
             result = None
         else:
