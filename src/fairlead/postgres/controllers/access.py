@@ -84,7 +84,7 @@ from fairlead.runtime.expectations import Expectations
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.05
-"""Until the pass after the one that made a password, as the flowchart wants."""
+"""Until the pass after one while which something has changed."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -552,7 +552,7 @@ class AccessController:
         if outcome.again == "waiting":
             return None
         if outcome.again == "at-once":
-            return Result(_AT_ONCE_SECONDS)
+            return Result(0.0)
         settings = self._settings.latest
         pending = outcome.again == "pending"
         delay = settings.pending_interval if pending else settings.synced_interval
