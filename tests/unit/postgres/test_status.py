@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from fairlead.api.conditions import Event
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.access import end_of
 from fairlead.postgres.controllers.reconcile import Failure
 from fairlead.postgres.controllers.status import (
     Outcome,
@@ -27,6 +26,7 @@ from fairlead.postgres.controllers.status import (
     suspended,
     turns,
 )
+from fairlead.postgres.controllers.wishes import end_of
 from fairlead.postgres.database.plan import Planned, Statement
 from fairlead.postgres.errors import AccessError, invalid, refusal
 

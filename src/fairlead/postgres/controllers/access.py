@@ -33,6 +33,7 @@ from fairlead.postgres.controllers.jobs import (
     Place,
     Removal,
     Sync,
+    owner_named,
     owner_of,
 )
 from fairlead.postgres.controllers.keys import InstallationKey
@@ -51,7 +52,8 @@ from fairlead.postgres.controllers.status import (
     plan_of,
     problems,
 )
-from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.turns import Turns
+from fairlead.postgres.controllers.watches import Watches, server_of, wanted_otherwise
 from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
 from fairlead.postgres.controllers.work import JITTER, Surroundings, Work
 from fairlead.postgres.database.drift import Kept
@@ -80,7 +82,7 @@ from fairlead.runtime.expectations import Expectations
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _AT_ONCE_SECONDS = 0.05
-"""Until the pass after the one that made a password, as the flowchart wants."""
+"""Until the pass after one while which something has changed."""
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
 """Between tries at what failed, in seconds."""
 
@@ -146,6 +148,7 @@ class AccessController:
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
         self._waiting: dict[Request, _Waiting] = {}
+        self._turns = Turns(self.controller.enqueue)
         self._outdated: set[Request] = set()
 
     def watch(
@@ -186,7 +189,7 @@ class AccessController:
     async def _stop(self) -> None:
         """End what servers are at; whoever runs this controller next takes it up."""
         kept = await self._work.close()
-        waiting = list(self._waiting)
+        waiting = [*self._waiting, *self._turns.clear()]
         self._waiting.clear()
         for request in {*kept, *waiting}:
             self.controller.enqueue(request)
@@ -202,6 +205,20 @@ class AccessController:
 
     async def reconcile(self, request: Request) -> Result | None:
         """A pass over the flowchart, or the rest of one when its server has answered."""
+        begins = request not in self._waiting
+        if begins and not self._turns.begin(request, self._owner(request)):
+            return Result(waiting=True)
+        try:
+            return await self._go_on(request)
+        finally:
+            if request not in self._waiting:
+                self._turns.end(request)
+
+    def _owner(self, request: Request) -> str:
+        found = self._newest(Key(request.namespace, request.name))
+        return owner_named(server_of(found), request.namespace) if found is not None else ""
+
+    async def _go_on(self, request: Request) -> Result | None:
         waiting = self._waiting.get(request)
         if waiting is None:
             current = await self._begin(request)
@@ -455,10 +472,7 @@ class AccessController:
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
-            kept = Kept(
-                wanted=msgspec.structs.replace(await self._wanted(current), password=""),
-                warnings=tuple(current.synced.warnings),
-            )
+            kept = Kept.of(await self._wanted(current), current.synced.warnings)
             self._work.keep(current.reached, request, kept)
             result = None
         else:
@@ -511,7 +525,7 @@ class AccessController:
         if outcome.again == "waiting":
             return None
         if outcome.again == "at-once":
-            return Result(_AT_ONCE_SECONDS)
+            return Result(0.0)
         settings = self._settings.latest
         pending = outcome.again == "pending"
         delay = settings.pending_interval if pending else settings.synced_interval

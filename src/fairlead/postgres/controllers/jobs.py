@@ -86,6 +86,9 @@ def owner_of_server(name: str) -> str:
 def owner_of(access: PostgresAccess) -> str:
     """Whose connection an access is worked on through."""
     reference = access.spec.connection.server_ref
-    if reference is not None:
-        return owner_of_server(reference.name)
-    return _NAMESPACE + access.metadata.namespace
+    return owner_named(reference.name if reference else "", access.metadata.namespace)
+
+
+def owner_named(server: str, namespace: str) -> str:
+    """The owner of connections of accesses that name a PostgresServer, or "" for none."""
+    return owner_of_server(server) if server else _NAMESPACE + namespace

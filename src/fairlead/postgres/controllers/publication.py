@@ -89,9 +89,12 @@ class Publication:
         self._made: dict[Key, _Made] = {}
 
     def exists(self, current: Pass) -> bool:
-        """Whether there is a Secret already, by the cache's word."""
+        """Whether there is a Secret already, by the cache's word or as we have just made it."""
         meta, spec = current.found.meta, current.decoded.spec
         secret = self._watches.secrets.get(meta.namespace, spec.generated_secret)
+        made = self._made.get(Key(meta.namespace, spec.generated_secret))
+        if secret is None and made is not None:
+            secret = made.secret
         return secret is not None and secret.meta.owned_by(meta.uid)
 
     async def password_of(self, current: Pass) -> str:

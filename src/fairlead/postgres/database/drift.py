@@ -6,11 +6,13 @@ that differs is worked on by itself. A password is compared by its verifier, as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 import psycopg
 
+from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database.attributes import Around
 from fairlead.postgres.database.catalog import read_snapshot
 from fairlead.postgres.database.comparison import read_differences
@@ -36,10 +38,23 @@ from fairlead.postgres.errors import AccessError
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """An access as it was left; its password is not kept."""
+    """An access as it was left."""
 
     wanted: Wanted
     warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, wanted: Wanted, warnings: Iterable[str]) -> Kept:
+        """What is needed to compare: no password, and what others have as well only once."""
+        ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
+        grants = _shared(msgspec.json.encode(wanted.grants))
+        lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
+        return cls(wanted=lean, warnings=tuple(warnings))
+
+
+@lru_cache(maxsize=4096)
+def _shared(grants: bytes) -> tuple[Grant, ...]:
+    return msgspec.json.decode(grants, type=tuple[Grant, ...])
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

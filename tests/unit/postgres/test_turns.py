@@ -1,0 +1,102 @@
+"""How many passes of one owner are under way at once, and who comes next."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.postgres.controllers.turns import Turns
+from fairlead.runtime import Request
+
+
+MAIN, OTHER = "PostgresServer main", "namespace team"
+
+
+def request(name: str) -> Request:
+    return Request("cluster", "team", name)
+
+
+A, B, C, D = map(request, "abcd")
+
+
+@pytest.fixture
+def called() -> list[Request]:
+    return []
+
+
+@pytest.fixture
+def turns(called: list[Request]) -> Turns:
+    return Turns(called.append, most=2)
+
+
+def test_so_many_are_under_way_and_the_newest_is_next(turns: Turns, called: list[Request]) -> None:
+    assert turns.begin(A, MAIN)
+    assert turns.begin(B, MAIN)
+    assert not turns.begin(C, MAIN)
+    assert not turns.begin(D, MAIN)
+    turns.end(A)
+    assert called == [D]
+    assert turns.begin(D, MAIN)
+    turns.end(B)
+    assert called == [D, C]
+
+
+def test_another_owner_waits_for_nobody(turns: Turns) -> None:
+    assert turns.begin(A, MAIN)
+    assert turns.begin(B, MAIN)
+    assert turns.begin(C, OTHER)
+
+
+def test_who_waits_already_waits_once(turns: Turns, called: list[Request]) -> None:
+    turns.begin(A, MAIN)
+    turns.begin(B, MAIN)
+    assert not turns.begin(C, MAIN)
+    assert not turns.begin(C, MAIN)
+    turns.end(A)
+    turns.begin(C, MAIN)
+    turns.end(B)
+    assert called == [C]
+
+
+def test_a_turn_that_was_taken_meanwhile_comes_again(turns: Turns, called: list[Request]) -> None:
+    turns.begin(A, MAIN)
+    turns.begin(B, MAIN)
+    turns.begin(C, MAIN)
+    turns.end(A)
+    assert turns.begin(D, MAIN)
+    assert not turns.begin(C, MAIN)
+    turns.end(D)
+    assert called == [C, C]
+    assert turns.begin(C, MAIN)
+
+
+def test_the_turn_of_one_that_has_moved_is_the_next_ones(called: list[Request]) -> None:
+    turns = Turns(called.append, most=1)
+    for one in (A, B, C):
+        turns.begin(one, MAIN)
+    turns.end(A)
+    assert called == [C]
+    # Nobody else is under way who could call the next one.
+    assert turns.begin(C, OTHER)
+    assert called == [C, B]
+    assert turns.begin(B, MAIN)
+
+
+def test_to_begin_again_is_to_end_first(turns: Turns, called: list[Request]) -> None:
+    turns.begin(A, MAIN)
+    assert turns.begin(A, MAIN)
+    assert turns.begin(B, MAIN)
+    assert not turns.begin(C, MAIN)
+    assert called == []
+
+
+def test_to_end_what_never_began_is_nothing(turns: Turns, called: list[Request]) -> None:
+    turns.end(A)
+    assert called == []
+
+
+def test_all_that_wait_are_given_back_at_the_end(turns: Turns) -> None:
+    for one in (A, B, C, D):
+        turns.begin(one, MAIN)
+    assert set(turns.clear()) == {C, D}
+    assert turns.begin(C, MAIN)
+    assert turns.begin(D, MAIN)
