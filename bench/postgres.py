@@ -28,7 +28,7 @@ from bench.rows import Row, emit
 from bench.syncload import CREATE, Side, Write, each, side
 from fairlead.api.meta import JSON
 from fairlead.api.postgresserver import POSTGRESSERVERS
-from fairlead.postgres.database.startup import APPLICATION
+from fairlead.postgres.database.connections.startup import APPLICATION
 from fairlead.process import cancel_on, run
 
 

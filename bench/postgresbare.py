@@ -25,7 +25,7 @@ from bench.syncload import CREATE, MERGE, READY, Side, Write, each
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER
 from fairlead.api.resource import SECRETS
-from fairlead.postgres.database.password import generate, verifier
+from fairlead.postgres.database.plans.password import generate, verifier
 
 
 PREFIX = "bare"

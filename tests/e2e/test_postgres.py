@@ -28,9 +28,9 @@ from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers import work
-from fairlead.postgres.database import session
-from fairlead.postgres.database.snapshot import GIVEN_UP, Claim
+from fairlead.postgres.controllers.servers import work
+from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.plans.snapshot import GIVEN_UP, Claim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 

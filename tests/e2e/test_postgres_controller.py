@@ -26,7 +26,7 @@ from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import install_crds
 from fairlead.postgres.controllers import singleton
-from fairlead.postgres.database import session
+from fairlead.postgres.database.connections import session
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 

@@ -32,8 +32,9 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers import publication, work
-from fairlead.postgres.database.sync import sync
+from fairlead.postgres.controllers.access import publication
+from fairlead.postgres.controllers.servers import work
+from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.options import PostgresOptions
 
 

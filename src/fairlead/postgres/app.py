@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fairlead.api.postgresaccess import crds
 from fairlead.client import Client
-from fairlead.postgres.controllers.access import AccessController
-from fairlead.postgres.controllers.servers import ServerController
+from fairlead.postgres.controllers.access.controller import AccessController
+from fairlead.postgres.controllers.servers.controller import ServerController
+from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.singleton import SingletonController
-from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.controllers.watches import Watches, relabelled, rewritten, server_turned
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions

@@ -19,7 +19,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from fairlead.postgres.database.sessions import Tally
+from fairlead.postgres.database.connections.sessions import Tally
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime.queue import Histogram
 

@@ -13,7 +13,7 @@ from tests.support.team import LOG, Administrator, Team
 
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import verifiers
+from fairlead.postgres.database.reading import verifiers
 from fairlead.postgres.options import PostgresOptions
 
 

@@ -10,7 +10,7 @@ from tests.support.waiting import condition
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.client import Invalid
-from fairlead.postgres.database import startup
+from fairlead.postgres.database.connections import startup
 
 
 modest = pytest.mark.parametrize("administrator", ["createrole"], indirect=True)

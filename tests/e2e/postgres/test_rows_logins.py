@@ -13,8 +13,8 @@ from tests.support.team import Team, eventually
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import SECRETS
 from fairlead.client import Invalid
-from fairlead.postgres.database import password as passwords
-from fairlead.postgres.database import startup
+from fairlead.postgres.database.connections import startup
+from fairlead.postgres.database.plans import password as passwords
 
 
 async def test_row_01_the_password_of_the_secret_logs_in_and_no_other(team: Team) -> None:

@@ -20,7 +20,7 @@ from tests.support.team import LOG, Administrator, Team
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session
+from fairlead.postgres.database.connections import session
 
 
 newest = pytest.mark.parametrize("postgres", [18], indirect=True)

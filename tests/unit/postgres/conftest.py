@@ -10,7 +10,7 @@ import pytest
 from psycopg import sql
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.connections.endpoint import Endpoint
 
 
 _numbers = itertools.count(1)

@@ -8,13 +8,13 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy, Grant, Privilege
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.cleanup import cleanup as cleanup_role
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.plan import Synced, Wanted
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import sync as sync_all
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.cleanup import cleanup as cleanup_role
+from fairlead.postgres.database.work.sync import sync as sync_all
 from fairlead.postgres.errors import AccessError
 
 

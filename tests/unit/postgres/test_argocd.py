@@ -11,8 +11,8 @@ from lupa import lua51  # type: ignore[import-untyped]
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessStatus
-from fairlead.postgres.controllers.reconcile import Failure
-from fairlead.postgres.controllers.status import (
+from fairlead.postgres.controllers.access.reconcile import Failure
+from fairlead.postgres.controllers.access.status import (
     Outcome,
     expired,
     failed,
@@ -21,7 +21,7 @@ from fairlead.postgres.controllers.status import (
     planned,
     success,
 )
-from fairlead.postgres.database.plan import Planned, Statement
+from fairlead.postgres.database.plans.plan import Planned, Statement
 from fairlead.postgres.errors import AccessError, refusal
 
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
-from fairlead.postgres.database.attributes import (
+from fairlead.postgres.database.plans.attributes import (
     GroupFacts,
     attribute_parts,
     check_attributes,
@@ -19,7 +19,7 @@ from fairlead.postgres.database.attributes import (
     setting_statements,
     valid_until,
 )
-from fairlead.postgres.database.snapshot import Membership, RoleFacts
+from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts
 from fairlead.postgres.errors import AccessError
 
 

@@ -20,12 +20,12 @@ from tests.unit.postgres.helpers import (
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.cleanup import _Removal, drop_login, give_up
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.statements import comment_role
-from fairlead.postgres.database.unmanaged import read_logins, unmanaged
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.statements import comment_role
+from fairlead.postgres.database.work.cleanup import _Removal, drop_login, give_up
+from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 

@@ -7,7 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.postgres.database.differences import Change, Difference, Item, Objects, listed, plan
+from fairlead.postgres.database.plans.differences import (
+    Change,
+    Difference,
+    Item,
+    Objects,
+    listed,
+    plan,
+)
 
 
 def objects(level: Any, *names: str, schema: str = "s", **more: Any) -> Objects:

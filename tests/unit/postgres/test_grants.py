@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from fairlead.api import postgresaccess
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
-from fairlead.postgres.database.grants import MAX_OBJECTS, check_grants, desired_grants
-from fairlead.postgres.database.targets import (
+from fairlead.postgres.database.plans.grants import MAX_OBJECTS, check_grants, desired_grants
+from fairlead.postgres.database.plans.targets import (
     DatabaseGrants,
     Privileges,
     Target,

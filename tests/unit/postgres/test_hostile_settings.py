@@ -12,9 +12,9 @@ from tests.support.servers import VERSIONS, embedded, started
 from tests.unit.postgres.helpers import claim, cleanup, grant, sync, wanted
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session, startup
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.connections import session, startup
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import connect
 
 
 HARMLESS = {

@@ -11,14 +11,14 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import CONFIGMAPS, Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import ClientError, ConnectionFailed, api_error
-from fairlead.postgres.controllers import leftovers
-from fairlead.postgres.controllers.claims import Claims
-from fairlead.postgres.controllers.jobs import Place
-from fairlead.postgres.controllers.leftovers import Leftovers
+from fairlead.postgres.controllers.access import leftovers
+from fairlead.postgres.controllers.access.claims import Claims
+from fairlead.postgres.controllers.access.leftovers import Leftovers
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim, parse_claim
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.snapshot import Claim, parse_claim
 from fairlead.postgres.options import PostgresOptions
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccessSpec, SecretTemplate
-from fairlead.postgres.controllers.login_secret import (
+from fairlead.postgres.controllers.rules.login_secret import (
     GENERATED_ANNOTATION,
     Content,
     check_name,
@@ -26,7 +26,7 @@ from fairlead.postgres.controllers.login_secret import (
     secret_body,
     secret_values,
 )
-from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
 
 

@@ -13,8 +13,8 @@ from tests.support.servers import debian, started
 from tests.unit.postgres.helpers import can_login, fetch, login, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import logins
-from fairlead.postgres.database.logins import (
+from fairlead.postgres.database.plans import logins
+from fairlead.postgres.database.plans.logins import (
     Rotation,
     current_login,
     family,
@@ -23,8 +23,8 @@ from fairlead.postgres.database.logins import (
     must_rotate,
     turn,
 )
-from fairlead.postgres.database.password import verifier
-from fairlead.postgres.database.statements import create_role, fence_role
+from fairlead.postgres.database.plans.password import verifier
+from fairlead.postgres.database.plans.statements import create_role, fence_role
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

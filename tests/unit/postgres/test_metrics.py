@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.metrics import PostgresMetrics
 

@@ -10,15 +10,15 @@ from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessSpec
 from fairlead.api.postgresconnection import Connection
 from fairlead.api.postgresserver import PostgresServer
-from fairlead.postgres.controllers.policy import check_policy
-from fairlead.postgres.controllers.resolution import (
+from fairlead.postgres.controllers.rules.policy import check_policy
+from fairlead.postgres.controllers.rules.resolution import (
     Certificates,
     check_connection,
     direct_endpoint,
     secret_endpoint,
     server_endpoint,
 )
-from fairlead.postgres.controllers.servers import server_status
+from fairlead.postgres.controllers.servers.controller import server_status
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.manifests import manifests
 

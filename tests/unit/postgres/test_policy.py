@@ -11,14 +11,14 @@ import pytest
 from fairlead.api.postgresaccess import PostgresAccessSpec
 from fairlead.api.postgresconnection import Connection
 from fairlead.api.postgresserver import PostgresServer
-from fairlead.postgres.controllers.policy import (
+from fairlead.postgres.controllers.rules.policy import (
     check_host,
     check_membership,
     check_own_connections,
     check_policy,
     secret_namespace,
 )
-from fairlead.postgres.database.names import excluded, matches
+from fairlead.postgres.database.plans.names import excluded, matches
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions, split_host
 

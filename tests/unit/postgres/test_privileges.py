@@ -20,12 +20,12 @@ from tests.unit.postgres.helpers import fetch, run
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import comparison
-from fairlead.postgres.database.comparison import RoleGrants, read_differences
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.grants import desired_grants
-from fairlead.postgres.database.privileges import RoleOutcome, settle
-from fairlead.postgres.database.session import Session, connect
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import Session, connect
+from fairlead.postgres.database.plans.grants import desired_grants
+from fairlead.postgres.database.reading import comparison
+from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
+from fairlead.postgres.database.work.privileges import RoleOutcome, settle
 
 
 _numbers = itertools.count(1)

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
-from fairlead.postgres.database import names, password
-from fairlead.postgres.database.failures import explain_connect, explain_statement
-from fairlead.postgres.database.grants import desired_grants
-from fairlead.postgres.database.plan import check_role, plan_databases, plan_role
-from fairlead.postgres.database.snapshot import (
+from fairlead.postgres.database.connections.failures import explain_connect, explain_statement
+from fairlead.postgres.database.plans import names, password
+from fairlead.postgres.database.plans.grants import desired_grants
+from fairlead.postgres.database.plans.plan import check_role, plan_databases, plan_role
+from fairlead.postgres.database.plans.snapshot import (
     Claim,
     DatabaseFacts,
     RoleFacts,

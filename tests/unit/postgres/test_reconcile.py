@@ -8,17 +8,17 @@ import pytest
 
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.postgresaccess import PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.reconcile import (
+from fairlead.postgres.controllers.access.reconcile import (
     STAGES,
     Facts,
     Failure,
     Stage,
     next_step,
 )
-from fairlead.postgres.controllers.reconcile import (
+from fairlead.postgres.controllers.access.reconcile import (
     AccessStep as Step,
 )
-from fairlead.postgres.controllers.status import (
+from fairlead.postgres.controllers.access.status import (
     Login,
     Outcome,
     event,

@@ -25,16 +25,16 @@ from tests.unit.postgres.helpers import (
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import verifiers as verifiers_module
-from fairlead.postgres.database.cleanup import cleanup
-from fairlead.postgres.database.drift import Found, Kept, look
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.planning import plan_accesses
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.sync import check_claims, sync
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.reading import verifiers as verifiers_module
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.drift import Found, Kept, look
+from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.sync import check_claims, sync
 from fairlead.postgres.errors import AccessError
 
 

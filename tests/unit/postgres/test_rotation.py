@@ -13,7 +13,7 @@ from fairlead.api.postgresaccess import (
     PasswordInfo,
     PostgresAccessSpec,
 )
-from fairlead.postgres.controllers.rotation import (
+from fairlead.postgres.controllers.rules.rotation import (
     PasswordDefaults,
     PasswordRules,
     asked_for,
@@ -23,7 +23,7 @@ from fairlead.postgres.controllers.rotation import (
     password_rules,
     seconds_left,
 )
-from fairlead.postgres.database.password import fingerprint
+from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
 
 

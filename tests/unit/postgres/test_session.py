@@ -13,10 +13,10 @@ from tests.support.postgres import Hanging
 from tests.unit.postgres.helpers import claim, cleanup, sync, wanted
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.failures import AnswerTooLargeError
-from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import AnswerTooLargeError
+from fairlead.postgres.database.connections.session import connect
 from fairlead.postgres.errors import AccessError
 
 

@@ -13,10 +13,10 @@ from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import fetch, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import sessions as module
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import Session
-from fairlead.postgres.database.sessions import Sessions
+from fairlead.postgres.database.connections import sessions as module
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.errors import AccessError
 
 

@@ -16,9 +16,9 @@ from fairlead.api.postgresconnection import Connection
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
-from fairlead.postgres.controllers.resolution import Certificates, secret_endpoint
+from fairlead.postgres.controllers.rules.resolution import Certificates, secret_endpoint
+from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.controllers.sources import Sources
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 

@@ -24,8 +24,8 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import session
-from fairlead.postgres.database.endpoint import Endpoint
+from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
 
 

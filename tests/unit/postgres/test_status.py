@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from fairlead.api.conditions import Event
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.reconcile import Failure
-from fairlead.postgres.controllers.status import (
+from fairlead.postgres.controllers.access.reconcile import Failure
+from fairlead.postgres.controllers.access.status import (
     Outcome,
     approver_of,
     expired,
@@ -26,8 +26,8 @@ from fairlead.postgres.controllers.status import (
     suspended,
     turns,
 )
-from fairlead.postgres.controllers.wishes import end_of
-from fairlead.postgres.database.plan import Planned, Statement
+from fairlead.postgres.controllers.rules.wishes import end_of
+from fairlead.postgres.database.plans.plan import Planned, Statement
 from fairlead.postgres.errors import AccessError, invalid, refusal
 
 

@@ -22,12 +22,12 @@ from tests.unit.postgres.helpers import (
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database import startup
-from fairlead.postgres.database.drift import look
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.database.connections import startup
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.drift import look
 from fairlead.postgres.errors import AccessError
 
 

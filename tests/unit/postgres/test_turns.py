@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.postgres.controllers.turns import Turns
+from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.runtime import Request
 
 

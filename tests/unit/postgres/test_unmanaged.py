@@ -12,9 +12,9 @@ from tests.support.servers import VERSIONS, embedded, started
 from tests.unit.postgres.helpers import claim, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.unmanaged import LoginFacts, read_logins, unmanaged, why_kept
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.work.unmanaged import LoginFacts, read_logins, unmanaged, why_kept
 from fairlead.postgres.options import PostgresOptions
 
 

@@ -30,10 +30,10 @@ from tests.unit.postgres.helpers import (
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.controllers.sources import Sources
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.session import connect
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import connect
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 

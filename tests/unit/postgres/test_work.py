@@ -13,14 +13,14 @@ import pytest
 from tests.support.waiting import idle
 from tests.unit.postgres.helpers import claim, wanted
 
-from fairlead.postgres.controllers import work as module
-from fairlead.postgres.controllers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
-from fairlead.postgres.controllers.work import Surroundings, Work
-from fairlead.postgres.database.drift import Found, Kept
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import Claim, ServerFacts
+from fairlead.postgres.controllers.servers import work as module
+from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
+from fairlead.postgres.controllers.servers.work import Surroundings, Work
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import Claim, ServerFacts
+from fairlead.postgres.database.work.drift import Found, Kept
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request

@@ -12,17 +12,17 @@ from fairlead.api.postgresserver import PostgresServer
 from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.database.audit import (
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.names import excluded, reserved
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.reading.audit import (
     Database,
     Everybody,
     read_databases,
     read_everybody,
 )
-from fairlead.postgres.database.holdings import PUBLIC, Held, read_holdings
-from fairlead.postgres.database.names import excluded, reserved
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import RoleFacts
-from fairlead.postgres.database.sync import explain, working
+from fairlead.postgres.database.reading.holdings import PUBLIC, Held, read_holdings
+from fairlead.postgres.database.work.sync import explain, working
 from fairlead.postgres.errors import AccessError
 
 

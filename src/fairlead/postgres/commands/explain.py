@@ -38,19 +38,19 @@ from fairlead.postgres.commands.surroundings import (
     get_access,
     list_installed,
 )
-from fairlead.postgres.controllers.sources import decode_server
-from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
-from fairlead.postgres.database import password as passwords
-from fairlead.postgres.database.catalog import read_server, read_snapshot
-from fairlead.postgres.database.dependencies import read_dependencies, read_owned
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.names import excluded
-from fairlead.postgres.database.plan import Planned
-from fairlead.postgres.database.planning import plan_accesses
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import RoleFacts
-from fairlead.postgres.database.sync import working
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.servers.sources import decode_server
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans import password as passwords
+from fairlead.postgres.database.plans.names import excluded
+from fairlead.postgres.database.plans.plan import Planned
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.reading.catalog import read_server, read_snapshot
+from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.sync import working
 from fairlead.postgres.errors import AccessError
 
 

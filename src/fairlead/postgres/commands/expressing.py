@@ -20,12 +20,12 @@ from fairlead.api.postgresaccess import (
     MemberOf,
     Privilege,
 )
-from fairlead.postgres.database.attributes import check_attributes
-from fairlead.postgres.database.differences import PRIVILEGES, listed
-from fairlead.postgres.database.grants import check_grants
-from fairlead.postgres.database.holdings import Held
-from fairlead.postgres.database.snapshot import RoleFacts
-from fairlead.postgres.database.targets import FUTURE, TargetLevel
+from fairlead.postgres.database.plans.attributes import check_attributes
+from fairlead.postgres.database.plans.differences import PRIVILEGES, listed
+from fairlead.postgres.database.plans.grants import check_grants
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.targets import FUTURE, TargetLevel
+from fairlead.postgres.database.reading.holdings import Held
 from fairlead.postgres.errors import AccessError
 
 

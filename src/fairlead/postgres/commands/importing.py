@@ -19,18 +19,18 @@ from fairlead.postgres.commands.expressing import (
     object_name,
 )
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.policy import check_membership
-from fairlead.postgres.controllers.wishes import wanted_of
-from fairlead.postgres.database.catalog import read_around, read_logins, read_snapshot
-from fairlead.postgres.database.grants import MAX_OBJECTS
-from fairlead.postgres.database.holdings import Held, read_holdings
-from fairlead.postgres.database.names import check_username, excluded
-from fairlead.postgres.database.plan import Wanted
-from fairlead.postgres.database.planning import plan_accesses
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.snapshot import RoleFacts, Snapshot
-from fairlead.postgres.database.sync import explain, working
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.controllers.rules.policy import check_membership
+from fairlead.postgres.controllers.rules.wishes import wanted_of
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.grants import MAX_OBJECTS
+from fairlead.postgres.database.plans.names import check_username, excluded
+from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.database.reading.catalog import read_around, read_logins, read_snapshot
+from fairlead.postgres.database.reading.holdings import Held, read_holdings
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.sync import explain, working
 from fairlead.postgres.errors import AccessError
 
 

@@ -14,16 +14,16 @@ from fairlead.api.timestamps import parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.jobs import Place
-from fairlead.postgres.controllers.wishes import check_spec, expires_at, may_adopt, wanted_of
-from fairlead.postgres.database import password as passwords
-from fairlead.postgres.database.catalog import read_snapshot
-from fairlead.postgres.database.names import excluded
-from fairlead.postgres.database.plan import Planned, Statement, Wanted
-from fairlead.postgres.database.planning import plan_accesses
-from fairlead.postgres.database.sessions import Sessions
-from fairlead.postgres.database.sync import working
-from fairlead.postgres.database.verifiers import Verifiers
+from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.servers.jobs import Place
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans import password as passwords
+from fairlead.postgres.database.plans.names import excluded
+from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
+from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.sync import working
 from fairlead.postgres.errors import AccessError, refusal
 
 

@@ -18,7 +18,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.keys import KEY_SECRET
-from fairlead.postgres.controllers.login_secret import (
+from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
     check_ours,
     check_template,
@@ -27,11 +27,11 @@ from fairlead.postgres.controllers.login_secret import (
     is_leftover,
     missing_password_secret,
 )
-from fairlead.postgres.controllers.resolution import secret_data
-from fairlead.postgres.controllers.rotation import password_defaults, password_rules
+from fairlead.postgres.controllers.rules.resolution import secret_data
+from fairlead.postgres.controllers.rules.rotation import password_defaults, password_rules
+from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
-from fairlead.postgres.controllers.sources import Sources, decode_server
-from fairlead.postgres.database.snapshot import Claim
+from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 

@@ -9,7 +9,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client
 from fairlead.client.lookups import find
-from fairlead.postgres.controllers.resolution import secret_data
+from fairlead.postgres.controllers.rules.resolution import secret_data
 from fairlead.postgres.errors import invalid
 
 

@@ -12,7 +12,7 @@ from fairlead.api.postgresconnection import GROUP
 from fairlead.api.postgrescontroller import CONTROLLERS
 from fairlead.api.postgresserver import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
-from fairlead.postgres.controllers.login_secret import SELECTOR
+from fairlead.postgres.controllers.rules.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     Cluster,

@@ -1,11 +1,5 @@
 """A PostgreSQL server as the operator works on it, as an administrator who trusts nobody in it.
 
-``sync`` brings a role into its wanted state and ``cleanup`` removes it: ``catalog`` reads what is
-there as a ``snapshot``, ``plan`` decides, and ``statements`` composes SQL. ``session`` keeps
-servers from holding up the operator, and with the options of ``startup`` the owners of databases
-from bending what the administrator does.
-
-Privileges on objects are those of many roles at once: ``grants`` says what is wanted on which
-``targets``, ``comparison`` reads in one statement what a database lacks, ``differences`` makes the
-fewest statements of it, and ``privileges`` settles it.
+What accesses want and what ``reading`` found there go into ``plans``, which decide; ``work``
+carries it out over the ``connections`` of one administrator, and reads again.
 """

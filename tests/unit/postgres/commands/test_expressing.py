@@ -24,12 +24,12 @@ from fairlead.postgres.commands.expressing import (
     grants_problem,
     object_name,
 )
-from fairlead.postgres.database.comparison import RoleGrants, read_differences
-from fairlead.postgres.database.endpoint import Endpoint
-from fairlead.postgres.database.grants import desired_grants
-from fairlead.postgres.database.holdings import Grantee, Held, read_holdings
-from fairlead.postgres.database.session import connect
-from fairlead.postgres.database.snapshot import RoleFacts
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.database.plans.grants import desired_grants
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
+from fairlead.postgres.database.reading.holdings import Grantee, Held, read_holdings
 
 
 ROLE, OWNER, OTHER = 20, 10, 30

@@ -1,0 +1,41 @@
+"""The claims that this installation makes on roles, one for each PostgresAccess."""
+
+from __future__ import annotations
+
+import hmac
+
+from fairlead.api.meta import Key, ObjectMeta
+from fairlead.postgres.controllers.keys import InstallationKey
+from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.database.plans.snapshot import Claim
+
+
+class Claims:
+    """Makes claims, in which an object's names are a keyed hash."""
+
+    def __init__(self, sources: Sources, key: InstallationKey) -> None:
+        self._sources = sources
+        self._key = key
+
+    async def of(self, meta: ObjectMeta) -> Claim:
+        """The claim of an object.
+
+        Raises:
+            AccessError: the installation's key cannot be used.
+        """
+        return Claim(
+            installation=await self._sources.installation(),
+            object=await self.hash(meta.namespace, meta.name),
+            uid=meta.uid,
+            namespace=meta.namespace,
+            name=meta.name,
+        )
+
+    async def hash(self, namespace: str, name: str) -> str:
+        """What a claim has in place of an object's names."""
+        text = str(Key(namespace, name))
+        return hmac.digest(await self._key(), text.encode(), "sha256").hex()[:32]
+
+    async def object_of(self, claim: Claim) -> str:
+        """The hash of a claim, of an older one too."""
+        return claim.object or await self.hash(claim.namespace, claim.name)

@@ -1,0 +1,127 @@
+"""A pass over one PostgresAccess: what was read, what was learnt, and its outcome."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import PasswordInfo, PostgresAccess, ServerInfo
+from fairlead.postgres.controllers.access.reconcile import AccessStep, Facts, Failure
+from fairlead.postgres.controllers.access.status import (
+    Login,
+    Outcome,
+    expired,
+    failed,
+    generated,
+    planned,
+    renamed,
+    success,
+    suspended,
+)
+from fairlead.postgres.controllers.servers.jobs import Job, Place
+from fairlead.postgres.database.plans.password import ITERATIONS
+from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.errors import AccessError, refusal
+
+
+@dataclass(kw_only=True)
+class Pass:
+    """One reconciliation of one object."""
+
+    found: Object
+    access: PostgresAccess | None
+    facts: Facts
+    place: Place | None = None
+    job: Job | None = None
+    """What a server is to do before the pass can go on; then it is done."""
+    step: AccessStep | None = None
+    """Which of the steps the job is for."""
+    password: str = field(default="", repr=False)
+    iterations: int = ITERATIONS
+    secret_uid: str = ""
+    password_info: PasswordInfo | None = None
+    synced: Synced | None = None
+    plan: Planned | None = None
+    expires_at: str = ""
+    renamed: frozenset[str] = frozenset()
+    """Roles that carry the claim of this access under another name."""
+
+    gone: bool = False
+    """Whether the object has turned out to be gone."""
+
+    def ask(self, step: AccessStep, job: Job) -> None:
+        """Have the server do something before the pass goes on."""
+        self.step, self.job = step, job
+
+    def learn(self, **facts: object) -> None:
+        """Add to what is known."""
+        self.facts = msgspec.structs.replace(self.facts, **facts)
+
+    @property
+    def reached(self) -> Place:
+        """The server; steps that need it come only after it was found."""
+        if self.place is None:
+            raise AccessError("ConnectionFailed", "the server has not been found yet")
+        return self.place
+
+    @property
+    def decoded(self) -> PostgresAccess:
+        """The object; steps that need it come only after it was decoded."""
+        if self.access is None:
+            raise AccessError("InvalidSpec", "the object could not be decoded")
+        return self.access
+
+
+def outcome_of(current: Pass) -> Outcome:
+    """The outcome of a pass, from what it has learnt."""
+    facts = current.facts
+    if facts.excluded and facts.failure is None:
+        username = current.decoded.spec.username
+        return failed(
+            Failure(
+                "DatabaseSyncFailed",
+                refusal(
+                    "UserExcluded",
+                    f"spec.username {username} is one of the operator's excluded users;"
+                    " choose another",
+                ),
+            )
+        )
+    if facts.failure is not None:
+        return failed(facts.failure)
+    if facts.suspended:
+        return suspended(current.decoded.status)
+    if facts.expired:
+        return expired(current.expires_at)
+    if current.plan is not None and not facts.approved:
+        return planned(current.plan, facts.planning)
+    return generated() if facts.secret == "generated" else success()  # noqa: S105
+
+
+def login_of(current: Pass) -> Login | None:
+    """What is known of the login, if this pass has brought it about."""
+    synced = current.synced
+    if synced is None or current.place is None:
+        return None
+    spec, endpoint = current.decoded.spec, current.place.endpoint
+    return Login(
+        username=spec.username,
+        secret=spec.generated_secret,
+        secret_uid=current.secret_uid,
+        password=current.password_info,
+        server=ServerInfo(
+            host=endpoint.public_host or endpoint.host,
+            version=synced.server.version_text,
+            system_identifier=synced.server.system_identifier,
+        ),
+        applied=_ledger(current, synced),
+        warnings=[*synced.warnings, *map(renamed, sorted(current.renamed))],
+    )
+
+
+def _ledger(current: Pass, synced: Synced) -> list[str]:
+    """What was granted; while something stands in the way, also what may not be revoked yet."""
+    before = current.decoded.status.applied_grants if synced.problems else []
+    return [*synced.applied, *(one for one in before if one not in synced.applied)]

@@ -1,0 +1,345 @@
+"""What a pass came to, as conditions, one log line, an event and when to look again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.conditions import (
+    Condition,
+    ConditionStatus,
+    Event,
+    get_condition,
+    set_condition,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.postgresaccess import (
+    APPROVE_ANNOTATION,
+    IN_PROGRESS,
+    READY,
+    RECONCILING,
+    STALLED,
+    SUCCESS,
+    Binding,
+    Blockers,
+    Deletion,
+    PasswordInfo,
+    Plan,
+    PostgresAccessStatus,
+    ReconcileState,
+    SecretInfo,
+    ServerInfo,
+)
+from fairlead.postgres.controllers.access.reconcile import Failure
+from fairlead.postgres.database.plans.plan import Planned
+from fairlead.postgres.errors import AccessError, Retry
+
+
+IN_SYNC = "PostgresAccess is in sync"
+NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
+MAX_LOG = 1024
+"""Characters of a message in the status."""
+RENAMED = "carries the claim of this object"
+"""What the warning about a renamed role says."""
+_WAITING = {"Locked", "Conflict", "TimedOut"}
+_MAX_GRANTED = 512
+_MAX_BLOCKERS = 3
+_MAX_WARNINGS = 64
+"""Lines of what was granted, of objects of a database, and of others that a status lists."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of a pass; ``again`` says how soon to look again."""
+
+    state: ReconcileState
+    reason: str
+    message: str
+    again: Literal["synced", "pending", "at-once", "backoff", "waiting"]
+    blockers: Sequence[tuple[str, Sequence[str]]] = ()
+    """Databases, and what a role owns there that keeps it from being removed."""
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the database once the login works."""
+
+    username: str
+    secret: str
+    server: ServerInfo
+    secret_uid: str = ""
+    password: PasswordInfo | None = None
+    applied: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+
+def success() -> Outcome:
+    """Step 35: everything is as wanted."""
+    return Outcome(state="Success", reason="Ready", message=IN_SYNC, again="synced")
+
+
+def generated() -> Outcome:
+    """Step 36: a new password makes one pass that is in progress.
+
+    The next one comes at once instead of after 30 s: this pass has verified what it wrote.
+    """
+    return Outcome(
+        state="InProgress", reason="Reconciling", message=NOT_YET_IN_SYNC, again="at-once"
+    )
+
+
+def suspended(old: PostgresAccessStatus) -> Outcome:
+    """Nothing is done: what was said last stands."""
+    ready = get_condition(old.conditions, READY)
+    return Outcome(
+        state=old.last_reconcile_state or "InProgress",
+        reason=ready.reason if ready is not None else "Suspended",
+        message=ready.message if ready is not None else "spec.suspend is set; nothing is done",
+        again="waiting",
+    )
+
+
+def expired(expires_at: str) -> Outcome:
+    """The role has gone, for its time was up."""
+    return Outcome(
+        state="Error",
+        reason="Expired",
+        message=f"the access ended at {expires_at}, as spec.expiresAfter says; raise that, or"
+        " create another PostgresAccess",
+        again="waiting",
+    )
+
+
+def planned(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
+    """Nothing is done but to say what would be."""
+    refused = [error for errors in plan.refused.values() for error in errors]
+    if refused:
+        return failed(problems(refused))
+    count = len(plan.statements)
+    if not count:
+        return (
+            success()
+            if why == "Manual"
+            else Outcome(
+                state="Success",
+                reason="Ready",
+                message=f"{IN_SYNC}; nothing would be done",
+                again="synced",
+            )
+        )
+    if why == "Observe":
+        message = f"{count} statements would be run, see status.plan; spec.mode is Observe"
+        return Outcome(state="InProgress", reason="Observed", message=message, again="synced")
+    message = (
+        f"{count} statements wait for an approval, see status.plan: annotate the object with"
+        f" {APPROVE_ANNOTATION}={plan.digest()}"
+    )
+    return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
+
+
+def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Plan | None:
+    """A plan as the status tells it: as many statements as fit, and what was approved last.
+
+    Args:
+        plan: what would be done; with ``approved_by``, what has been done.
+        old: what the status said before.
+        approved_by: who has approved this plan; "" when nobody has.
+    """
+    approved = Plan() if old is None else old
+    digest, by = approved.approved_digest, approved.approved_by
+    if plan is None:
+        return Plan(approved_digest=digest, approved_by=by) if digest else None
+    if approved_by:
+        digest, by = plan.digest(), approved_by
+    return Plan(
+        digest=plan.digest() if plan.statements else "",
+        statements=[
+            f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
+        ],
+        total=len(plan.statements),
+        approved_digest=digest,
+        approved_by=by,
+    )
+
+
+def approver_of(metadata: JSON) -> str:
+    """The manager of fields that wrote the approval last, and when; "" when nobody says."""
+    field = f"f:{APPROVE_ANNOTATION}"
+    found: list[tuple[str, str]] = []
+    for entry in metadata.get("managedFields") or []:
+        fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if field in (fields.get("f:annotations") or {}):
+            found.append((entry.get("time") or "", entry.get("manager") or "unknown"))
+    if not found:
+        return ""
+    time, manager = max(found)
+    return f"{manager} at {time}" if time else manager
+
+
+def failed(failure: Failure) -> Outcome:
+    """The three error boxes, and decisions against an access."""
+    error = failure.error
+    if error.reason in _WAITING:
+        return Outcome(
+            state="InProgress",
+            reason="Reconciling",
+            message=f"{NOT_YET_IN_SYNC}: {error.message}",
+            again="pending",
+        )
+    return Outcome(
+        state="Error",
+        reason=error.reason if error.verdict else failure.stage,
+        message=error.message if error.verdict else str(error),
+        again="synced" if error.retry is Retry.CHANGE else "backoff",
+        blockers=error.blockers,
+    )
+
+
+def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | None:
+    """What a deletion waits for."""
+    if not blockers:
+        return None
+    return Deletion(
+        blockers=[
+            Blockers(database=name, objects=list(objects[:_MAX_BLOCKERS]))
+            for name, objects in blockers[:_MAX_WARNINGS]
+        ],
+        truncated=len(blockers) > _MAX_WARNINGS
+        or any(len(objects) > _MAX_BLOCKERS for _, objects in blockers),
+    )
+
+
+def problems(found: Sequence[AccessError]) -> Failure:
+    """Several grants that do not hold, as one failure."""
+    first = found[0]
+    if len(found) == 1:
+        return Failure("DatabaseSyncFailed", first)
+    heal = any(error.retry is Retry.BACKOFF for error in found)
+    listed = "; ".join(dict.fromkeys(str(error) for error in found[1:]))
+    return Failure(
+        "DatabaseSyncFailed",
+        AccessError(
+            first.reason,
+            f"{first.message}; {listed}",
+            retry=Retry.BACKOFF if heal else Retry.CHANGE,
+        ),
+    )
+
+
+def new_status(
+    old: PostgresAccessStatus,
+    outcome: Outcome,
+    *,
+    generation: int,
+    now: str,
+    login: Login | None,
+    refused: bool,
+) -> PostgresAccessStatus:
+    """The status after a pass; equal to the old one when nothing has turned.
+
+    What was known of the login stays through a failure; a decision against the access
+    (``refused``) takes the binding back.
+    """
+    conditions = old.conditions
+    message = " ".join(outcome.message.split())[:MAX_LOG]
+    stalled = outcome.state == "Error" and outcome.again in {"synced", "waiting"}
+    for type_, holds in (
+        (READY, outcome.state == "Success"),
+        (SUCCESS, outcome.state == "Success"),
+        (IN_PROGRESS, outcome.state == "InProgress"),
+        (RECONCILING, outcome.state != "Success" and not stalled),
+        (STALLED, stalled),
+    ):
+        if type_ in {RECONCILING, STALLED} and not holds:
+            # kstatus takes these to be there only while they hold.
+            conditions = [one for one in conditions if one.type != type_]
+            continue
+        status: ConditionStatus = "True" if holds else "False"
+        new = Condition(type_, status, outcome.reason, message, "", generation)
+        conditions = set_condition(conditions, new, now=now)
+    status_ = msgspec.structs.replace(
+        old,
+        conditions=conditions,
+        last_reconcile_state=outcome.state,
+        last_log=message,
+        observed_generation=generation,
+    )
+    deletion = deletion_of(outcome.blockers)
+    if deletion != old.deletion:
+        status_ = msgspec.structs.replace(status_, deletion=deletion)
+    if refused:
+        return msgspec.structs.replace(status_, binding=None)
+    if login is None:
+        return status_
+    return msgspec.structs.replace(
+        status_,
+        binding=Binding(name=login.secret),
+        username=login.username,
+        secret=SecretInfo(name=login.secret, uid=login.secret_uid),
+        password=login.password,
+        server=login.server,
+        applied_grants=list(login.applied[:_MAX_GRANTED]),
+        warnings=list(login.warnings[:_MAX_WARNINGS]),
+    )
+
+
+def access_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a PostgresAccess whose status has changed."""
+    before, after = _status(old), _status(new)
+    told = event(before, after)
+    return [*([] if told is None else [told]), *turns(before, after)]
+
+
+def _status(access: Object) -> PostgresAccessStatus:
+    """The status; an empty one where others wrote what cannot be read."""
+    try:
+        return access.decode(_WithStatus).status
+    except msgspec.ValidationError:
+        return PostgresAccessStatus()
+
+
+class _WithStatus(msgspec.Struct):
+    status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
+
+
+def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
+    """What to tell whatever the verdict: roles that are elsewhere than their object says."""
+    found = [
+        Event("Warning", "RoleRenamed", one)
+        for one in new.warnings
+        if RENAMED in one and one not in old.warnings
+    ]
+    before, after = old.server, new.server
+    if before is None or after is None or not before.system_identifier:
+        return found
+    if before.system_identifier != after.system_identifier:
+        text = (
+            f"the object's server was {before.host} and is {after.host}, which is another one:"
+            f" role {new.username} stays on the old one with its login; drop it there"
+        )
+        found.append(Event("Warning", "ServerChanged", text))
+    return found
+
+
+def renamed(role: str) -> str:
+    """The warning about a role that carries an access's claim under another name."""
+    return (
+        f"role {role} {RENAMED}: somebody has renamed it, and it has lost its login; drop it, or"
+        " give it its name back"
+    )
+
+
+def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:
+    """What to tell, on transitions only."""
+    before, after = get_condition(old.conditions, READY), get_condition(new.conditions, READY)
+    if after is None or new.last_reconcile_state == "InProgress":
+        return None
+    if before is not None and (before.status, before.reason, before.message) == (
+        after.status,
+        after.reason,
+        after.message,
+    ):
+        return None
+    if after.status == "True":
+        return Event("Normal", "ReconcileSuccess", f"{IN_SYNC} and ready")
+    return Event("Warning", after.reason, after.message)

@@ -1,0 +1,416 @@
+"""The generated Secret: what is in it, and when it must not be written.
+
+Its owner reference says whose it is. Of keys, labels and annotations those that we made are ours
+to take away again: an annotation lists them where they are others than the default keys.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from fairlead.api.label_names import label_value_errors, qualified_name_errors, subdomain_errors
+from fairlead.api.meta import JSON, Object
+from fairlead.api.postgresaccess import (
+    POSTGRESACCESSES,
+    ROTATE_ANNOTATION,
+    PostgresAccessSpec,
+    SecretTemplate,
+)
+from fairlead.api.postgresconnection import GROUP
+from fairlead.postgres.controllers.rules.resolution import secret_data, text_of
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.plans import password
+from fairlead.postgres.errors import AccessError, invalid
+
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "fairlead-postgres"
+SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
+GENERATED_ANNOTATION = f"{GROUP}/generated"
+"""On the Secret: the names of its keys, labels and annotations that are ours, as JSON."""
+
+_LOGIN_KEYS = ("username", "password")
+_DEFAULT_KEYS = frozenset(
+    {
+        *_LOGIN_KEYS,
+        *("type", "provider", "host", "port", "database", "dbname", "user", "sslmode"),
+        *("uri", "jdbc-uri", "pgpass"),
+    }
+)
+_MAY_LACK = (_DEFAULT_KEYS | {"ca.crt"}) - {*_LOGIN_KEYS}
+"""Keys that an immutable Secret need not have, for it may be older than they are."""
+_MAX_BYTES = 256 * 1024
+"""Of all values together; API servers take 1 MiB."""
+_OPAQUE = "Opaque"
+_KUBERNETES_TYPES = {_OPAQUE, "kubernetes.io/basic-auth"}
+"""Others mean something to Kubernetes: it would fill one with a ServiceAccount's token."""
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_PLACEHOLDER = re.compile(r"\{\{(.*?)(\}\}|$)", re.DOTALL)
+_FILTERS: dict[str, Callable[[str], str]] = {
+    "": str,
+    "urlquote": lambda value: quote(value, safe=""),
+    "json": json.dumps,
+    "b64": lambda value: base64.b64encode(value.encode()).decode(),
+}
+_NAMES = {
+    **{name: name for name in ("username", "password", "host", "port", "database", "sslmode")},
+    "url": "uri",
+    "jdbcUrl": "jdbc-uri",
+}
+"""What templates may name, and the default key that has its value."""
+
+
+class _Flags(msgspec.Struct):
+    type: str = ""
+    immutable: bool | None = None
+
+
+class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The names of what is ours in a Secret; ``data`` beside the default keys."""
+
+    defaults: bool = True
+    data: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+    annotations: frozenset[str] = frozenset()
+
+    def keys(self) -> frozenset[str]:
+        """Of the data."""
+        return self.data | _DEFAULT_KEYS if self.defaults else self.data
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a Secret of ours has; ``mark`` is the annotation that its password was made for."""
+
+    values: Mapping[str, str]
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    type: str = _OPAQUE
+    mark: str = ""
+
+    def __repr__(self) -> str:
+        return f"Content({sorted(self.values)})"
+
+
+def check_name(name: str) -> None:
+    """Refuse what no Secret can be called.
+
+    Raises:
+        AccessError: NameInvalid, naming the field.
+    """
+    for wrong in subdomain_errors(name):
+        raise invalid("NameInvalid", f"spec.generatedSecret {name!r} names no Secret: {wrong}")
+
+
+def check_template(template: SecretTemplate) -> None:
+    """Refuse a template of which no Secret can be made.
+
+    Raises:
+        AccessError: SecretTemplateInvalid, naming the key and the remedy.
+    """
+    if _is_kubernetes(template.type) and template.type not in _KUBERNETES_TYPES:
+        raise _bad_template("type", f"{template.type} is Kubernetes' own; take Opaque, or another")
+    for field, names in (("labels", template.labels), ("annotations", template.annotations)):
+        for name in names:
+            if name == MANAGED_BY_LABEL or name.startswith(f"{GROUP}/"):
+                raise _bad_template(field, f"{name} is the operator's own; remove it")
+            for wrong in qualified_name_errors(name):
+                raise _bad_template(field, f"{name!r}: {wrong}")
+    for name, value in template.labels.items():
+        for wrong in label_value_errors(value):
+            raise _bad_template("labels", f"{name}: {wrong}")
+    for key, text in template.data.items():
+        if key in _LOGIN_KEYS:
+            raise _bad_template("data", f"{key} holds the login itself; choose another key")
+        if not _KEY.fullmatch(key) or key == "." or key.startswith(".."):
+            raise _bad_template(
+                "data", f"{key!a} is no key of a Secret; use letters, digits, -, _ and ."
+            )
+        for placeholder in _PLACEHOLDER.finditer(text):
+            _check_placeholder(key, placeholder)
+
+
+def _is_kubernetes(type_: str) -> bool:
+    domain = type_.partition("/")[0]
+    return f".{domain}".endswith((".kubernetes.io", ".k8s.io"))
+
+
+def _check_placeholder(key: str, found: re.Match[str]) -> None:
+    where = f"key {key}: {found[0][:60]!a}"
+    if not found[2]:
+        raise _bad_template("data", f"{where} has no end; close it with }}}}")
+    name, filter_ = _parts(found[1])
+    if name not in _NAMES:
+        raise _bad_template("data", f"{where} names nothing; use one of {', '.join(_NAMES)}")
+    if filter_ not in _FILTERS:
+        filters = ", ".join(filter(None, _FILTERS))
+        raise _bad_template("data", f"{where} has no such filter; use one of {filters}")
+
+
+def _parts(placeholder: str) -> tuple[str, str]:
+    name, bar, filter_ = placeholder.partition("|")
+    # A bar with nothing behind it is no filter either.
+    return name.strip(), filter_.strip() or bar
+
+
+def _bad_template(field: str, why: str) -> AccessError:
+    return invalid("SecretTemplateInvalid", f"spec.secretTemplate.{field}: {why}")
+
+
+def check_ours(existing: Object, access: Object, type_: str = _OPAQUE) -> None:
+    """Refuse a Secret that this access did not make, or that has another type.
+
+    Raises:
+        AccessError: SecretConflict, naming who owns it.
+    """
+    flags = existing.decode(_Flags)
+    owner = existing.meta.controller()
+    if owner is None or owner.uid != access.meta.uid:
+        whose = f"{owner.kind} {owner.name}" if owner else "nobody"
+        raise invalid(
+            "SecretConflict",
+            f"Secret {existing.key} exists and is controlled by {whose};"
+            " choose another spec.generatedSecret, or delete the Secret",
+        )
+    if (flags.type or _OPAQUE) != type_:
+        raise invalid(
+            "SecretConflict",
+            f"Secret {existing.key} has type {flags.type}, which cannot be changed to {type_};"
+            " set spec.secretTemplate.type back, or delete the Secret",
+        )
+
+
+def is_leftover(existing: Object, access: Object) -> bool:
+    """Whether the Secret belongs to a deleted object of the same name, and is collected soon."""
+    owner = existing.meta.controller()
+    return (
+        owner is not None
+        and owner.uid != access.meta.uid
+        and (owner.kind, owner.name) == (access.kind, access.meta.name)
+        and owner.api_version.partition("/")[0] == GROUP
+    )
+
+
+def current_password(existing: Object | None) -> str:
+    """The password in the Secret, as its user may have edited it; "" asks for a new one.
+
+    Raises:
+        AccessError: PasswordInvalid or ConnectionInvalid, when no client could use it.
+    """
+    if existing is None:
+        return ""
+    what = f"key password of Secret {existing.key}"
+    try:
+        found = text_of(secret_data(existing), "password", str(existing.key))
+    except AccessError:
+        raise invalid(
+            "PasswordInvalid",
+            f"{what} is no UTF-8 text; change it, or remove it to have one generated",
+        ) from None
+    # Emptying the key is how a user asks for a new password.
+    if not found.strip():
+        return ""
+    password.check(found, what)
+    return found
+
+
+def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
+    """The password in the Secret that spec.passwordSecretRef names.
+
+    Raises:
+        AccessError: PasswordInvalid, naming the key.
+    """
+    key = spec.password_secret_ref.key if spec.password_secret_ref else ""
+    what = f"key {key} of Secret {existing.key} of spec.passwordSecretRef"
+    try:
+        found = text_of(secret_data(existing), key, "")
+    except AccessError:
+        raise invalid("PasswordInvalid", f"{what} is no UTF-8 text; change it") from None
+    if not found.strip():
+        raise invalid("PasswordInvalid", f"{what} is missing or empty; fill it")
+    if found.endswith(("\n", "\r")):
+        raise invalid(
+            "PasswordInvalid",
+            f"{what} ends in a line break, as echo writes it without -n; write it again without",
+        )
+    password.check(found, what)
+    return found
+
+
+def missing_password_secret(name: str, namespace: str) -> AccessError:
+    """The Secret that spec.passwordSecretRef names is not there."""
+    return invalid(
+        "PasswordSecretMissing",
+        f"Secret {namespace}/{name} of spec.passwordSecretRef does not exist; create it",
+    )
+
+
+def secret_values(spec: PostgresAccessSpec, endpoint: Endpoint, secret: str) -> dict[str, str]:
+    """All default keys: a Service Binding's, and the names that clients of PostgreSQL look for."""
+    database = spec.grants[0].database if spec.grants else endpoint.fallback
+    database = database or endpoint.maintenance
+    host = endpoint.public_host or endpoint.host
+    port = str(endpoint.public_port or endpoint.port)
+    hosts = [f"[{one}]" if ":" in one else one for one in host.split(",")]
+    place = f"{','.join(f'{one}:{port}' for one in hosts)}/{quote(database, safe='')}"
+    login = f"{quote(spec.username, safe='')}:{quote(secret, safe='')}"
+    query = urlencode({"user": spec.username, "password": secret}, quote_via=quote, safe="")
+    values = {
+        "type": "postgresql",
+        "provider": "fairlead",
+        "host": host,
+        "port": port,
+        "database": database,
+        "dbname": database,
+        "username": spec.username,
+        "user": spec.username,
+        "password": secret,
+        "sslmode": endpoint.ssl_mode,
+        "uri": f"postgresql://{login}@{place}",
+        "jdbc-uri": f"jdbc:postgresql://{place}?{query}",
+        "pgpass": _password_file(host.split(","), port, spec.username, secret),
+    }
+    return values | ({"ca.crt": endpoint.ca} if endpoint.ca else {})
+
+
+def _password_file(hosts: Iterable[str], port: str, username: str, secret: str) -> str:
+    """A line of libpq's password file for each host, for any database.
+
+    https://www.postgresql.org/docs/current/libpq-pgpass.html
+    """
+    if "\n" in secret or "\r" in secret:
+        # No line can hold it; an empty file fails at once and in clear words.
+        return ""
+    login = f"{_escaped(username)}:{_escaped(secret)}"
+    return "".join(f"{_escaped(host)}:{port}:*:{login}\n" for host in hosts)
+
+
+def _escaped(field: str) -> str:
+    return re.sub(r"([\\:])", r"\\\1", field)
+
+
+def content(template: SecretTemplate | None, values: Mapping[str, str], mark: str) -> Content:
+    """What the Secret shall have.
+
+    Raises:
+        AccessError: SecretTemplateInvalid, when it would be too much.
+    """
+    if template is None:
+        return Content(values=values, mark=mark)
+    kept = values.keys() if template.include_default_keys else _LOGIN_KEYS
+    made = {key: values[key] for key in kept} | {
+        key: _PLACEHOLDER.sub(lambda found: _filled(found[1], values), text)
+        for key, text in template.data.items()
+    }
+    size = sum(len(value.encode()) for value in made.values())
+    if size > _MAX_BYTES:
+        raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
+    return Content(
+        values=made,
+        labels=template.labels,
+        annotations=template.annotations,
+        type=template.type,
+        mark=mark,
+    )
+
+
+def _filled(placeholder: str, values: Mapping[str, str]) -> str:
+    name, filter_ = _parts(placeholder)
+    return _FILTERS[filter_](values[_NAMES[name]])
+
+
+def secret_body(access: Object, name: str, wanted: Content, existing: Object | None) -> JSON:
+    """The Secret as it shall be; keys, labels and annotations of others stay.
+
+    Raises:
+        AccessError: SecretConflict, when it would change but must not.
+    """
+    body: JSON = existing.to_dict() if existing else _fresh(access, name, wanted.type)
+    before = _made(existing)
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
+    if existing and existing.decode(_Flags).immutable:
+        _check_immutable(existing, body.get("data") or {}, data)
+        return body
+    made = _names(wanted)
+    labels = {**wanted.labels, MANAGED_BY_LABEL: MANAGED_BY}
+    annotations = dict(wanted.annotations)
+    if made != _Made():
+        annotations[GENERATED_ANNOTATION] = msgspec.json.encode(made, order="sorted").decode()
+    if wanted.mark:
+        annotations[ROTATE_ANNOTATION] = wanted.mark
+    metadata = body["metadata"]
+    body["data"] = _merged(body.get("data"), before.keys(), data)
+    metadata["labels"] = _merged(metadata.get("labels"), before.labels, labels)
+    ours = before.annotations | {GENERATED_ANNOTATION}
+    metadata["annotations"] = _merged(metadata.get("annotations"), ours, annotations)
+    return body
+
+
+def _names(wanted: Content) -> _Made:
+    defaults = wanted.values.keys() >= _DEFAULT_KEYS
+    return _Made(
+        defaults=defaults,
+        data=frozenset(wanted.values) - (_DEFAULT_KEYS if defaults else frozenset()),
+        labels=frozenset(wanted.labels),
+        annotations=frozenset(wanted.annotations),
+    )
+
+
+def _merged(
+    found: Mapping[str, Any] | None, ours: Iterable[str], wanted: Mapping[str, str]
+) -> dict[str, Any]:
+    gone = set(ours) - wanted.keys()
+    return {key: value for key, value in (found or {}).items() if key not in gone} | dict(wanted)
+
+
+def _check_immutable(
+    existing: Object, found: Mapping[str, Any], wanted: Mapping[str, str]
+) -> None:
+    out_of_date = [
+        key
+        for key, value in wanted.items()
+        if found.get(key, value if key in _MAY_LACK else None) != value
+    ]
+    if out_of_date:
+        raise invalid(
+            "SecretConflict",
+            f"Secret {existing.key} is immutable and out of date in {', '.join(out_of_date)};"
+            " delete it",
+        )
+
+
+def _made(existing: Object | None) -> _Made:
+    """What is ours in a Secret; nothing where somebody has spoilt the list."""
+    text = existing.meta.annotations.get(GENERATED_ANNOTATION, "") if existing else ""
+    if not text:
+        return _Made()
+    try:
+        return msgspec.json.decode(text, type=_Made)
+    except msgspec.DecodeError:
+        return _Made(defaults=False)
+
+
+def _fresh(access: Object, name: str, type_: str) -> JSON:
+    owner = msgspec.to_builtins(
+        msgspec.structs.replace(
+            access.owner_reference(),
+            api_version=POSTGRESACCESSES.api_version,
+            kind=POSTGRESACCESSES.kind,
+        )
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": type_,
+        "metadata": {
+            "name": name,
+            "namespace": access.meta.namespace,
+            "ownerReferences": [owner],
+        },
+    }

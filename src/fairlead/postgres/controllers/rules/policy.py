@@ -1,0 +1,159 @@
+"""What an access is allowed: by its PostgresServer's profile, and by the operator's settings."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from typing import NoReturn
+
+import msgspec
+
+from fairlead.api.postgresaccess import PostgresAccessSpec
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.postgres.database.plans.grants import asked_for
+from fairlead.postgres.database.plans.names import matches, reserved
+from fairlead.postgres.errors import invalid, refusal
+from fairlead.postgres.options import PostgresOptions, split_host
+
+
+def check_policy(
+    server: PostgresServer, spec: PostgresAccessSpec, namespace: str, labels: Mapping[str, str]
+) -> None:
+    """Whether a server's profile allows this access.
+
+    Raises:
+        AccessError: PolicyDenied, naming the field of the profile.
+    """
+    name = server.metadata.name
+    try:
+        selector = LabelSelector.from_dict(msgspec.to_builtins(server.spec.allowed_namespaces))
+    except SelectorError as error:
+        raise invalid(
+            "ConnectionInvalid", f"PostgresServer {name}: spec.allowedNamespaces: {error}"
+        ) from None
+    if not selector.matches(labels):
+        _deny(name, "allowedNamespaces", f"does not select namespace {namespace}")
+    if not matches(server.spec.username_pattern, spec.username, namespace):
+        pattern = server.spec.username_pattern.replace("{namespace}", namespace)
+        _deny(name, "usernamePattern", f"wants usernames like {pattern}")
+    privileges = server.spec.allowed_privileges
+    for grant in spec.grants:
+        if not _any(server.spec.allowed_databases, grant.database, namespace):
+            _deny(name, "allowedDatabases", f"does not allow database {grant.database}")
+        refused = sorted(asked_for(grant).difference(privileges)) if privileges is not None else []
+        if refused:
+            _deny(name, "allowedPrivileges", f"does not allow {', '.join(refused)}")
+
+
+def check_membership(
+    role: str, namespace: str, server: PostgresServer | None, settings: PostgresOptions
+) -> None:
+    """Whether a role may be joined; those of PostgreSQL and its providers by their names alone.
+
+    The administrator of a tenant's own connection is the tenant's: there all others may be joined,
+    unless the Controller lists some.
+
+    Raises:
+        AccessError: PolicyDenied, naming the field that does not allow it.
+    """
+    allowed: Iterable[str] = settings.allowed_member_of
+    if server is not None and server.spec.allowed_member_of is not None:
+        allowed = server.spec.allowed_member_of
+    elif server is None and not settings.allowed_member_of:
+        allowed = ("*",)
+    if role in allowed or (not reserved(role) and _any(allowed, role, namespace)):
+        return
+    if server is not None:
+        _deny(server.metadata.name, "allowedMemberOf", f"does not allow membership in {role}")
+    raise refusal(
+        "PolicyDenied",
+        f"spec.memberOf {role} is not allowed by the operator's Controller"
+        " (spec.settings.postgres.allowedMemberOf); ask who runs the operator",
+    )
+
+
+def secret_namespace(connection: Connection, namespace: str, settings: PostgresOptions) -> str:
+    """Where the Secrets of an access's own connection are.
+
+    Raises:
+        AccessError: PolicyDenied, when the settings do not allow that namespace.
+    """
+    other = (connection.existing_secret_namespace or "").strip()
+    if other in {"", namespace}:
+        return namespace
+    allowed = settings.allowed_secret_namespaces
+    if settings.existing_secret_namespace and (
+        other != settings.namespace if allowed is None else _any(allowed, other, namespace)
+    ):
+        return other
+    raise refusal(
+        "PolicyDenied",
+        "spec.connection.existingSecretNamespace names another namespace, which the operator's"
+        " settings do not allow; use a Secret of this one, or serverRef",
+    )
+
+
+def check_own_connections(settings: PostgresOptions) -> None:
+    """Whether any access may bring a connection of its own.
+
+    Raises:
+        AccessError: PolicyDenied.
+    """
+    if settings.connections == "Forbidden":
+        raise refusal(
+            "PolicyDenied",
+            "spec.connection names no PostgresServer, and the operator's Controller forbids other"
+            " connections; use serverRef",
+        )
+
+
+def check_host(host: str, port: int, namespace: str, settings: PostgresOptions) -> bool:
+    """Whether the settings list this host, or all of several that commas separate.
+
+    Raises:
+        AccessError: PolicyDenied, when it must be listed and is not.
+    """
+    listed = all(
+        any(_host_matches(pattern, one, port, namespace) for pattern in settings.connection_hosts)
+        for one in host.split(",")
+    )
+    if not listed and settings.connections != "Allowed":
+        raise refusal(
+            "PolicyDenied",
+            "the host of spec.connection is not among those that the operator's Controller lists;"
+            " use serverRef, or ask who runs the operator",
+        )
+    return listed
+
+
+def _host_matches(pattern: str, host: str, port: int, namespace: str) -> bool:
+    wanted, wanted_port = split_host(pattern.strip().lower())
+    if wanted_port not in {"", "*", str(port)}:
+        return False
+    host = host.strip().strip("[]").lower().removesuffix(".")
+    if "/" in wanted:
+        return _in_network(host, wanted)
+    return matches(wanted.removesuffix("."), host, namespace)
+
+
+def _in_network(host: str, network: str) -> bool:
+    """Whether an address that is written out is in a network; names are not looked up."""
+    try:
+        address = ipaddress.ip_address(host)
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return address in ipaddress.ip_network(network)
+    except ValueError:
+        return False
+
+
+def _any(patterns: Iterable[str], name: str, namespace: str) -> bool:
+    return any(matches(pattern, name, namespace) for pattern in patterns)
+
+
+def _deny(server: str, field: str, why: str) -> NoReturn:
+    raise refusal(
+        "PolicyDenied", f"PostgresServer {server}: spec.{field} {why}; ask who runs the server"
+    )

@@ -1,0 +1,309 @@
+"""From the objects that describe a server to an endpoint."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresserver import PostgresServer
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.errors import AccessError, invalid
+
+
+_DEFAULT_PORT = 5432
+_DEFAULT_DATABASE = "postgres"
+_NO_DATABASE = {"", "*", "%", "(none)", "null"}
+_SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+"""From the least strict to the strictest."""
+
+
+class Certificates(NamedTuple):
+    """PEM of the CAs to trust, and of our own certificate with its key; "" where there is none."""
+
+    ca: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
+NO_CERTIFICATES = Certificates()
+
+
+class _SecretBody(msgspec.Struct):
+    data: dict[str, bytes] | None = None
+
+
+def secret_data(secret: Object) -> dict[str, bytes]:
+    """The decoded values of a Secret.
+
+    Raises:
+        AccessError: ConnectionInvalid, when a value is not base64.
+    """
+    try:
+        return secret.decode(_SecretBody).data or {}
+    except msgspec.ValidationError:
+        raise invalid("ConnectionInvalid", f"Secret {secret.key} cannot be decoded") from None
+
+
+def text_of(data: Mapping[str, bytes], key: str, secret: str) -> str:
+    """One value of a Secret as text, "" when it is missing.
+
+    Raises:
+        AccessError: ConnectionInvalid, when it is not UTF-8 or contains a NUL byte.
+    """
+    try:
+        text = data.get(key, b"").decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise invalid("ConnectionInvalid", f"key {key} of Secret {secret} is no UTF-8 text")
+    return text
+
+
+def login_value(data: Mapping[str, bytes], key: str, secret: str) -> str:
+    """One value of a Secret that a login is made of, "" when it is missing.
+
+    Raises:
+        AccessError: ConnectionInvalid, when it is no text, or ends in a line break: nobody wants
+            that, and whoever reads it from elsewhere sees no difference.
+    """
+    text = text_of(data, key, secret)
+    if text.endswith(("\n", "\r")):
+        raise invalid(
+            "ConnectionInvalid",
+            f"key {key} of Secret {secret} ends in a line break, as echo writes it without -n;"
+            " write it again without",
+        )
+    return text
+
+
+def check_connection(connection: Connection) -> None:
+    """One way to the server must be given, and one only.
+
+    Raises:
+        AccessError: ConnectionInvalid.
+    """
+    direct = {
+        "host": connection.host,
+        "username": connection.username,
+        "password": connection.password,
+    }
+    ways = [
+        name
+        for name, given in (
+            ("serverRef", connection.server_ref),
+            ("existingSecret", connection.existing_secret),
+            (", ".join(name for name, given in direct.items() if given), any(direct.values())),
+        )
+        if given
+    ]
+    if len(ways) != 1:
+        found = "none" if not ways else " and ".join(ways)
+        raise invalid(
+            "ConnectionInvalid",
+            "spec.connection needs one of serverRef, existingSecret, or host with username and"
+            f" password; it has {found}",
+        )
+    if connection.server_ref and (
+        connection.ca_secret_ref or connection.client_certificate_secret_ref
+    ):
+        raise invalid(
+            "ConnectionInvalid",
+            "the certificates of a serverRef are the PostgresServer's; remove caSecretRef and"
+            " clientCertificateSecretRef from spec.connection",
+        )
+
+
+def server_endpoint(
+    server: PostgresServer,
+    credentials: Mapping[str, bytes],
+    certificates: Certificates = NO_CERTIFICATES,
+) -> Endpoint:
+    """The endpoint of a PostgresServer.
+
+    Raises:
+        AccessError: ConnectionInvalid, when its Secret lacks a key.
+    """
+    spec = server.spec
+    what = f"PostgresServer {server.metadata.name}"
+    secret = f"{spec.credentials_secret_ref.name} of {what}"
+    username = login_value(credentials, "username", secret)
+    password = login_value(credentials, "password", secret)
+    if not username:
+        raise invalid("ConnectionInvalid", f"Secret {secret} has no key username; add it")
+    if not password and not _certified(certificates, spec.ssl_mode):
+        raise invalid("ConnectionInvalid", f"Secret {secret} has no key password; add it")
+    _check_ca_use(certificates, spec.ssl_mode, f"spec.sslMode of {what}")
+    return Endpoint(
+        host=spec.host,
+        port=spec.port,
+        username=username,
+        password=password,
+        ssl_mode=spec.ssl_mode,
+        **certificates._asdict(),
+        maintenance=spec.database,
+        public_host=spec.external_host or spec.host,
+        public_port=spec.external_port or spec.port,
+        revoke_public=frozenset(spec.revoke_public),
+    )
+
+
+def secret_endpoint(
+    connection: Connection,
+    data: Mapping[str, bytes],
+    name: str,
+    namespace: str,
+    certificates: Certificates = NO_CERTIFICATES,
+) -> Endpoint:
+    """The endpoint that an existing Secret describes, in any of the shapes operators write.
+
+    Of the Secret's sslmode and the connection's the stricter one counts: neither can weaken what
+    the other demands.
+
+    Raises:
+        AccessError: ConnectionInvalid, naming what is missing.
+    """
+
+    def value(*keys: str) -> str:
+        return next((found for key in keys if (found := login_value(data, key, name))), "")
+
+    host, port = value("host"), value("port")
+    if not host:
+        host, port = _from_uri(value("fqdn-uri", "uri", "jdbc-uri"), port, name)
+    stored = value("sslmode")
+    if stored and stored not in _SSL_MODES:
+        raise invalid("ConnectionInvalid", f"key sslmode of Secret {name} is no TLS mode")
+    modes = [mode for mode in (stored, connection.ssl_mode) if mode]
+    mode = max(modes, key=_SSL_MODES.index) if modes else _default_mode(certificates)
+    username, password = value("username", "user"), value("password")
+    for key, found in (("host", host), ("username", username)):
+        if not found:
+            raise invalid("ConnectionInvalid", f"Secret {name} has no key {key}; add it")
+    if not password and not _certified(certificates, mode):
+        raise invalid("ConnectionInvalid", f"Secret {name} has no key password; add it")
+    return _endpoint(
+        host=_qualified(host, namespace),
+        port=_port(port, name),
+        username=username,
+        password=password,
+        ssl_mode=mode,
+        certificates=certificates,
+        database=connection.database or value("dbname", "database"),
+    )
+
+
+def direct_endpoint(
+    connection: Connection,
+    username: str,
+    password: str,
+    certificates: Certificates = NO_CERTIFICATES,
+) -> Endpoint:
+    """The endpoint of a connection that is written out.
+
+    Raises:
+        AccessError: ConnectionInvalid, naming what is missing.
+    """
+    mode = connection.ssl_mode or _default_mode(certificates)
+    for field, found in (
+        ("host", connection.host),
+        ("username", username),
+        ("password", password or _certified(certificates, mode)),
+    ):
+        if not found:
+            raise invalid("ConnectionInvalid", f"spec.connection.{field} is missing; set it")
+    return _endpoint(
+        host=connection.host or "",
+        port=connection.port or _DEFAULT_PORT,
+        username=username,
+        password=password,
+        ssl_mode=mode,
+        certificates=certificates,
+        database=connection.database or "",
+    )
+
+
+def missing_secret(name: str, namespace: str, what: str) -> AccessError:
+    """The Secret that a connection needs is not there."""
+    return AccessError(
+        "ConnectionSecretMissing", f"Secret {namespace}/{name} of {what} does not exist; create it"
+    )
+
+
+def _default_mode(certificates: Certificates) -> str:
+    return "verify-full" if certificates.ca else "require"
+
+
+def _certified(certificates: Certificates, mode: str) -> bool:
+    """Whether a certificate may take the password's place: an impostor takes any of us in."""
+    return bool(certificates.certificate) and mode.startswith("verify-")
+
+
+def _check_ca_use(certificates: Certificates, mode: str, field: str) -> None:
+    if certificates.ca and _SSL_MODES.index(mode) < _SSL_MODES.index("require"):
+        raise invalid(
+            "ConnectionInvalid",
+            f"{field} {mode} does not use the certificates of caSecretRef; say verify-full, or"
+            " remove caSecretRef",
+        )
+
+
+def _endpoint(
+    *,
+    host: str,
+    port: int,
+    username: str,
+    password: str,
+    ssl_mode: str,
+    certificates: Certificates,
+    database: str,
+) -> Endpoint:
+    """The endpoint that a tenant wrote, who must not reach sockets of the operator's machine."""
+    if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
+        raise invalid(
+            "ConnectionInvalid", "the host of spec.connection is a local socket; name a host"
+        )
+    _check_ca_use(certificates, ssl_mode, "spec.connection.sslMode")
+    return Endpoint(
+        host=host,
+        port=port,
+        username=username,
+        password=password,
+        ssl_mode=ssl_mode,
+        **certificates._asdict(),
+        maintenance=_DEFAULT_DATABASE,
+        fallback="" if database in _NO_DATABASE else database,
+        public_host=host,
+        public_port=port,
+    )
+
+
+def _from_uri(uri: str, port: str, secret: str) -> tuple[str, str]:
+    try:
+        parts = urlsplit(uri.removeprefix("jdbc:"))
+        return parts.hostname or "", port or str(parts.port or "")
+    except ValueError:
+        raise invalid("ConnectionInvalid", f"the uri in Secret {secret} is no URI") from None
+
+
+def _port(text: str, secret: str) -> int:
+    if not text:
+        return _DEFAULT_PORT
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
+        raise invalid("ConnectionInvalid", f"key port of Secret {secret} is no port")
+    return int(text)
+
+
+def _qualified(host: str, namespace: str) -> str:
+    """The host, with the Secret's namespace where it is the short name of a Service."""
+    if "." in host or host == "localhost":
+        return host
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return f"{host}.{namespace}.svc"
+    return host

@@ -1,0 +1,208 @@
+"""How passwords are made, and when anew: by the clock, by an annotation, or where there is none.
+
+A new password is stored in the Secret first, then in the database, then in the status. Whoever
+dies in between leaves a Secret whose password the status does not know: that one is brought on,
+and none is made by the clock before it has arrived. The annotation's value is written together
+with the password made for it, so that each value counts once however the writer ends.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from hashlib import sha256
+
+import msgspec
+
+from fairlead.api.durations import parse_duration
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.postgresaccess import (
+    ROTATE_ANNOTATION,
+    PasswordInfo,
+    PostgresAccessSpec,
+)
+from fairlead.api.postgresconnection import PasswordPolicy
+from fairlead.api.timestamps import format_time, parse_time
+from fairlead.postgres.database.plans import password
+from fairlead.postgres.errors import AccessError, invalid
+
+
+MIN_BITS = 96
+"""Of a password, were its characters to be guessed."""
+_MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
+_MAX_MARK = 128
+"""Characters of an annotation's value that are copied; of longer ones a digest is."""
+
+
+class PasswordDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """What holds for accesses that do not say; ``rotate_every`` is in seconds, 0 is never."""
+
+    length: int = password.LENGTH
+    alphabet: str = "urlsafe"
+    rotate_every: float = 0.0
+    iterations: int = password.ITERATIONS
+
+
+def password_defaults(policy: PasswordPolicy) -> PasswordDefaults:
+    """What a Controller says for all, where it says something that has been checked."""
+    every = parse_duration(policy.rotate_every or "")
+    return PasswordDefaults(
+        length=policy.length or password.LENGTH,
+        alphabet=policy.alphabet or "urlsafe",
+        rotate_every=every.total_seconds() if every else 0.0,
+        iterations=policy.iterations or password.ITERATIONS,
+    )
+
+
+class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
+    """A password policy with every default filled in; ``alphabet`` has all its characters."""
+
+    length: int = password.LENGTH
+    alphabet: str = password.ALPHABETS["urlsafe"]
+    rotate_every: timedelta | None = None
+    iterations: int = password.ITERATIONS
+
+    def generate(self) -> str:
+        """A new password."""
+        return password.generate(self.length, self.alphabet)
+
+
+def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> PasswordRules:
+    """The rules of an access: its own policy over the options, which a Controller sets.
+
+    Raises:
+        AccessError: PasswordPolicyInvalid, naming the field.
+    """
+    own = spec.password_policy or PasswordPolicy()
+    length = own.length or defaults.length
+    alphabet = _characters(own.alphabet or defaults.alphabet)
+    # 2 to the 96th is an integer, so that no rounding decides.
+    if len(alphabet) ** length < 2**MIN_BITS:
+        raise _wrong(
+            "alphabet",
+            f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
+            " or add characters",
+        )
+    iterations = own.iterations or defaults.iterations
+    if iterations > password.MAX_ITERATIONS:
+        raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
+    return PasswordRules(
+        length=length,
+        alphabet=alphabet,
+        rotate_every=_period(spec, own, defaults),
+        iterations=iterations,
+    )
+
+
+def _period(
+    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PasswordDefaults
+) -> timedelta | None:
+    every = own.rotate_every
+    if spec.password_secret_ref is not None:
+        if every:
+            raise _wrong("rotateEvery", "spec.passwordSecretRef excludes it; remove one of them")
+        return None
+    if not every:
+        return timedelta(seconds=defaults.rotate_every) if defaults.rotate_every else None
+    period = parse_duration(every)
+    if period is None or not _MIN_EVERY <= period <= _MAX_EVERY:
+        raise _wrong(
+            "rotateEvery", f"{every} is no duration from 1m to 87600h; write one like 720h"
+        )
+    return period
+
+
+def _characters(alphabet: str) -> str:
+    if alphabet in password.ALPHABETS:
+        return password.ALPHABETS[alphabet]
+    if not all("!" <= character <= "~" for character in alphabet):
+        raise _wrong(
+            "alphabet",
+            "it is urlsafe, alphanumeric, hex or characters that are printable ASCII and no blank;"
+            " remove the others",
+        )
+    return "".join(sorted(set(alphabet)))
+
+
+def _wrong(field: str, why: str) -> AccessError:
+    return invalid(
+        "PasswordPolicyInvalid",
+        f"spec.passwordPolicy.{field}, or the Controller's passwordDefaults.{field}: {why}",
+    )
+
+
+def mark_of(meta: ObjectMeta) -> str:
+    """The value of the annotation that asks for a new password, or that one was made for."""
+    value = meta.annotations.get(ROTATE_ANNOTATION, "")
+    if len(value) <= _MAX_MARK:
+        return value
+    return f"sha256:{sha256(value.encode()).hexdigest()}"
+
+
+def asked_for(access: ObjectMeta, secret: ObjectMeta) -> bool:
+    """Whether the access carries a value that no password was made for yet."""
+    wanted = mark_of(access)
+    return bool(wanted) and wanted != mark_of(secret)
+
+
+def is_old(rules: PasswordRules, info: PasswordInfo | None, now: datetime) -> bool:
+    """Whether the password's time is up."""
+    due = _next_rotation(rules, info)
+    return due is not None and due <= now
+
+
+def is_due(
+    rules: PasswordRules,
+    access: ObjectMeta,
+    secret: ObjectMeta,
+    info: PasswordInfo | None,
+    fingerprint: str,
+    now: datetime,
+) -> bool:
+    """Whether the password of this Secret shall be made anew.
+
+    Args:
+        rules: of the access.
+        access: its metadata.
+        secret: the generated Secret's metadata.
+        info: what the status knows of the password that the server has.
+        fingerprint: of the password in the Secret.
+        now: this moment.
+    """
+    if asked_for(access, secret):
+        return True
+    known = info is not None and info.fingerprint == fingerprint
+    return known and is_old(rules, info, now)
+
+
+def password_info(
+    rules: PasswordRules, old: PasswordInfo | None, fingerprint: str, now: datetime
+) -> PasswordInfo:
+    """What the status says once the server has this password; equal while it stays."""
+    since = old.changed_at if old is not None and old.fingerprint == fingerprint else ""
+    info = PasswordInfo(fingerprint=fingerprint, changed_at=since or format_time(now))
+    due = _next_rotation(rules, info)
+    return msgspec.structs.replace(info, next_rotation=format_time(due) if due else "")
+
+
+def seconds_left(info: PasswordInfo | None, now: datetime) -> float | None:
+    """Until the next rotation, 0 when it is late; None when there is none."""
+    moment = _moment(info.next_rotation) if info is not None else None
+    return None if moment is None else max(0.0, (moment - now).total_seconds())
+
+
+def _next_rotation(rules: PasswordRules, info: PasswordInfo | None) -> datetime | None:
+    since = _moment(info.changed_at) if info is not None else None
+    if rules.rotate_every is None or since is None:
+        return None
+    try:
+        return since + rules.rotate_every
+    except OverflowError:
+        return None
+
+
+def _moment(text: str) -> datetime | None:
+    """The moment; None where somebody wrote what is none."""
+    try:
+        return parse_time(text) if text else None
+    except (ValueError, OverflowError):
+        return None

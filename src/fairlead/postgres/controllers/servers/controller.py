@@ -1,0 +1,172 @@
+"""The PostgresServer controller: whether the administrator can log in, and where."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import READY
+from fairlead.api.postgresserver import (
+    POSTGRESSERVERS,
+    REACHABLE,
+    PostgresServer,
+    PostgresServerStatus,
+)
+from fairlead.api.timestamps import now
+from fairlead.client import NotFound
+from fairlead.postgres.controllers.servers.jobs import owner_of_server
+from fairlead.postgres.controllers.servers.sources import Sources, decode_server
+from fairlead.postgres.controllers.servers.work import JITTER
+from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.snapshot import ServerFacts
+from fairlead.postgres.database.reading.catalog import read_server
+from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
+from fairlead.postgres.options import PostgresOptions
+from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
+
+
+_WORKERS = 64
+"""Servers that are looked at at once: one that hangs keeps a worker for as long as it may."""
+_UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
+
+
+class ServerController:
+    """Logs in to every PostgresServer now and then."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        watches: Watches,
+        options: PostgresOptions,
+        sources: Sources,
+        metrics: PostgresMetrics,
+    ) -> None:
+        self._client = cluster.client
+        self._statuses = StatusWriter(
+            cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
+        )
+        self._options = options
+        self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
+        self._sources = sources
+        self._metrics = metrics
+        self._sessions: dict[str, Sessions] = {}
+        self.controller = Controller(
+            "postgresserver", self.reconcile, workers=_WORKERS, stopped=self._close
+        )
+        self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
+        self.controller.watch(watches.credentials, watches.servers_of_credentials)
+
+    async def _close(self) -> None:
+        for sessions in self._sessions.values():
+            await sessions.close()
+
+    async def reconcile(self, request: Request) -> Result | None:
+        """One look at one server."""
+        try:
+            found = await self._client.get(POSTGRESSERVERS, request.name)
+        except NotFound:
+            self._forget(request.name)
+            if (sessions := self._sessions.pop(request.name, None)) is not None:
+                await sessions.close()
+            return None
+        metrics = self._metrics.of(owner_of_server(request.name))
+        metrics.is_known = True
+        old = PostgresServerStatus()
+        try:
+            server = decode_server(found)
+            old = server.status
+            facts = await self._look(server)
+        except AccessError as error:
+            metrics.reached(error)
+            await self._store(found, old, error=error)
+            return Result(backoff=self._retries)
+        metrics.reached()
+        await self._store(found, old, facts=facts)
+        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        return Result(requeue_after=self._options.server_interval * spread)
+
+    def _forget(self, name: str) -> None:
+        owner = owner_of_server(name)
+        self._metrics.of(owner).is_known = False
+        self._metrics.tidy(owner)
+
+    async def _look(self, server: PostgresServer) -> ServerFacts:
+        endpoint: Endpoint = await self._sources.server_endpoint(server)
+        name = server.metadata.name
+        sessions = self._sessions.get(name)
+        if sessions is None or sessions.endpoint != endpoint:
+            if sessions is not None:
+                await sessions.close()
+            sessions = self._sessions[name] = Sessions(
+                endpoint, self._metrics.of(owner_of_server(name)).tally
+            )
+        async with working(sessions, "read the catalogs") as session:
+            return await read_server(session)
+
+    async def _store(
+        self,
+        found: Object,
+        old: PostgresServerStatus,
+        *,
+        facts: ServerFacts | None = None,
+        error: AccessError | None = None,
+    ) -> None:
+        new = server_status(old, found.meta.generation, now(), facts=facts, error=error)
+        body = found.to_dict()
+        body["status"] = msgspec.to_builtins(new)
+        await self._statuses.write(found, body)
+
+
+def server_events(old: Object, new: Object) -> list[Event]:
+    """What to tell about a PostgresServer whose status has changed."""
+    return turned(_conditions(old), _conditions(new), READY)
+
+
+def _conditions(server: Object) -> list[Condition]:
+    try:
+        return server.decode(_WithStatus).status.conditions
+    except msgspec.ValidationError:
+        return []
+
+
+class _WithStatus(msgspec.Struct):
+    status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
+
+
+def server_status(
+    old: PostgresServerStatus,
+    generation: int,
+    now_: str,
+    *,
+    facts: ServerFacts | None = None,
+    error: AccessError | None = None,
+) -> PostgresServerStatus:
+    """The status after a look; equal to the old one when nothing has turned."""
+    conditions = old.conditions
+    if error is None:
+        ready = Condition(READY, "True", "Ready", "the administrator can log in", "", generation)
+        reachable = Condition(REACHABLE, "True", "Reachable", "", "", generation)
+    else:
+        ready = Condition(READY, "False", error.reason, error.message, "", generation)
+        away = error.reason in _UNREACHABLE
+        answered = error.reason in {"AuthenticationFailed", "InsufficientPrivilege"}
+        status: ConditionStatus = "False" if away else "True" if answered else "Unknown"
+        reachable = Condition(
+            REACHABLE, status, error.reason, error.message if away else "", "", generation
+        )
+    for condition in (ready, reachable):
+        conditions = set_condition(conditions, condition, now=now_)
+    return msgspec.structs.replace(
+        old,
+        conditions=conditions,
+        observed_generation=generation,
+        version=facts.version_text if facts else old.version,
+        system_identifier=facts.system_identifier if facts else old.system_identifier,
+    )

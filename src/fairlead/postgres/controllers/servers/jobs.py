@@ -1,0 +1,94 @@
+"""What servers are asked to do, where, and what they answer."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.errors import AccessError
+
+
+_NAMESPACE = "namespace "
+
+Removal = CleanupPolicy | Literal["Fence"]
+"""What becomes of a role; Fence takes its login, and leaves it and its claim."""
+
+Answer = Synced | Planned | AccessError | Exception | None
+
+
+class Check(NamedTuple):
+    """May this claim have the role? The answer is None, or why not."""
+
+    username: str
+    claim: Claim
+    adopt: bool = False
+
+
+class Sync(NamedTuple):
+    """Bring it into the server."""
+
+    wanted: Wanted
+
+    @property
+    def username(self) -> str:
+        """Of the role."""
+        return self.wanted.username
+
+
+class Drop(NamedTuple):
+    """Remove the role as the policy says."""
+
+    username: str
+    claim: Claim
+    policy: Removal
+    orphan_to: str = ""
+
+
+class Look(NamedTuple):
+    """Say what would be done for it; the answer is a plan."""
+
+    wanted: Wanted
+
+    @property
+    def username(self) -> str:
+        """Of the role."""
+        return self.wanted.username
+
+
+Job = Check | Sync | Drop | Look
+
+
+class Place(NamedTuple):
+    """Where work is done: ``owner`` is the PostgresServer, or the namespace of the accesses."""
+
+    owner: str
+    endpoint: Endpoint
+
+    @classmethod
+    def of(cls, access: PostgresAccess, endpoint: Endpoint) -> Place:
+        """The place of an access."""
+        return cls(owner_of(access), endpoint)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the platform's team names the server, rather than a tenant."""
+        return not self.owner.startswith(_NAMESPACE)
+
+
+def owner_of_server(name: str) -> str:
+    """A PostgresServer as the owner of connections."""
+    return f"PostgresServer {name}"
+
+
+def owner_of(access: PostgresAccess) -> str:
+    """Whose connection an access is worked on through."""
+    reference = access.spec.connection.server_ref
+    return owner_named(reference.name if reference else "", access.metadata.namespace)
+
+
+def owner_named(server: str, namespace: str) -> str:
+    """The owner of connections of accesses that name a PostgresServer, or "" for none."""
+    return owner_of_server(server) if server else _NAMESPACE + namespace

@@ -1,0 +1,274 @@
+"""Fetches the objects that an endpoint is made of: PostgresServers, Secrets, namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresconnection import CASecretRef, Connection, SecretRef, ValueOrSecret
+from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
+from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.client import Client, Forbidden, NotFound
+from fairlead.postgres.controllers.rules.policy import (
+    check_host,
+    check_membership,
+    check_own_connections,
+    check_policy,
+    secret_namespace,
+)
+from fairlead.postgres.controllers.rules.resolution import (
+    Certificates,
+    check_connection,
+    direct_endpoint,
+    login_value,
+    missing_secret,
+    secret_data,
+    secret_endpoint,
+    server_endpoint,
+    text_of,
+)
+from fairlead.postgres.controllers.settings import Settings
+from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.errors import AccessError, invalid
+
+
+class _Kept(NamedTuple):
+    """An endpoint, and the versions of all that it was made of."""
+
+    server: tuple[str, int]
+    secrets: Mapping[str, str]
+    endpoint: Endpoint
+
+
+class Sources:
+    """Finds servers and how to log in to them.
+
+    With ``watches`` what the platform's team owns (PostgresServers, their Secrets, namespaces'
+    labels) is asked for only when it has changed, or when the caches do not have it. Without them,
+    and of tenants' own Secrets, everything is read as it is now. ``reader`` is who reads, for
+    messages about rights.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        watches: Watches | None = None,
+        *,
+        reader: str = "the operator",
+    ) -> None:
+        self._client = client
+        self._reader = reader
+        self._settings = settings
+        self._watches = watches
+        self._installation = settings.latest.installation
+        self._kept: dict[str, _Kept] = {}
+
+    async def installation(self) -> str:
+        """The uid of kube-system, which tells this cluster's claims on roles from another's."""
+        # kube-system exists in every cluster and is never made anew, so that its uid tells
+        # clusters apart.
+        if not self._installation:
+            try:
+                namespace = await self._client.get(NAMESPACES, "kube-system")
+            except NotFound:
+                namespace = await self._client.get(NAMESPACES, "default")
+            self._installation = namespace.meta.uid
+        return self._installation
+
+    async def endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
+        """How to reach the server of an access.
+
+        Args:
+            access: whose connection it is.
+            enforce: whether the server's policy must allow the access; a deletion need not. What
+                the settings forbid is refused in any case.
+
+        Raises:
+            AccessError: something is missing, wrong or not allowed.
+        """
+        connection = access.spec.connection
+        check_connection(connection)
+        if connection.server_ref is not None:
+            server = await self._server(connection.server_ref.name)
+            if enforce:
+                namespace = access.metadata.namespace
+                labels = await self._labels(namespace)
+                check_policy(server, access.spec, namespace, labels)
+                for group in access.spec.member_of or ():
+                    check_membership(group.role, namespace, server, self._settings.current)
+            return await self.server_endpoint(server)
+        settings = self._settings.current
+        check_own_connections(settings)
+        if enforce:
+            for group in access.spec.member_of or ():
+                check_membership(group.role, access.metadata.namespace, None, settings)
+        namespace = secret_namespace(connection, access.metadata.namespace, settings)
+        endpoint = await self._own_endpoint(connection, namespace)
+        listed = check_host(endpoint.host, endpoint.port, access.metadata.namespace, settings)
+        return replace(endpoint, discreet=not listed)
+
+    async def server_endpoint(self, server: PostgresServer) -> Endpoint:
+        """How to reach a PostgresServer; the same endpoint until it or one of its Secrets changes.
+
+        Raises:
+            AccessError: a Secret is missing or incomplete.
+        """
+        meta = server.metadata
+        version = (meta.uid, meta.generation)
+        kept = self._kept.get(meta.name)
+        if kept is not None and kept.server == version and self._unchanged(kept.secrets):
+            return kept.endpoint
+        what = f"PostgresServer {meta.name}"
+        reader = _Reader(self._client, self._settings.namespace, self._reader)
+        name = server.spec.credentials_secret_ref.name
+        credentials = secret_data(await reader.get(name, what))
+        certificates = await reader.certificates(
+            server.spec.ca_secret_ref, server.spec.client_certificate_secret_ref, what
+        )
+        endpoint = server_endpoint(server, credentials, certificates)
+        if self._watches is not None:
+            self._kept[meta.name] = _Kept(version, reader.versions, endpoint)
+            self._forget_others()
+        return endpoint
+
+    def _unchanged(self, secrets: Mapping[str, str]) -> bool:
+        if self._watches is None:
+            return False
+        for name, version in secrets.items():
+            found = self._watches.credentials.get(self._settings.namespace, name)
+            if found is None or found.meta.resource_version != version:
+                return False
+        return True
+
+    def _forget_others(self) -> None:
+        """Keep no password of a server that is gone."""
+        if self._watches is not None:
+            for name in [one for one in self._kept if self._watches.servers.get("", one) is None]:
+                del self._kept[name]
+
+    async def _server(self, name: str) -> PostgresServer:
+        found = self._watches.servers.get("", name) if self._watches is not None else None
+        try:
+            # The cache may not know yet what was created a moment ago.
+            found = found or await self._client.get(POSTGRESSERVERS, name)
+        except NotFound:
+            raise AccessError(
+                "ServerNotFound",
+                f"PostgresServer {name} of spec.connection.serverRef does not exist; create it,"
+                " or correct the name",
+            ) from None
+        return decode_server(found)
+
+    async def _labels(self, namespace: str) -> Mapping[str, str]:
+        found = self._watches.namespaces.get("", namespace) if self._watches is not None else None
+        return (found or await self._client.get(NAMESPACES, namespace)).meta.labels
+
+    async def _own_endpoint(self, connection: Connection, namespace: str) -> Endpoint:
+        reader = _Reader(self._client, namespace, self._reader)
+        certificates = await reader.certificates(
+            connection.ca_secret_ref, connection.client_certificate_secret_ref, "spec.connection"
+        )
+        name = connection.existing_secret
+        if name is not None:
+            data = secret_data(await reader.get(name, "spec.connection.existingSecret"))
+            return secret_endpoint(connection, data, name, namespace, certificates)
+        return direct_endpoint(
+            connection,
+            await reader.value(connection.username, "spec.connection.username"),
+            await reader.value(connection.password, "spec.connection.password"),
+            certificates,
+        )
+
+
+class _Reader:
+    """Reads the Secrets of one namespace for one endpoint, each once."""
+
+    def __init__(self, client: Client, namespace: str, who: str) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._who = who
+        self._found: dict[str, Object] = {}
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """What was read, and in which version."""
+        return {name: found.meta.resource_version for name, found in self._found.items()}
+
+    async def get(self, name: str, what: str) -> Object:
+        if name not in self._found:
+            self._found[name] = await self._get(name, what)
+        return self._found[name]
+
+    async def value(self, given: ValueOrSecret | None, field: str) -> str:
+        if given is None:
+            return ""
+        if given.secret_ref is None:
+            return given.value or ""
+        name, key = given.secret_ref.name, given.secret_ref.key
+        what = f"{field}.secretRef"
+        found = login_value(secret_data(await self.get(name, what)), key, name)
+        if not found:
+            raise _no_key(name, what, key)
+        return found
+
+    async def certificates(
+        self, ca: CASecretRef | None, client: SecretRef | None, what: str
+    ) -> Certificates:
+        return Certificates(
+            ca=await self._text(ca.name, ca.key, what) if ca else "",
+            certificate=await self._text(client.name, "tls.crt", what) if client else "",
+            key=await self._text(client.name, "tls.key", what) if client else "",
+        )
+
+    async def _text(self, name: str, key: str, what: str) -> str:
+        text = text_of(secret_data(await self.get(name, what)), key, name)
+        if not text:
+            raise _no_key(name, what, key)
+        return text
+
+    async def _get(self, name: str, what: str) -> Object:
+        try:
+            return await self._client.get(SECRETS, name, self._namespace)
+        except NotFound:
+            raise missing_secret(name, self._namespace, what) from None
+        except Forbidden:
+            raise AccessError(
+                "ConnectionSecretForbidden",
+                f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
+                " allowed",
+            ) from None
+
+
+def _no_key(name: str, what: str, key: str) -> AccessError:
+    return invalid("ConnectionInvalid", f"Secret {name} of {what} has no key {key}; add it")
+
+
+def decode_server(found: Object) -> PostgresServer:
+    """A PostgresServer from what the API server holds.
+
+    Raises:
+        AccessError: InvalidSpec, naming the field.
+    """
+    try:
+        return found.decode(PostgresServer)
+    except msgspec.ValidationError as error:
+        raise invalid("InvalidSpec", f"PostgresServer {found.meta.name}: {error}") from None
+
+
+def decode_access(found: Object) -> PostgresAccess:
+    """A PostgresAccess from what the API server holds.
+
+    Raises:
+        AccessError: InvalidSpec, naming the field.
+    """
+    try:
+        return found.decode(PostgresAccess)
+    except msgspec.ValidationError as error:
+        raise invalid("InvalidSpec", f"PostgresAccess {found.key}: {error}") from None

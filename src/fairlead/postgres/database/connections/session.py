@@ -1,0 +1,416 @@
+"""Sessions of the administrator whose settings no owner of a database can change.
+
+``startup`` has what a session is started with. Every statement goes by the extended query
+protocol, which takes one statement alone. A server may be slow, or hostile: how long an answer may
+take, and how large it may be, is limited on our side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import replace
+from typing import Any, TypeVar, cast
+
+import psycopg
+from psycopg import sql
+from psycopg.abc import PQGen, PQGenConn
+from psycopg.pq.abc import PGconn
+
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import (
+    AnswerTooLargeError,
+    explain_connect,
+    pooled,
+)
+from fairlead.postgres.database.connections.startup import (
+    APPLICATION,
+    NEWEST,
+    older_version,
+    start_options,
+)
+from fairlead.postgres.errors import AccessError
+
+
+_CONNECT_TIMEOUT_SECONDS = 10
+"""That the server may take to let the administrator in, for each address of its host."""
+_LOGIN_SECONDS = 40.0
+"""That all addresses of a host may take, with the name server that is asked for them."""
+
+_LOGINS = 4
+"""Tries with the options of ever older versions; there are as many kinds of versions."""
+_MAX_OLDER = 1000
+"""Servers that are remembered as older ones."""
+_older: dict[str, int] = {}
+"""``server_version_num`` of servers that do not know all options yet, by address.
+
+Only a login that fails tells so. Without this each new connection would begin with one.
+"""
+
+ANSWER_SECONDS = 65.0
+"""That any answer may take on our side; a server that works ends it before, by its own limit."""
+ANSWER_BYTES = 64 << 20
+"""That one answer may have, whatever it consists of; about 100,000 accesses are known by that."""
+ANSWER_ROWS = 1_000_000
+"""That one answer may have."""
+_LOGIN_BYTES = 1 << 20
+"""That a server may say before a session has begun; it takes about one thousand."""
+_RECEIVE_BYTES = 64 << 10
+"""That the kernel keeps of what has come in."""
+_BYTES_RECEIVED = slice(128, 136)
+"""tcpi_bytes_received in Linux' struct tcp_info."""
+_ROWS_AT_ONCE = 5_000
+"""Rows that are decoded before somebody else may work."""
+
+_LOCK = sql.SQL(
+    "SELECT pg_catalog.pg_advisory_xact_lock("
+    "pg_catalog.hashtextextended('access.k8s.delta10.nl', 0))"
+)
+"""The same for all installations, so that they exclude one another."""
+
+_PARAMETERS_VERSION = 150000
+"""Privileges on parameters came with PostgreSQL 15."""
+_HUSHED = """
+SELECT pg_catalog.set_config(p.name, p.value, true)
+  FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
+               ('log_min_duration_statement', '-1'), ('pg_stat_statements.track', 'none'))
+       AS p(name, value)
+"""
+_HUSH_14 = sql.SQL(_HUSHED + " WHERE pg_catalog.current_setting('is_superuser') = 'on'")
+_HUSH = sql.SQL(_HUSHED + " WHERE pg_catalog.has_parameter_privilege(p.name, 'SET')")
+
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+Statement = sql.SQL | sql.Composed
+
+
+class _Connection(psycopg.AsyncConnection[Row]):
+    """A connection whose server may not keep us waiting.
+
+    A server that hangs, or whoever stands in for one, heeds no statement_timeout. It may as well
+    talk without end: in rows, in messages, or in one message that is as long as all memory.
+    """
+
+    _late = False
+
+    def __init__(self, pgconn: PGconn) -> None:
+        super().__init__(pgconn)
+        # What is read at once grows with what the kernel keeps, and that is looked at afterwards.
+        with socket.socket(fileno=os.dup(pgconn.socket)) as own:
+            own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+
+    @classmethod
+    def _connect_gen(cls, conninfo: str = "") -> PQGenConn[_Connection]:
+        """What psycopg does, with a limit on what the server may say before it lets us in."""
+        login = super()._connect_gen(conninfo)
+        try:
+            number, wanted = next(login)
+            while True:
+                ready = yield number, wanted
+                if ready and _received(number) > _LOGIN_BYTES:
+                    raise AnswerTooLargeError
+                number, wanted = login.send(ready)
+        except StopIteration as end:
+            return cast("_Connection", end.value)
+
+    async def wait(
+        self,
+        gen: PQGen[T],
+        interval: float = 0.1,
+        timeout: float | None = None,  # noqa: ASYNC109  psycopg's own
+    ) -> T:
+        """Wait for an answer, be it that to COMMIT.
+
+        Raises:
+            QueryCanceled: it did not come in time; the connection is broken off.
+            AnswerTooLargeError: it does not end; the connection is broken off.
+        """
+        late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._break_off)
+        try:
+            return await super().wait(self._limited(gen), interval, timeout)
+        except AnswerTooLargeError:
+            self.pgconn.finish()
+            raise
+        except psycopg.OperationalError:
+            if self._late:
+                self.pgconn.finish()
+                raise psycopg.errors.QueryCanceled("there was no answer in time") from None
+            raise
+        finally:
+            late.cancel()
+
+    def _limited(self, gen: PQGen[T]) -> PQGen[T]:
+        """The steps of an answer, as long as it is not too large."""
+        try:
+            wanted = next(gen)
+            before = _received(self.pgconn.socket)
+            while True:
+                ready = yield wanted
+                if ready and _received(self.pgconn.socket) - before > ANSWER_BYTES:
+                    raise AnswerTooLargeError
+                wanted = gen.send(ready)
+        except StopIteration as end:
+            return cast("T", end.value)
+
+    def _break_off(self) -> None:
+        """End the connection as its server would, without asking that for anything."""
+        self._late = True
+        with (
+            suppress(OSError, psycopg.Error),
+            socket.socket(fileno=os.dup(self.pgconn.socket)) as own,
+        ):
+            own.shutdown(socket.SHUT_RDWR)
+
+
+class Session:
+    """One connection in autocommit; :meth:`transaction` makes a locked transaction."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
+        self._connection = connection
+        self.statements = 0
+        """That were sent so far, with those that begin and end transactions."""
+
+    async def close(self) -> None:
+        """End the connection."""
+        await self._connection.close()
+
+    def is_usable(self) -> bool:
+        """Whether nothing has come unasked, as it does when a server ends a session."""
+        if self._connection.closed:
+            return False
+        watched = select.poll()
+        watched.register(self._connection.pgconn.socket, select.POLLIN)
+        return not watched.poll(0)
+
+    @property
+    def server_version(self) -> int:
+        """``server_version_num``."""
+        return self._connection.info.server_version
+
+    async def rows(
+        self, query: Statement, parameters: Mapping[str, object] | None = None
+    ) -> list[Row]:
+        """The rows of one statement.
+
+        Raises:
+            AnswerTooLargeError: there are more than a server that means well would send.
+        """
+        self.statements += 1
+        async with self._connection.cursor(binary=True) as cursor:
+            await cursor.execute(query, parameters, binary=True)
+            found = await cursor.fetchmany(_ROWS_AT_ONCE)
+            if cursor.rowcount > ANSWER_ROWS:
+                raise AnswerTooLargeError
+            while len(found) < cursor.rowcount:
+                await asyncio.sleep(0)
+                found += await cursor.fetchmany(_ROWS_AT_ONCE)
+            return found
+
+    async def run(self, statement: Statement) -> None:
+        """One statement that gives no rows."""
+        self.statements += 1
+        async with self._connection.cursor(binary=True) as cursor:
+            await cursor.execute(statement, binary=True)
+
+    async def run_all(self, statements: Iterable[Statement]) -> None:
+        """Statements that give no rows, in one round trip; the first that fails ends it.
+
+        Inside a transaction nothing of it can go on then but a rollback, of a savepoint at least.
+        """
+        async with self._connection.pipeline():
+            for statement in statements:
+                await self.run(statement)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """A transaction that excludes all other writers of ours in this database."""
+        self.statements += 2
+        async with self._connection.transaction():
+            await self.rows(_LOCK)
+            yield
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """A part of a transaction that may fail alone."""
+        self.statements += 2
+        async with self._connection.transaction():
+            yield
+
+    async def hush(self) -> None:
+        """Keep the statements of this transaction out of the server's log and statistics.
+
+        That is for superusers, and for who was granted SET on the parameters.
+        """
+        await self.rows(_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14)
+
+
+async def open_session(endpoint: Endpoint, database: str) -> Session:
+    """A session in one database.
+
+    Raises:
+        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
+    """
+    return Session(await _open(endpoint, database))
+
+
+@asynccontextmanager
+async def connect(endpoint: Endpoint, database: str) -> AsyncIterator[Session]:
+    """A session in one database, closed at the end.
+
+    Raises:
+        AccessError: ConnectionFailed, AuthenticationFailed, TLSFailed or DatabaseNotFound.
+    """
+    connection = await _open(endpoint, database)
+    async with connection:
+        yield Session(connection)
+
+
+async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool:
+    """Whether the server takes this password for this role.
+
+    Raises:
+        AccessError: the server could not be asked.
+    """
+    probe = replace(endpoint, username=username, password=password)
+    try:
+        connection = await _open(probe, database)
+    except AccessError as error:
+        if error.reason == "AuthenticationFailed":
+            return False
+        # Told only to who has proven the password.
+        if error.reason in {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}:
+            return True
+        raise
+    await connection.close()
+    return True
+
+
+async def _open(endpoint: Endpoint, database: str) -> _Connection:
+    try:
+        async with asyncio.timeout(_LOGIN_SECONDS):
+            connection = await _login_as_known(endpoint, database)
+    except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
+        raise explain_connect(
+            error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
+        ) from None
+    if connection.info.parameter_status("application_name") != APPLICATION:
+        await connection.close()
+        raise pooled(str(endpoint))
+    return connection
+
+
+async def _login_as_known(endpoint: Endpoint, database: str) -> _Connection:
+    """Log in with the options that the server knows, and all of them."""
+    server = str(endpoint)
+    version = _older.get(server, NEWEST)
+    for _ in range(_LOGINS):
+        options = start_options(version)
+        try:
+            connection = await _login(endpoint, database, options)
+        except psycopg.Error as error:
+            older = older_version(str(error), version)
+            if older is None:
+                raise
+            version = older
+            continue
+        version = connection.info.server_version
+        if start_options(version) == options:
+            _remember(server, version)
+            return connection
+        # It was told to be an older one, and has been upgraded since.
+        await connection.close()
+    raise psycopg.OperationalError("the server does not say which version it is")
+
+
+def _remember(server: str, version: int) -> None:
+    if version >= NEWEST:
+        _older.pop(server, None)
+        return
+    if len(_older) >= _MAX_OLDER:
+        _older.clear()
+    _older[server] = version
+
+
+async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
+    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
+    # without a password has proved who we are before anybody asks.
+    methods = "scram-sha-256,md5" if endpoint.password else "none"
+    with _tls(endpoint) as tls:
+        return await _Connection.connect(
+            host=endpoint.host,
+            port=endpoint.port,
+            dbname=database,
+            user=endpoint.username,
+            password=endpoint.password,
+            **tls,
+            passfile="/dev/null",
+            gssencmode="disable",
+            require_auth=methods,
+            # With several hosts, the one that is the primary now.
+            target_session_attrs="read-write",
+            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            application_name="",
+            client_encoding="UTF8",
+            options=options,
+            autocommit=True,
+            # Poolers between us and the server lose prepared statements.
+            prepare_threshold=None,
+        )
+
+
+def _received(number: int) -> int:
+    """How many bytes have come in over a TCP socket so far, 0 where the system does not count."""
+    if not hasattr(socket, "TCP_INFO"):
+        return 0
+    with socket.socket(fileno=os.dup(number)) as own, suppress(OSError):
+        told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.stop)
+        return int.from_bytes(told[_BYTES_RECEIVED], sys.byteorder)
+    return 0
+
+
+@contextmanager
+def _tls(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    """What libpq is told about TLS; it reads certificates from files alone.
+
+    https://www.postgresql.org/docs/current/libpq-ssl.html
+    """
+    settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
+    with ExitStack() as stack:
+        if endpoint.ca:
+            settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
+        elif endpoint.ssl_mode.startswith("verify-"):
+            # Of the system's roots anybody has a certificate for some name: libpq wants the name
+            # verified too.
+            settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
+        if endpoint.certificate:
+            settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
+            settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
+            settings["sslcertmode"] = "allow" if endpoint.password else "require"
+        yield settings
+
+
+@contextmanager
+def _file(name: str, content: str) -> Iterator[str]:
+    """A path to the content, that only we can read.
+
+    The file is in memory where there is such a thing: a container's disk may be read-only.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create(name), "w") as file:
+            # libpq takes no key that others could read.
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w", suffix=f"-{name}") as file_:
+            file_.write(content)
+            file_.flush()
+            yield file_.name

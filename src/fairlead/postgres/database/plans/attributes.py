@@ -1,0 +1,305 @@
+"""Attributes, settings and memberships of roles: what is asked for, and what differs.
+
+Pure. Parameters that hold lists are compared by their items, for PostgreSQL stores them quoted in
+its own way (https://www.postgresql.org/docs/current/catalog-pg-db-role-setting.html).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from psycopg import sql
+
+from fairlead.api.postgresaccess import Attributes, MemberOf
+from fairlead.api.timestamps import parse_time
+from fairlead.postgres.database.plans.names import check_identifier
+from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts
+from fairlead.postgres.errors import AccessError, refusal
+
+
+GRANT_OPTIONS_VERSION = 160000
+"""Memberships have options of their own since PostgreSQL 16."""
+
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
+_LISTS = {
+    "local_preload_libraries",
+    "search_path",
+    "session_preload_libraries",
+    "temp_tablespaces",
+}
+"""Parameters whose values are lists of names, each quoted by itself."""
+_REFUSED = {"role", "session_authorization", "is_superuser"}
+"""Parameters by which a role would become another one."""
+
+
+class Step(NamedTuple):
+    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it."""
+
+    statement: sql.Composed
+    what: str
+    why: str
+
+
+class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A group that somebody wants to be a member of; ``powerful`` ones would give powers."""
+
+    powerful: bool = False
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What has to be known beside a role itself.
+
+    ``reserved`` are parameters, in lower case, that only a superuser may set: a superuser's ALTER
+    ROLE would give their power to whoever logs in, and take it from who set them by hand.
+    """
+
+    groups: Mapping[str, GroupFacts] = {}
+    reserved: frozenset[str] = frozenset()
+
+
+NOTHING_AROUND = Around()
+
+
+def check_attributes(attributes: Attributes) -> None:
+    """Refuse parameters that have no such name, or would change who the role is.
+
+    Raises:
+        AccessError: AttributeInvalid, naming the field.
+    """
+    for name, value in attributes.config.items():
+        if not _PARAMETER.fullmatch(name):
+            raise refusal("AttributeInvalid", f"spec.attributes.config: {name!a} is no parameter")
+        if name.lower() in _REFUSED:
+            raise refusal(
+                "AttributeInvalid",
+                f"spec.attributes.config.{name} would make another role of it; remove it",
+            )
+        if "\0" in value:
+            raise refusal("AttributeInvalid", f"spec.attributes.config.{name} has a NUL byte")
+    if attributes.valid_until and _moment(attributes.valid_until) is None:
+        raise refusal(
+            "AttributeInvalid",
+            "spec.attributes.validUntil is no time; write one like 2027-01-31T12:00:00Z",
+        )
+
+
+def _moment(text: str) -> datetime | None:
+    """The moment; None for what is none, or is another one wherever it is read."""
+    try:
+        naive = datetime.fromisoformat(text).tzinfo is None
+        return None if naive else parse_time(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def check_members(groups: Sequence[MemberOf], username: str) -> None:
+    """Refuse names that PostgreSQL would cut, and what contradicts itself.
+
+    Raises:
+        AccessError: NameInvalid or MemberOfInvalid, naming the field.
+    """
+    known: set[str] = set()
+    for index, group in enumerate(groups):
+        field = f"spec.memberOf[{index}].role"
+        check_identifier(group.role, field)
+        if group.role == username:
+            raise refusal("MemberOfInvalid", f"{field} is spec.username itself; remove it")
+        if group.role in known:
+            raise refusal("MemberOfInvalid", f"{field} names {group.role} again; remove one")
+        known.add(group.role)
+
+
+def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> str | None:
+    """Until when the password logs in, "" for ever; None when that is nobody's concern.
+
+    Args:
+        attributes: of the access.
+        expires_at: when it ends, "" when it does not.
+        before: when it was to end so far.
+    """
+    asked = attributes.valid_until if attributes is not None else None
+    times = [moment for one in (asked, expires_at) if one and (moment := _moment(one))]
+    if times:
+        return min(times).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return "" if before else None
+
+
+def attribute_parts(
+    attributes: Attributes | None, until: str | None, role: RoleFacts | None
+) -> list[sql.Composable]:
+    """What CREATE ROLE or ALTER ROLE has to say beside login and password."""
+    parts: list[sql.Composable] = []
+    if attributes is not None:
+        limit = attributes.connection_limit
+        if limit is not None and limit != (role.connection_limit if role else -1):
+            parts.append(sql.SQL("CONNECTION LIMIT {}").format(sql.Literal(limit)))
+        inherit = attributes.inherit
+        if inherit is not None and inherit != (role.inherit if role else True):
+            parts.append(sql.SQL("INHERIT" if inherit else "NOINHERIT"))
+    if until is not None and until != (role.valid_until if role else ""):
+        parts.append(sql.SQL("VALID UNTIL {}").format(sql.Literal(until or "infinity")))
+    return parts
+
+
+def setting_statements(
+    username: str,
+    attributes: Attributes | None,
+    role: RoleFacts | None,
+    reserved: Collection[str] = (),
+) -> Iterator[Step]:
+    """The statements that set and reset parameters; no ``reserved`` one."""
+    if attributes is None:
+        return
+    wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
+    stored = {name.lower(): value for name, value in (role.config if role else {}).items()}
+    owner = sql.Identifier(username)
+    for key, (name, value) in sorted(wanted.items()):
+        same = key in stored and _items(key, stored[key]) == _items(key, value)
+        if same or key in reserved:
+            continue
+        values = sql.SQL(", ").join(sql.Literal(item) for item in _items(key, value))
+        yield Step(
+            sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
+            f"set {name} of role {username}",
+            "spec.attributes.config asks for it, and the role has another value or none",
+        )
+    for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
+        yield Step(
+            sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
+            f"reset {key} of role {username}",
+            "the role has it, and spec.attributes.config does not name it",
+        )
+
+
+def refused_settings(
+    attributes: Attributes | None, reserved: Collection[str]
+) -> list[AccessError]:
+    """What of the parameters asked for only a superuser may set."""
+    config = attributes.config if attributes is not None else {}
+    return [
+        refusal(
+            "PolicyDenied",
+            f"spec.attributes.config.{name} may be set by superusers alone; remove it",
+        )
+        for name in sorted(config)
+        if name.lower() in reserved
+    ]
+
+
+def _parameter(name: str) -> sql.Composable:
+    return sql.Identifier(*name.split("."))
+
+
+def _items(name: str, value: str) -> list[str]:
+    """The names in a list as SET takes them, or the value alone."""
+    if name not in _LISTS:
+        return [value]
+    found = re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)', value)
+    items = [quoted.replace('""', '"') if quoted else plain for quoted, plain in found]
+    return [item for item in items if item] or [""]
+
+
+def membership_statements(
+    username: str,
+    wanted: Sequence[MemberOf] | None,
+    role: RoleFacts | None,
+    groups: Mapping[str, GroupFacts],
+    version: int,
+) -> tuple[list[Step], list[AccessError]]:
+    """The statements that bring the role into its groups and out of others; and what hinders.
+
+    Memberships that somebody else has granted are left alone, for the administrator's REVOKE
+    would not touch them.
+
+    Args:
+        username: of the role.
+        wanted: None when memberships are nobody's concern.
+        role: as it is, None when it is about to be made.
+        groups: what is known of the groups wanted; those that do not exist are missing.
+        version: ``server_version_num``.
+    """
+    if wanted is None:
+        return [], []
+    found: list[Step] = []
+    problems: list[AccessError] = []
+    held = role.groups if role else {}
+    member = sql.Identifier(username)
+    for one in wanted:
+        problem = _refused(one.role, groups)
+        if problem is not None:
+            problems.append(problem)
+            continue
+        options = _options(one, held.get(one.role), version)
+        if options is not None:
+            group = sql.Identifier(one.role)
+            statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
+            what = f"make role {username} a member of {one.role}"
+            why = "spec.memberOf asks for it, and the role has it not, or with other options"
+            found.append(Step(statement, what, why))
+    names = {one.role for one in wanted}
+    for one in wanted if version < GRANT_OPTIONS_VERSION else ():
+        # Before PostgreSQL 16 a GRANT never takes the option back.
+        if one.role in held and held[one.role].admin and not one.admin:
+            group = sql.Identifier(one.role)
+            statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
+            text = f"take the right to make others members of {one.role} from role {username}"
+            found.append(Step(statement, text, "spec.memberOf asks for it without that right"))
+    for name, membership in sorted(held.items()):
+        if name not in names and membership.by_admin:
+            statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
+            if version >= GRANT_OPTIONS_VERSION and membership.grantor:
+                grantor = sql.Identifier(membership.grantor)
+                statement += sql.SQL(" GRANTED BY {}").format(grantor)
+            why = "the role has it, and spec.memberOf does not name it"
+            found.append(Step(statement, f"take role {username} out of {name}", why))
+    return found, problems
+
+
+def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:
+    """Warnings about memberships that only who granted them can take back."""
+    if wanted is None or role is None:
+        return []
+    names = {one.role for one in wanted}
+    return [
+        f"another role has made {role.name} a member of {name}, and has to take that back"
+        for name, membership in sorted(role.groups.items())
+        if name not in names and not membership.by_admin
+    ]
+
+
+def _refused(group: str, groups: Mapping[str, GroupFacts]) -> AccessError | None:
+    known = groups.get(group)
+    if known is None:
+        return AccessError(
+            "RoleNotFound",
+            f"role {group} of spec.memberOf does not exist; create it, or correct the name",
+        )
+    if known.powerful:
+        return refusal(
+            "PolicyDenied",
+            f"role {group} of spec.memberOf is a superuser, has powers over roles, or is a member"
+            " of such a role; name another",
+        )
+    return None
+
+
+def _options(one: MemberOf, held: Membership | None, version: int) -> sql.Composable | None:
+    """What follows GRANT; None when the role has the membership as it shall be."""
+    if version < GRANT_OPTIONS_VERSION:
+        if held is not None and (held.admin or not one.admin):
+            return None
+        return sql.SQL(" WITH ADMIN OPTION" if one.admin else "")
+    if held is not None and (held.inherit, held.set, held.admin) == (
+        one.inherit,
+        one.set,
+        one.admin,
+    ):
+        return None
+    words = {True: "TRUE", False: "FALSE"}
+    return sql.SQL(
+        f" WITH ADMIN {words[one.admin]}, INHERIT {words[one.inherit]}, SET {words[one.set]}"
+    )

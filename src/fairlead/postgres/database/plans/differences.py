@@ -1,0 +1,279 @@
+"""What separates the privileges that are from those that are wanted, and the fewest statements.
+
+Objects that have the same owner and the same ACL differ in the same way, and so do roles that ask
+for the same; both share a difference, and a statement: each catalog row is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, Literal, NamedTuple, TypeVar
+
+import msgspec
+from psycopg import sql
+
+from fairlead.api.postgresaccess import LEVEL_PRIVILEGES
+from fairlead.postgres.database.plans.targets import ObjectLevel
+
+
+FutureAny = Literal[
+    "future table",
+    "future sequence",
+    "future routine",
+    "future type",
+    "future schema",
+    "future large object",
+]
+"""Default privileges; on schemas and large objects they are only ever revoked."""
+
+Level = Literal[ObjectLevel, FutureAny]
+Action = Literal["grant", "revoke", "revoke option"]
+
+PRIVILEGES: Final[frozenset[str]] = frozenset().union(*LEVEL_PRIVILEGES.values())
+"""All that statements of ours can name."""
+
+_KEYWORDS: Final[Mapping[str, sql.SQL]] = {word: sql.SQL(word) for word in sorted(PRIVILEGES)}
+_KINDS: Final[Mapping[Level, sql.SQL]] = {
+    "schema": sql.SQL("SCHEMA"),
+    "table": sql.SQL("TABLE"),
+    "column": sql.SQL("TABLE"),
+    "sequence": sql.SQL("SEQUENCE"),
+    "routine": sql.SQL("ROUTINE"),
+    "type": sql.SQL("TYPE"),
+    "future table": sql.SQL("TABLES"),
+    "future sequence": sql.SQL("SEQUENCES"),
+    "future routine": sql.SQL("ROUTINES"),
+    "future type": sql.SQL("TYPES"),
+    "future schema": sql.SQL("SCHEMAS"),
+    "future large object": sql.SQL("LARGE OBJECTS"),
+}
+_GRANT = sql.SQL("GRANT {privileges} ON {kind}{objects} TO {roles}{option}")
+_REVOKE = sql.SQL("REVOKE {option}{privileges} ON {kind}{objects} FROM {roles}{cascade}")
+_COMMA = sql.SQL(", ")
+_NOTHING = sql.SQL("")
+
+_OBJECTS_PER_STATEMENT = 200
+_ROLES_PER_STATEMENT = 500
+
+Arguments = tuple[tuple[str, str], ...]
+"""Schemas and names of the types of a routine's input arguments."""
+
+T = TypeVar("T")
+
+
+class Item(NamedTuple):
+    """One object; ``name`` is that of a column in its level, and of a role in a future one."""
+
+    schema: str
+    name: str = ""
+    arguments: Arguments = ()
+
+
+class Objects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """Objects of one schema that have the same owner and the same ACL.
+
+    ``table`` is that of a column. ``total`` counts also what is too much to list.
+    """
+
+    level: Level
+    items: tuple[Item, ...]
+    owner: str
+    table: str = ""
+    total: int = 0
+
+
+class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """One privilege that is missing on objects, or not wanted there.
+
+    ``option`` is the grant option: to be given, or held so far. ``grantor`` is who granted what is
+    to be revoked. Without ``possible`` the administrator lacks the right to it.
+    """
+
+    action: Action
+    objects: Objects
+    privilege: str
+    option: bool = False
+    grantor: str = ""
+    possible: bool = True
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement, before it is composed; ``within`` is the table of columns."""
+
+    action: Action
+    level: Level
+    privileges: tuple[str, ...]
+    items: tuple[Item, ...]
+    usernames: tuple[str, ...]
+    option: bool = False
+    within: str = ""
+
+    @property
+    def statement(self) -> sql.Composed:
+        """The SQL."""
+        granted = self.action == "grant"
+        shape = _GRANT if granted else _REVOKE
+        if granted:
+            option = sql.SQL(" WITH GRANT OPTION") if self.option else _NOTHING
+        else:
+            option = sql.SQL("GRANT OPTION FOR ") if self.action == "revoke option" else _NOTHING
+        composed = shape.format(
+            privileges=self._privileges(),
+            kind=_KINDS[self.level],
+            objects=self._objects(),
+            roles=_COMMA.join(map(sql.Identifier, self.usernames)),
+            option=option,
+            # What was passed on goes with the right to pass it on.
+            cascade=sql.SQL(" CASCADE") if self.option else _NOTHING,
+        )
+        if not self.level.startswith("future"):
+            return composed
+        return sql.SQL("ALTER DEFAULT PRIVILEGES FOR ROLE {}{} {}").format(
+            _COMMA.join(sql.Identifier(item.name) for item in self.items),
+            sql.SQL(" IN SCHEMA {}").format(sql.Identifier(self.items[0].schema))
+            if self.items[0].schema
+            else _NOTHING,
+            composed,
+        )
+
+    @property
+    def what(self) -> str:
+        """The change in words: ``grant SELECT on table s.t to app``."""
+        verb = "revoke grant option for" if self.action == "revoke option" else self.action
+        way = "to" if self.action == "grant" else "from"
+        objects = listed([words(self.level, item, self.within) for item in self.items])
+        option = " with grant option" if self.action == "grant" and self.option else ""
+        who = listed(self.usernames)
+        return f"{verb} {', '.join(self.privileges)} on {objects} {way} {who}{option}"
+
+    @property
+    def reason(self) -> str:
+        """Why it is made."""
+        if self.action == "grant":
+            return "spec.grants ask for it, and it is not there"
+        if self.action == "revoke option":
+            return "spec.grants ask for it without the grant option"
+        return "it is there, and no grant in spec.grants asks for it"
+
+    def halves(self, *, by_role: bool) -> tuple[Change, ...]:
+        """Two changes that are the same together; none when this one is about one thing."""
+        if len(self.usernames) > 1 and (by_role or len(self.items) == 1):
+            middle = len(self.usernames) // 2
+            return (
+                msgspec.structs.replace(self, usernames=self.usernames[:middle]),
+                msgspec.structs.replace(self, usernames=self.usernames[middle:]),
+            )
+        if len(self.items) > 1:
+            middle = len(self.items) // 2
+            return (
+                msgspec.structs.replace(self, items=self.items[:middle]),
+                msgspec.structs.replace(self, items=self.items[middle:]),
+            )
+        return ()
+
+    def _privileges(self) -> sql.Composed:
+        words: Iterable[sql.Composable] = (_KEYWORDS[name] for name in self.privileges)
+        if self.level == "column":
+            columns = _COMMA.join(sql.Identifier(item.name) for item in self.items)
+            words = (sql.SQL("{} ({})").format(word, columns) for word in words)
+        return _COMMA.join(words)
+
+    def _objects(self) -> sql.Composable:
+        if self.level.startswith("future"):
+            return _NOTHING
+        if self.level == "column":
+            objects: list[sql.Composable] = [sql.Identifier(self.items[0].schema, self.within)]
+        else:
+            objects = [_composed(self.level, item) for item in self.items]
+        return sql.SQL(" {}").format(_COMMA.join(objects))
+
+
+def _composed(level: Level, item: Item) -> sql.Composable:
+    if level == "schema":
+        return sql.Identifier(item.schema)
+    if level != "routine":
+        return sql.Identifier(item.schema, item.name)
+    types = _COMMA.join(sql.Identifier(*argument) for argument in item.arguments)
+    return sql.SQL("{}({})").format(sql.Identifier(item.schema, item.name), types)
+
+
+def words(level: Level, item: Item, table: str = "") -> str:
+    """One object in words, for messages."""
+    if level == "schema":
+        return f"schema {item.schema}"
+    if level.startswith("future"):
+        return f"{level}s of {item.name}" + (f" in schema {item.schema}" if item.schema else "")
+    if level == "column":
+        return f"column {item.schema}.{table}.{item.name}"
+    arguments = ", ".join(name for _, name in item.arguments)
+    return f"{level} {item.schema}.{item.name}" + (f"({arguments})" if level == "routine" else "")
+
+
+_SHOWN = 10
+_SHOWN_CHARACTERS = 500
+
+
+def listed(things: Sequence[str], total: int = 0) -> str:
+    """Some things by name, and how many more there are."""
+    shown: list[str] = []
+    for thing in things[:_SHOWN]:
+        if shown and sum(map(len, shown)) + len(thing) > _SHOWN_CHARACTERS:
+            break
+        shown.append(thing)
+    more = max(total, len(things)) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def plan(differences: Mapping[str, Iterable[Difference]]) -> list[Change]:
+    """The fewest statements that settle what is possible, revocations first.
+
+    Args:
+        differences: those of each username; roles share a statement where they share a difference.
+    """
+    who: dict[Difference, list[str]] = {}
+    for username, found in differences.items():
+        for difference in found:
+            if difference.possible:
+                who.setdefault(difference, []).append(username)
+    privileges: dict[tuple[Objects, Action, bool, tuple[str, ...]], set[str]] = {}
+    for difference, usernames in who.items():
+        key = (difference.objects, difference.action, difference.option, tuple(sorted(usernames)))
+        privileges.setdefault(key, set()).add(difference.privilege)
+    items: dict[Change, list[Item]] = {}
+    for (objects, action, option, usernames_), names in privileges.items():
+        shape = Change(
+            action=action,
+            level=objects.level,
+            privileges=tuple(sorted(names)),
+            items=_together(objects),
+            usernames=usernames_,
+            option=option,
+            within=objects.table,
+        )
+        items.setdefault(shape, []).extend(objects.items)
+    changes = [part for shape, all_ in items.items() for part in _parts(shape, all_)]
+    return sorted(changes, key=_order)
+
+
+def _order(change: Change) -> tuple[bool, str, tuple[Item, ...], tuple[str, ...]]:
+    return change.action == "grant", change.level, change.items, change.privileges
+
+
+def _together(objects: Objects) -> tuple[Item, ...]:
+    """What a statement can be about but once: a table of columns, a schema of the future."""
+    if objects.level == "column" or objects.level.startswith("future"):
+        return (Item(objects.items[0].schema),)
+    return ()
+
+
+def _parts(shape: Change, items: Iterable[Item]) -> Iterator[Change]:
+    for some in _chunks(sorted(set(items)), _OBJECTS_PER_STATEMENT):
+        for usernames in _chunks(shape.usernames, _ROLES_PER_STATEMENT):
+            yield msgspec.structs.replace(shape, items=some, usernames=usernames)
+
+
+def _chunks(things: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:
+    rest = iter(things)
+    while chunk := tuple(islice(rest, size)):
+        yield chunk

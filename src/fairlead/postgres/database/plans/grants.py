@@ -1,0 +1,279 @@
+"""Desired privileges, sorted by the objects that each applies to.
+
+CONNECT and TEMPORARY are the database's, CREATE and USAGE the schema's, EXECUTE that of all
+routines, the rest that of all tables and views, unless a grant says what it is on
+(https://www.postgresql.org/docs/current/ddl-priv.html). Whoever may do something in a schema gets
+USAGE on it too, as access-operator has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from fairlead.api.postgresaccess import (
+    COLUMN_PRIVILEGES,
+    LEVEL_PRIVILEGES,
+    Bundle,
+    Grant,
+    GrantLevel,
+)
+from fairlead.postgres.database.plans.names import check_identifier
+from fairlead.postgres.database.plans.targets import (
+    FUTURE,
+    DatabaseGrants,
+    Target,
+    TargetLevel,
+    describe,
+    parse_routine,
+)
+from fairlead.postgres.errors import AccessError, invalid, refusal
+
+
+DATABASE_PRIVILEGES: Final = LEVEL_PRIVILEGES["Database"]
+MAINTAIN_VERSION = 170000
+"""MAINTAIN came with PostgreSQL 17."""
+
+MAX_OBJECTS = 4096
+"""Objects, columns and creating roles that the grants of one access may name."""
+
+_LEVELS: Final[Mapping[GrantLevel, TargetLevel]] = MappingProxyType(
+    {
+        "Schema": "schema",
+        "Tables": "table",
+        "Sequences": "sequence",
+        "Routines": "routine",
+        "Types": "type",
+    }
+)
+
+_READ_ONLY: Final[Mapping[GrantLevel, frozenset[str]]] = MappingProxyType(
+    {
+        "Database": frozenset({"CONNECT"}),
+        "Schema": frozenset({"USAGE"}),
+        "Tables": frozenset({"SELECT"}),
+        "Sequences": frozenset({"SELECT"}),
+    }
+)
+BUNDLES: Final[Mapping[Bundle, Mapping[GrantLevel, frozenset[str]]]] = MappingProxyType(
+    {
+        "ReadOnly": _READ_ONLY,
+        "ReadWrite": {
+            **_READ_ONLY,
+            "Tables": frozenset({"SELECT", "INSERT", "UPDATE", "DELETE"}),
+            "Sequences": frozenset({"SELECT", "UPDATE", "USAGE"}),
+            "Routines": frozenset({"EXECUTE"}),
+        },
+        "Owner": {level: frozenset({"ALL"}) for level in _LEVELS}
+        | {"Database": frozenset({"CONNECT"})},
+    }
+)
+"""What ``access`` stands for. Owner has all that can be granted, not what ownership alone gives:
+to alter and to drop what others have created."""
+
+
+class Desired(msgspec.Struct, frozen=True, kw_only=True):
+    """What the role shall have in each database, and what no server of this version can give."""
+
+    databases: Mapping[str, DatabaseGrants]
+    problems: tuple[AccessError, ...] = ()
+
+    def of(self, database: str) -> DatabaseGrants:
+        """What the role shall have in this database; nothing when it is not named."""
+        return self.databases.get(database, DatabaseGrants())
+
+    def describe(self) -> list[str]:
+        """One line for each object, ``CONNECT on database app``: the ledger of what was granted.
+
+        :func:`~fairlead.postgres.database.plans.targets.parse` reads them back.
+        """
+        return [
+            line
+            for name in sorted(self.databases)
+            for line in describe(name, self.databases[name])
+        ]
+
+
+def check_grants(grants: Iterable[Grant]) -> None:
+    """Refuse names that PostgreSQL would cut, its own schemas, and fields that do not go together.
+
+    Raises:
+        AccessError: NameInvalid, SchemaReserved or GrantInvalid, naming the field.
+    """
+    named = 0
+    for index, grant in enumerate(grants):
+        field = f"spec.grants[{index}]"
+        check_identifier(grant.database, f"{field}.database")
+        check_identifier(grant.schema, f"{field}.schema")
+        if grant.schema.startswith("pg_") or grant.schema == "information_schema":
+            raise refusal(
+                "SchemaReserved",
+                f"{field}.schema {grant.schema} is PostgreSQL's own;"
+                " privileges on catalogs are not granted",
+            )
+        for message in _contradictions(grant):
+            raise refusal("GrantInvalid", f"{field}: {message}")
+        _check_names(grant, field)
+        creators = len(grant.include_future.owned_by) if grant.include_future else 0
+        named += max(1, len(grant.names)) * max(1, len(grant.columns)) + creators
+    if named > MAX_OBJECTS:
+        raise refusal(
+            "GrantInvalid",
+            f"spec.grants name {named} objects, columns and creating roles, the limit is"
+            f" {MAX_OBJECTS}; grant on whole schemas",
+        )
+
+
+def _contradictions(grant: Grant) -> Iterator[str]:
+    """The rules of the CRD again, for servers that do not know them."""
+    privileges, level = set(grant.privileges), grant.level
+    if bool(privileges) is bool(grant.access):
+        yield "set one of privileges and access"
+    if grant.access and (level or grant.names or grant.columns):
+        yield "access is for a whole schema: remove on, names and columns"
+    if grant.names and level in {None, "Database", "Schema"}:
+        yield "names need on: Tables, Sequences, Routines or Types"
+    of_columns = level == "Tables" and grant.names and privileges <= COLUMN_PRIVILEGES | {"ALL"}
+    if grant.columns and not of_columns:
+        yield (
+            "columns need on: Tables, names, and no privileges but SELECT, INSERT, UPDATE and"
+            " REFERENCES"
+        )
+    if grant.include_future and (grant.names or level in {"Database", "Schema"}):
+        yield "includeFuture is for all tables, sequences, routines or types of a schema"
+    if "ALL" in privileges and level is None:
+        yield "ALL needs on, for each level has privileges of its own"
+
+
+def _check_names(grant: Grant, field: str) -> None:
+    for index, name in enumerate(grant.names):
+        plain, arguments = parse_routine(name) if grant.level == "Routines" else (name, None)
+        check_identifier(plain, f"{field}.names[{index}]")
+        if arguments and not arguments.isprintable():
+            raise refusal(
+                "NameInvalid",
+                f"{field}.names[{index}] has characters that no type's name has; remove them",
+            )
+    for index, name in enumerate(grant.columns):
+        check_identifier(name, f"{field}.columns[{index}]")
+    for index, name in enumerate(grant.include_future.owned_by if grant.include_future else ()):
+        check_identifier(name, f"{field}.includeFuture.ownedBy[{index}]")
+
+
+def desired_grants(grants: Iterable[Grant], server_version: int) -> Desired:
+    """Sort grants by database and object; what the server's version lacks becomes a problem.
+
+    Args:
+        grants: checked by :func:`check_grants`.
+        server_version: ``server_version_num``.
+    """
+    databases: dict[str, _Collected] = {}
+    problems: dict[str, AccessError] = {}
+    for grant in grants:
+        collected = databases.setdefault(grant.database, _Collected())
+        for level, privilege in _spelled_out(grant, server_version):
+            problem = _unsupported(level, privilege, server_version)
+            if problem is None:
+                collected.add(grant, level, privilege)
+            else:
+                problems.setdefault(problem.message, problem)
+    return Desired(
+        databases={name: collected.grants() for name, collected in databases.items()},
+        problems=tuple(problems.values()),
+    )
+
+
+class _Collected:
+    """The privileges in one database, while the grants are gone through."""
+
+    def __init__(self) -> None:
+        self._database: dict[str, bool] = {}
+        self._objects: dict[Target, dict[str, bool]] = {}
+
+    def add(self, grant: Grant, level: GrantLevel, privilege: str) -> None:
+        if level == "Database":
+            _merge(self._database, privilege, passed_on=grant.grant_option)
+            return
+        for target in _targets(grant, level):
+            _merge(self._objects.setdefault(target, {}), privilege, passed_on=grant.grant_option)
+        if level != "Schema":
+            schema = Target("schema", grant.schema)
+            _merge(self._objects.setdefault(schema, {}), "USAGE", passed_on=False)
+
+    def grants(self) -> DatabaseGrants:
+        return DatabaseGrants(database=self._database, objects=self._objects)
+
+
+def _merge(privileges: dict[str, bool], privilege: str, *, passed_on: bool) -> None:
+    privileges[privilege] = passed_on or privileges.get(privilege, False)
+
+
+def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel, str]]:
+    """Levels and privileges, without bundles and ALL."""
+    if grant.access:
+        asked = [(level, name) for level, names in BUNDLES[grant.access].items() for name in names]
+    else:
+        asked = [(grant.level or _inferred(name), name) for name in grant.privileges]
+    for level, name in asked:
+        if name != "ALL":
+            yield level, name
+            continue
+        known: frozenset[str] = COLUMN_PRIVILEGES if grant.columns else LEVEL_PRIVILEGES[level]
+        for one in known:
+            if one != "MAINTAIN" or server_version >= MAINTAIN_VERSION:
+                yield level, one
+
+
+def asked_for(grant: Grant) -> frozenset[str]:
+    """All that a grant comes to on the newest server, but the USAGE of its schema."""
+    return frozenset(privilege for _, privilege in _spelled_out(grant, MAINTAIN_VERSION))
+
+
+def _inferred(privilege: str) -> GrantLevel:
+    if privilege in {"CONNECT", "TEMPORARY"}:
+        return "Database"
+    if privilege in LEVEL_PRIVILEGES["Schema"]:
+        return "Schema"
+    return "Routines" if privilege == "EXECUTE" else "Tables"
+
+
+def _targets(grant: Grant, level: GrantLevel) -> Iterator[Target]:
+    kind, schema = _LEVELS[level], grant.schema
+    if kind in FUTURE and (grant.include_future or grant.access):
+        creators = grant.include_future.owned_by if grant.include_future else []
+        for creator in creators or [""]:
+            yield Target(FUTURE[kind], schema, creator)
+    if not grant.names:
+        yield Target(kind, schema)
+    for name in grant.names:
+        if kind == "routine":
+            plain, arguments = parse_routine(name)
+            yield Target(kind, schema, plain, arguments=arguments)
+        elif grant.columns:
+            for column in grant.columns:
+                yield Target("column", schema, name, column)
+        else:
+            yield Target(kind, schema, name)
+
+
+def _unsupported(level: GrantLevel, privilege: str, server_version: int) -> AccessError | None:
+    if privilege in {"SET", "ALTER SYSTEM"}:
+        return invalid(
+            "UnsupportedPrivilege",
+            f"{privilege} in spec.grants is a privilege on server parameters; remove it",
+        )
+    if privilege not in LEVEL_PRIVILEGES[level]:
+        return invalid(
+            "UnsupportedPrivilege",
+            f"{privilege} in spec.grants cannot be granted on: {level}; remove it, or correct on",
+        )
+    if privilege == "MAINTAIN" and server_version < MAINTAIN_VERSION:
+        return invalid(
+            "UnsupportedPrivilege",
+            f"MAINTAIN in spec.grants needs PostgreSQL 17, the server has"
+            f" {server_version // 10000}; remove it",
+        )
+    return None

@@ -1,0 +1,138 @@
+"""All roles that may log in, their groups and the databases, for an audit; bounded in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from psycopg import sql
+
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
+from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
+from fairlead.postgres.database.reading.catalog import read_logins, read_snapshot
+from fairlead.postgres.database.reading.holdings import Grantee
+
+
+MAX_DATABASES = 1_000
+"""That are looked at."""
+_MAX_NAMES = 100_000
+"""Roles that are told by their names, and memberships that are followed."""
+
+_NAMES = sql.SQL("""
+SELECT r.oid::int8, r.rolname::text FROM pg_catalog.pg_roles r ORDER BY 1 LIMIT %(limit)s
+""")
+
+# What a group gives at once is what is inherited all the way; the rest takes a SET ROLE.
+_GROUPS = """
+WITH RECURSIVE path AS (
+  SELECT m.member AS role, m.roleid AS grp, {inherits} AS inherited
+    FROM pg_catalog.pg_auth_members m
+    JOIN pg_catalog.pg_roles r ON r.oid = m.member
+   WHERE r.rolname = ANY (%(roles)s::text[]::pg_catalog.name[])
+  UNION
+  SELECT p.role, m.roleid, p.inherited AND {inherits}
+    FROM path p
+    JOIN pg_catalog.pg_auth_members m ON m.member = p.grp
+    JOIN pg_catalog.pg_roles r ON r.oid = m.member
+)
+SELECT r.rolname::text, g.rolname::text, pg_catalog.bool_or(p.inherited)
+  FROM path p
+  JOIN pg_catalog.pg_roles r ON r.oid = p.role
+  JOIN pg_catalog.pg_roles g ON g.oid = p.grp
+ GROUP BY 1, 2
+ ORDER BY 1, 2
+ LIMIT %(limit)s
+"""
+_GROUPS_15 = sql.SQL(_GROUPS.format(inherits="r.rolinherit"))
+_GROUPS_16 = sql.SQL(_GROUPS.format(inherits="m.inherit_option"))
+
+_DATABASES = sql.SQL("""
+SELECT d.datname::text, d.datallowconn, d.datdba::int8,
+       COALESCE(a.grantees, ARRAY[]::int8[]), COALESCE(a.privileges, ARRAY[]::text[]),
+       COALESCE(a.options, ARRAY[]::bool[])
+  FROM pg_catalog.pg_database d
+  LEFT JOIN LATERAL (
+    SELECT pg_catalog.array_agg(h.grantee::int8) AS grantees,
+           pg_catalog.array_agg(h.privileges) AS privileges,
+           pg_catalog.array_agg(h.option) AS options
+      FROM (SELECT p.grantee, p.option,
+                   pg_catalog.string_agg(p.privilege_type, ',') AS privileges
+              FROM (SELECT e.grantee, e.privilege_type,
+                           pg_catalog.bool_or(e.is_grantable) AS option
+                      FROM pg_catalog.aclexplode(
+                           COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) e
+                     WHERE e.grantee <> d.datdba
+                     GROUP BY 1, 2) p
+             GROUP BY 1, 2) h) a ON true
+ WHERE NOT d.datistemplate
+ ORDER BY 1
+ LIMIT %(limit)s
+""")
+
+
+class Everybody(msgspec.Struct, frozen=True, kw_only=True):
+    """Roles that may log in or carry a claim; ``cut`` says that there are more.
+
+    ``names`` are those of all roles by oid, ``groups`` by role all that it is a member of, also by
+    other groups, and whether it has their privileges without SET ROLE.
+    """
+
+    server: ServerFacts
+    roles: Mapping[str, RoleFacts] = {}
+    names: Mapping[int, str] = {}
+    groups: Mapping[str, Mapping[str, bool]] = {}
+    cut: bool = False
+
+
+class Database(msgspec.Struct, frozen=True, kw_only=True):
+    """A database, and who holds what on itself."""
+
+    name: str
+    connectable: bool
+    owner: int
+    grantees: tuple[Grantee, ...]
+
+
+async def read_everybody(session: Session, installation: str) -> Everybody:
+    """All roles that are of interest.
+
+    Raises:
+        psycopg.Error: they could not be read.
+    """
+    logins, cut = await read_logins(session)
+    snapshot = await read_snapshot(session, logins, installation)
+    limit = {"limit": _MAX_NAMES}
+    query = _GROUPS_16 if snapshot.server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
+    groups: dict[str, dict[str, bool]] = {}
+    for role, group, inherited in await session.rows(query, {"roles": logins, **limit}):
+        groups.setdefault(role, {})[group] = inherited
+    return Everybody(
+        server=snapshot.server,
+        roles=snapshot.roles,
+        names=dict(await session.rows(_NAMES, limit)),
+        groups=groups,
+        cut=cut,
+    )
+
+
+async def read_databases(session: Session) -> list[Database]:
+    """The databases, without templates.
+
+    Raises:
+        psycopg.Error: they could not be read.
+    """
+    return [
+        Database(
+            name=name,
+            connectable=connectable,
+            owner=owner,
+            grantees=tuple(
+                Grantee(role, frozenset(held.split(",")), option)
+                for role, held, option in zip(grantees, privileges, options, strict=True)
+            ),
+        )
+        for name, connectable, owner, grantees, privileges, options in await session.rows(
+            _DATABASES, {"limit": MAX_DATABASES}
+        )
+    ]

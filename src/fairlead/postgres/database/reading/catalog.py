@@ -1,0 +1,283 @@
+"""Reads the catalogs, in a number of statements that does not grow with that of the objects.
+
+https://www.postgresql.org/docs/current/catalogs.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from psycopg import sql
+
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION, Around, GroupFacts
+from fairlead.postgres.database.plans.snapshot import (
+    CLAIM_PATTERN,
+    DatabaseFacts,
+    Membership,
+    RoleFacts,
+    ServerFacts,
+    Snapshot,
+    parse_claim,
+)
+
+
+_SERVER = sql.SQL("""
+SELECT pg_catalog.current_setting('server_version_num')::int,
+       pg_catalog.current_setting('server_version'),
+       (SELECT s.system_identifier::text FROM pg_catalog.pg_control_system() s),
+       current_user::text,
+       r.oid::int8,
+       r.rolsuper,
+       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')
+  FROM pg_catalog.pg_roles r
+ WHERE r.rolname = current_user
+""")
+
+_ROLES = """
+SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
+       r.rolreplication, r.rolbypassrls, d.description, {verifier},
+       r.rolinherit, r.rolconnlimit,
+       CASE WHEN r.rolvaliduntil IS NULL THEN ''
+            WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
+            ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
+                                    'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
+       COALESCE(s.setconfig, ARRAY[]::text[])
+  FROM {roles} r
+  LEFT JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+  LEFT JOIN pg_catalog.pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = 0
+ WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+    OR (%(claims)s AND d.description LIKE %(pattern)s)
+"""
+_OPEN_ROLES = sql.SQL(_ROLES.format(verifier="NULL::text", roles="pg_catalog.pg_roles"))
+_ALL_ROLES = sql.SQL(
+    _ROLES.format(
+        verifier=(
+            "CASE WHEN r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])"
+            " THEN r.rolpassword END"
+        ),
+        roles="pg_catalog.pg_authid",
+    )
+)
+
+_GROUPS = """
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false)
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
+ WHERE m.member = ANY (%(roles)s::oid[])
+ ORDER BY 1, 2, 6
+"""
+_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true"))
+_GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option"))
+
+_GROUP_FACTS = sql.SQL("""
+SELECT g.rolname::text,
+       EXISTS (SELECT FROM pg_catalog.pg_roles s
+                WHERE (s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
+                       -- Whoever may run programs or write files there, may do anything.
+                       OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
+                                        'pg_read_server_files'))
+                  AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
+  FROM pg_catalog.pg_roles g
+ WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""")
+
+_RESERVED = sql.SQL("""
+SELECT pg_catalog.lower(s.name)
+  FROM pg_catalog.pg_settings s
+ WHERE s.context <> 'user' AND pg_catalog.lower(s.name) = ANY (%(names)s::text[])
+""")
+
+_DATABASES = sql.SQL("""
+SELECT d.datname::text, d.datallowconn, d.datdba::int8,
+       ARRAY(SELECT a.privilege_type
+               FROM pg_catalog.aclexplode(
+                    COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) a
+              WHERE a.grantee = 0)
+  FROM pg_catalog.pg_database d
+ WHERE d.datname = ANY (%(databases)s::text[]::pg_catalog.name[])
+    OR d.oid IN (
+       SELECT CASE s.dbid WHEN 0 THEN s.objid ELSE s.dbid END
+         FROM pg_catalog.pg_shdepend s
+        WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+          AND s.refobjid = ANY (%(roles)s::oid[])
+          AND (s.dbid <> 0 OR s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass))
+""")
+
+_HELD = sql.SQL("""
+SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.is_grantable)
+  FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a
+ WHERE a.grantee = ANY (%(roles)s::oid[]) AND a.grantee <> d.datdba
+ GROUP BY 1, 2, 3
+""")
+
+_DEPENDENTS = sql.SQL("""
+SELECT DISTINCT s.refobjid::int8, d.datname::text
+  FROM pg_catalog.pg_shdepend s
+  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+ WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+   AND s.refobjid = ANY (%(roles)s::oid[])
+""")
+
+_LOGINS = sql.SQL("""
+SELECT r.rolname::text FROM pg_catalog.pg_roles r
+ WHERE r.rolcanlogin OR EXISTS (
+       SELECT FROM pg_catalog.pg_shdescription d
+        WHERE d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+          AND d.description LIKE %(pattern)s)
+ ORDER BY 1
+ LIMIT %(limit)s
+""")
+MAX_LOGINS = 10_000
+"""Roles that are read at once where all are asked for."""
+
+_BOOTSTRAP_SUPERUSER = 10
+"""The oid of the role that initdb made, in whose name every superuser grants memberships."""
+_POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
+
+
+async def read_server(session: Session) -> ServerFacts:
+    """Version, identity and what this session may read."""
+    ((version, text, identifier, admin, oid, superuser, reads),) = await session.rows(_SERVER)
+    return ServerFacts(
+        version=version,
+        version_text=text,
+        system_identifier=identifier,
+        admin=admin,
+        admin_oid=oid,
+        superuser=superuser,
+        reads_verifiers=reads,
+    )
+
+
+async def read_snapshot(
+    session: Session,
+    usernames: Collection[str],
+    installation: str,
+    *,
+    databases: Collection[str] = (),
+    claims: bool = False,
+) -> Snapshot:
+    """What is known of roles and databases, in six statements however many there are.
+
+    Args:
+        session: in any database.
+        usernames: of the roles; those that do not exist are missing in the answer.
+        installation: whose claims are asked for.
+        databases: that are asked for, beside those in which the roles have something.
+        claims: whether to read the claims of all roles.
+    """
+    server = await read_server(session)
+    query = _ALL_ROLES if server.reads_verifiers else _OPEN_ROLES
+    asked = frozenset(usernames)
+    parameters = {"names": list(asked), "claims": claims, "pattern": CLAIM_PATTERN}
+    rows = await session.rows(query, parameters)
+    oids = [row[0] for row in rows if row[1] in asked]
+    groups = await _read_groups(session, server, {"roles": oids})
+    found = [_role(row, groups.get(row[0], {})) for row in rows]
+    return Snapshot(
+        server=server,
+        roles={role.name: role for role in found if role.name in asked},
+        databases=await _read_databases(session, oids, databases),
+        dependents=_sets(await session.rows(_DEPENDENTS, {"roles": oids})),
+        held=await _read_held(session, oids),
+        claimed={
+            role.name: role.claim
+            for role in found
+            if role.claim is not None and role.claim.installation == installation
+        },
+    )
+
+
+async def read_logins(session: Session) -> tuple[list[str], bool]:
+    """The names of roles that may log in or carry a claim; and whether there are more."""
+    parameters = {"pattern": CLAIM_PATTERN, "limit": MAX_LOGINS + 1}
+    found = [name for (name,) in await session.rows(_LOGINS, parameters)]
+    return found[:MAX_LOGINS], len(found) > MAX_LOGINS
+
+
+async def read_around(
+    session: Session, groups: Collection[str], parameters: Collection[str] = ()
+) -> Around:
+    """What is known of roles as groups, of which those that do not exist are missing.
+
+    And which of the parameters, in lower case, are reserved.
+    """
+    known: dict[str, GroupFacts] = {}
+    if groups:
+        rows = await session.rows(_GROUP_FACTS, {"names": list(groups)})
+        known = {name: GroupFacts(powerful=powerful) for name, powerful in rows}
+    reserved: frozenset[str] = frozenset()
+    if parameters:
+        rows = await session.rows(_RESERVED, {"names": list(parameters)})
+        reserved = frozenset(name for (name,) in rows)
+    return Around(groups=known, reserved=reserved)
+
+
+async def _read_groups(
+    session: Session, server: ServerFacts, oids: Mapping[str, object]
+) -> dict[int, dict[str, Membership]]:
+    groups: dict[int, dict[str, Membership]] = {}
+    query = _GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
+    for member, name, *options, by, grantor, usable in await session.rows(query, oids):
+        admin, inherit, set_ = options
+        # A superuser has the privileges of all, but never grants in the name of others.
+        own = server.version < GRANT_OPTIONS_VERSION or (
+            by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
+        )
+        known = groups.setdefault(member, {})
+        # Of several grantors' rows only that of the administrator can be changed by it.
+        if own or name not in known:
+            known[name] = Membership(
+                inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
+            )
+    return groups
+
+
+async def _read_databases(
+    session: Session, oids: Collection[int], databases: Collection[str]
+) -> dict[str, DatabaseFacts]:
+    parameters = {"roles": oids, "databases": list(databases)}
+    return {
+        name: DatabaseFacts(
+            name=name, connectable=connectable, owner=owner, public=frozenset(public)
+        )
+        for name, connectable, owner, public in await session.rows(_DATABASES, parameters)
+    }
+
+
+async def _read_held(
+    session: Session, oids: Collection[int]
+) -> dict[int, dict[str, dict[str, bool]]]:
+    held: dict[int, dict[str, dict[str, bool]]] = {}
+    for name, role, privilege, grantable in await session.rows(_HELD, {"roles": oids}):
+        held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
+    return held
+
+
+def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
+    found: dict[int, set[str]] = {}
+    for key, value in rows:
+        found.setdefault(key, set()).add(value)
+    return {key: frozenset(values) for key, values in found.items()}
+
+
+def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
+    oid, name, login, *powers, comment, verifier, inherit, limit, until, config = row
+    return RoleFacts(
+        oid=oid,
+        name=name,
+        login=login,
+        powers=frozenset(power for power, has in zip(_POWERS, powers, strict=True) if has),
+        claim=parse_claim(comment),
+        verifier=verifier,
+        inherit=inherit,
+        connection_limit=limit,
+        valid_until="" if until == "infinity" else until,
+        config=dict(one.split("=", 1) for one in config),
+        groups=groups,
+    )

@@ -1,0 +1,172 @@
+"""What depends on a role, in every database, and what that means for removing it.
+
+pg_shdepend is shared: it lists owned objects and privileges of all databases at once. Owning
+default privileges is not owning data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from psycopg import sql
+
+from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.errors import AccessError
+
+
+class Dependent(msgspec.Struct, frozen=True, kw_only=True):
+    """One database in which something depends on the role; ``owned`` counts its objects."""
+
+    database: str
+    connectable: bool
+    owned: int
+
+
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Databases, and the shared objects owned, in words."""
+
+    databases: tuple[Dependent, ...] = ()
+    shared: tuple[str, ...] = ()
+
+
+_DATABASES = sql.SQL("""
+SELECT d.datname::text, d.datallowconn,
+       pg_catalog.count(*) FILTER (
+         WHERE s.deptype = 'o'
+           AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
+  FROM pg_catalog.pg_shdepend s
+  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+ WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+   AND s.refobjid = %(role)s::oid
+ GROUP BY 1, 2
+ ORDER BY 1
+""")
+
+_SHARED = sql.SQL("""
+SELECT 'database ' || d.datname::text FROM pg_catalog.pg_database d WHERE d.datdba = %(role)s::oid
+UNION ALL
+SELECT 'tablespace ' || t.spcname::text
+  FROM pg_catalog.pg_tablespace t WHERE t.spcowner = %(role)s::oid
+ORDER BY 1
+""")
+
+_OWNED = sql.SQL("""
+SELECT i.type || ' ' || i.identity
+  FROM pg_catalog.pg_shdepend s,
+       pg_catalog.pg_identify_object(s.classid, s.objid, s.objsubid) i
+ WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d
+                  WHERE d.datname = pg_catalog.current_database())
+   AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+   AND s.refobjid = %(role)s::oid
+   AND s.deptype = 'o'
+   AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
+ ORDER BY 1
+ LIMIT 4
+""")
+
+_HEIR = sql.SQL("""
+SELECT o.rolname::text,
+       EXISTS (SELECT FROM pg_catalog.pg_roles s
+                WHERE s.rolsuper AND pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'))
+  FROM pg_catalog.pg_database d
+  JOIN pg_catalog.pg_roles o
+    ON CASE WHEN %(name)s::text = '' THEN o.oid = d.datdba
+            ELSE o.rolname = %(name)s::text::pg_catalog.name END
+ WHERE d.datname = pg_catalog.current_database()
+""")
+
+_SHOWN = 3
+"""Names that a message gives before it says "and more"."""
+
+
+async def read_dependencies(session: Session, role: int) -> Dependencies:
+    """All that depends on the role, two statements for any number of objects."""
+    databases = await session.rows(_DATABASES, {"role": role})
+    shared = await session.rows(_SHARED, {"role": role})
+    return Dependencies(
+        databases=tuple(
+            Dependent(database=name, connectable=connectable, owned=owned)
+            for name, connectable, owned in databases
+        ),
+        shared=tuple(text for (text,) in shared),
+    )
+
+
+async def read_owned(session: Session, role: int) -> list[str]:
+    """A few of the objects that the role owns in this database, in words."""
+    return [text for (text,) in await session.rows(_OWNED, {"role": role})]
+
+
+async def read_heir(session: Session, name: str, database: str) -> str:
+    """Who gets what a role owns in this database: the role of this name, or the database's owner.
+
+    A superuser must not get it: a SECURITY DEFINER function would run with all powers.
+
+    Raises:
+        AccessError: OwnsObjects.
+    """
+    rows = await session.rows(_HEIR, {"name": name})
+    if not rows:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {name} of spec.orphanTo does not exist; create it, or name another",
+        )
+    ((heir, unsafe),) = rows
+    if unsafe and name:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {name} of spec.orphanTo is a superuser, or a member of one, who must not"
+            " inherit objects; name another",
+        )
+    if unsafe:
+        raise unsafe_owner(database, heir)
+    return str(heir)
+
+
+def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> None:
+    """Refuse to go on while the role owns whole databases, or things out of reach.
+
+    Raises:
+        AccessError: OwnsObjects.
+    """
+    if found.shared:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {username} owns {_some(found.shared)}, which no cleanupPolicy removes;"
+            " give it another owner",
+        )
+    closed = [one.database for one in found.databases if not one.connectable]
+    if closed:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {username} has objects or privileges in {_some(closed)}, which takes no"
+            f" connections; allow them, so that {policy} can be carried out",
+        )
+
+
+def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:
+    """Why Restrict cannot be carried out; ``blockers`` are databases and what is owned there."""
+    parts = "; ".join(f"{_some(owned)} in database {name}" for name, owned in blockers)
+    return AccessError(
+        "OwnsObjects",
+        f"role {username} owns {parts}; its login is taken away;"
+        " drop or reassign them, or set spec.cleanupPolicy to Cascade or Orphan",
+        blockers=blockers,
+    )
+
+
+def unsafe_owner(database: str, owner: str) -> AccessError:
+    """Why Orphan cannot be carried out."""
+    return AccessError(
+        "OwnsObjects",
+        f"database {database} is owned by superuser {owner}, who must not inherit objects;"
+        " give the database an owner without powers, or set another spec.cleanupPolicy",
+    )
+
+
+def _some(names: Iterable[str]) -> str:
+    everything = list(names)
+    text = ", ".join(everything[:_SHOWN])
+    return f"{text} and more" if len(everything) > _SHOWN else text

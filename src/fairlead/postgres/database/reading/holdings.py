@@ -1,0 +1,186 @@
+"""Who holds what on which objects of a database, and who owns them, in one statement.
+
+Objects with the same owner and ACL are one row, however many they are; see ``comparison``, whose
+idea of all objects of a schema is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+import msgspec
+from psycopg import sql
+
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.plans.differences import Level
+
+
+MAX_ROWS = 20_000
+"""Of different ACLs that one look at a database gives back."""
+PUBLIC = 0
+"""In place of a role's oid: everybody."""
+
+
+class Grantee(NamedTuple):
+    """What one role holds on each of some objects; ``option`` is the grant option."""
+
+    role: int
+    privileges: frozenset[str]
+    option: bool
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Objects of one kind in one schema that have the same owner and the same ACL.
+
+    ``names`` are the first of ``total``: of a ``column`` in ``table``, of the creating role for
+    default privileges, whose ``schema`` "" is every one. ``system`` ones are PostgreSQL's own.
+    """
+
+    level: Level
+    schema: str
+    names: tuple[str, ...]
+    total: int
+    owner: int
+    table: str = ""
+    system: bool = False
+    grantees: tuple[Grantee, ...] = ()
+
+
+class Holdings(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of a database; ``cut`` says that there is more."""
+
+    rows: tuple[Held, ...]
+    cut: bool = False
+
+
+_HOLDINGS = sql.SQL("""
+WITH space AS MATERIALIZED (
+  SELECT n.oid, n.nspname, n.nspowner, n.nspacl,
+         n.nspname LIKE 'pg\\_%%' OR n.nspname = 'information_schema' AS system
+    FROM pg_catalog.pg_namespace n
+), object AS MATERIALIZED (
+  SELECT 'schema' AS level, s.nspname AS schema, s.system, s.nspowner AS owner, s.nspacl AS acl,
+         s.nspname::text AS name, ''::text AS table
+    FROM space s
+  UNION ALL
+  SELECT CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, s.nspname, s.system,
+         c.relowner, c.relacl, c.relname, ''
+    FROM pg_catalog.pg_class c
+    JOIN space s ON s.oid = c.relnamespace
+   WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't'
+  UNION ALL
+  SELECT 'column', s.nspname, s.system, c.relowner, a.attacl, a.attname, c.relname
+    FROM pg_catalog.pg_attribute a
+    JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+    JOIN space s ON s.oid = c.relnamespace
+   WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND c.relpersistence <> 't'
+  UNION ALL
+  SELECT 'routine', s.nspname, s.system, p.proowner,
+         COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner)),
+         p.proname || '(' || COALESCE((
+           SELECT pg_catalog.string_agg(pg_catalog.format_type(x.type, NULL), ', '
+                                        ORDER BY x.position)
+             FROM pg_catalog.unnest(p.proargtypes) WITH ORDINALITY AS x(type, position)), '')
+           || ')', ''
+    FROM pg_catalog.pg_proc p
+    JOIN space s ON s.oid = p.pronamespace
+   WHERE (p.proacl IS NOT NULL OR NOT s.system)
+     AND NOT (p.proowner = 10 AND EXISTS (
+           SELECT FROM pg_catalog.pg_depend e
+            WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid
+              AND e.deptype = 'i'))
+  UNION ALL
+  SELECT 'type', s.nspname, s.system, t.typowner, t.typacl, t.typname, ''
+    FROM pg_catalog.pg_type t
+    JOIN space s ON s.oid = t.typnamespace
+   WHERE t.typacl IS NOT NULL
+      OR (NOT s.system AND t.typisdefined AND t.typtype <> 'm'
+          AND t.typsubscript <> 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+          AND (t.typrelid = 0 OR EXISTS (SELECT FROM pg_catalog.pg_class c
+                                          WHERE c.oid = t.typrelid AND c.relkind = 'c')))
+  UNION ALL
+  SELECT CASE f.defaclobjtype WHEN 'r' THEN 'future table' WHEN 'S' THEN 'future sequence'
+                              WHEN 'f' THEN 'future routine' WHEN 'T' THEN 'future type'
+                              WHEN 'n' THEN 'future schema' ELSE 'future large object' END,
+         COALESCE(s.nspname, ''), false, f.defaclrole, f.defaclacl, r.rolname, ''
+    FROM pg_catalog.pg_default_acl f
+    JOIN pg_catalog.pg_roles r ON r.oid = f.defaclrole
+    LEFT JOIN space s ON s.oid = f.defaclnamespace
+), alike AS MATERIALIZED (
+  SELECT pg_catalog.row_number() OVER () AS id, g.*
+    FROM (SELECT o.level, o.schema, o.system, o.owner, o.acl, o.table,
+                 pg_catalog.count(*) AS total, pg_catalog.array_agg(o.name) AS names
+            FROM object o
+           GROUP BY 1, 2, 3, 4, 5, 6) g
+), entry AS (
+  SELECT g.id, e.grantee, e.privilege_type, pg_catalog.bool_or(e.is_grantable) AS option
+    FROM alike g
+   CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e
+   WHERE e.grantee <> g.owner
+     AND (%(roles)s::oid[] IS NULL OR e.grantee = ANY (%(roles)s::oid[]))
+     AND NOT (g.system AND e.grantee < 16384)
+   GROUP BY 1, 2, 3
+), held AS (
+  SELECT e.id, e.grantee, e.option,
+         pg_catalog.string_agg(e.privilege_type, ',' ORDER BY e.privilege_type) AS privileges
+    FROM entry e
+   GROUP BY 1, 2, 3
+), listed AS (
+  SELECT h.id, pg_catalog.array_agg(h.grantee::int8) AS grantees,
+         pg_catalog.array_agg(h.privileges) AS privileges,
+         pg_catalog.array_agg(h.option) AS options
+    FROM held h
+   GROUP BY 1
+)
+SELECT g.level, g.schema::text, g.system, g.owner::int8, g.table, g.total,
+       (SELECT pg_catalog.array_agg(n.name ORDER BY n.name)
+          FROM (SELECT n.name FROM pg_catalog.unnest(g.names) AS n(name)
+                 ORDER BY n.name LIMIT %(names)s) n),
+       COALESCE(l.grantees, ARRAY[]::int8[]), COALESCE(l.privileges, ARRAY[]::text[]),
+       COALESCE(l.options, ARRAY[]::bool[])
+  FROM alike g
+  LEFT JOIN listed l ON l.id = g.id
+ WHERE l.id IS NOT NULL OR NOT g.system
+ ORDER BY 2, 1, 5, 7
+ LIMIT %(limit)s
+""")
+
+
+async def read_holdings(
+    session: Session, *, roles: Collection[int] | None = None, names: int
+) -> Holdings:
+    """What roles hold in this database, and who owns what.
+
+    Args:
+        session: in that database.
+        roles: whose privileges are asked for, None for everybody's.
+        names: objects of one row that are named.
+
+    Raises:
+        psycopg.Error: it could not be read.
+    """
+    parameters = {
+        "roles": None if roles is None else list(roles),
+        "names": names,
+        "limit": MAX_ROWS + 1,
+    }
+    rows = await session.rows(_HOLDINGS, parameters)
+    return Holdings(rows=tuple(map(_held, rows[:MAX_ROWS])), cut=len(rows) > MAX_ROWS)
+
+
+def _held(row: tuple[Any, ...]) -> Held:
+    level, schema, system, owner, table, total, names, grantees, privileges, options = row
+    return Held(
+        level=level,
+        schema=schema,
+        names=tuple(names),
+        total=total,
+        owner=owner,
+        table=table,
+        system=system,
+        grantees=tuple(
+            Grantee(role, frozenset(held.split(",")), option)
+            for role, held, option in zip(grantees, privileges, options, strict=True)
+        ),
+    )

@@ -1,0 +1,210 @@
+"""What is known of passwords on one server, so that each is worked out once.
+
+To compare a password with a stored verifier takes a millisecond of computing; without the right to
+read verifiers it takes a login. What came of it holds while the server keeps that verifier.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import TypeVar
+
+from fairlead.postgres.database.connections.session import logs_in
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans import password
+from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.plans.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.errors import AccessError
+
+
+PROBE_SECONDS = 300.0
+"""For which a login that went well proves a password, where verifiers cannot be read."""
+
+_AT_ONCE = 4
+"""Threads that work verifiers out for one server, and logins that try passwords there."""
+_SPARE = 1000
+"""Usernames of which something is known although nobody keeps them."""
+
+_NEVER = float("-inf")
+_KEY = secrets.token_bytes(32)
+"""Of digests, which are in this process's memory alone."""
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class _Known:
+    """The verifier of the password of this digest; ``proven`` is when a login went well."""
+
+    verifier: str
+    digest: bytes
+    proven: float = _NEVER
+
+
+class Verifiers:
+    """Knows which verifier is of which password, by username."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    async def missing(
+        self, sessions: Sessions, wanted: Iterable[Wanted], snapshot: Snapshot
+    ) -> tuple[dict[str, str], dict[str, AccessError]]:
+        """The verifiers to be stored, of those whose password the server does not have.
+
+        Also why of some nobody could tell, for one that does not answer keeps no other waiting.
+        """
+        without: list[Wanted] = []
+        doubtful: list[tuple[Wanted, RoleFacts]] = []
+        reads = snapshot.server.reads_verifiers
+        for one in wanted:
+            role = snapshot.roles.get(one.username)
+            if role is None or not _may_match(one, role, reads=reads):
+                without.append(one)
+            elif not self._is_known(one, role, reads=reads):
+                doubtful.append((one, role))
+        failed: dict[str, AccessError] = {}
+        if reads:
+            without += await self._compared(doubtful)
+        else:
+            left = [one for one, role in doubtful if not self._has_ended(one, role)]
+            without += await self._tried(sessions, left, failed)
+        await self._make(without)
+        return {one.username: self._known[one.username].verifier for one in without}, failed
+
+    def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
+        """Whether no password logs in any more, so that nothing can be told of this one."""
+        known = self._of(one)
+        told = known.proven > _NEVER if known is not None else one.username not in self._known
+        if not told or not has_ended(role):
+            return False
+        self._remember(one, known.verifier if known else "").proven = monotonic()
+        return True
+
+    def _is_known(self, one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
+        known = self._of(one)
+        if known is None:
+            return False
+        if reads:
+            return known.verifier == role.verifier
+        return monotonic() - known.proven < PROBE_SECONDS
+
+    async def _compared(self, doubtful: Sequence[tuple[Wanted, RoleFacts]]) -> list[Wanted]:
+        """Those whose password is not that of the stored verifier."""
+        answers = await _in_threads(
+            lambda pair: password.verifies(pair[0].password, pair[1].verifier), doubtful
+        )
+        without = []
+        for (one, role), matches in zip(doubtful, answers, strict=True):
+            if matches:
+                self._remember(one, role.verifier or "")
+            else:
+                without.append(one)
+        return without
+
+    async def _tried(
+        self, sessions: Sessions, doubtful: Sequence[Wanted], failed: dict[str, AccessError]
+    ) -> list[Wanted]:
+        """Those whose password the server does not take; who could not be told goes to failed."""
+        without = []
+        for first in range(0, len(doubtful), _AT_ONCE):
+            some = doubtful[first : first + _AT_ONCE]
+            answers = await asyncio.gather(
+                *(_logs_in(sessions, one) for one in some), return_exceptions=True
+            )
+            for one, answer in zip(some, answers, strict=True):
+                if isinstance(answer, AccessError):
+                    failed[one.username] = answer
+                elif isinstance(answer, BaseException):
+                    raise answer
+                elif answer:
+                    self._remember(one, "").proven = monotonic()
+                else:
+                    without.append(one)
+        return without
+
+    async def _make(self, without: Iterable[Wanted]) -> None:
+        """The same again until it is stored, so that looking again does not change the plan."""
+        lacking = [
+            one for one in without if (known := self._of(one)) is None or not known.verifier
+        ]
+        made = await _in_threads(
+            lambda one: password.verifier(one.password, iterations=one.iterations), lacking
+        )
+        for one, verifier in zip(lacking, made, strict=True):
+            self._remember(one, verifier)
+
+    def _of(self, one: Wanted) -> _Known | None:
+        known = self._known.get(one.username)
+        return known if known is not None and known.digest == _digest(one.password) else None
+
+    def _remember(self, one: Wanted, verifier: str) -> _Known:
+        known = self._known[one.username] = _Known(verifier, _digest(one.password))
+        return known
+
+    def stored(self, usernames: Iterable[str]) -> None:
+        """Note that the server has taken the verifiers that were missing."""
+        for username in usernames:
+            if (known := self._known.get(username)) is not None:
+                known.proven = monotonic()
+
+    def is_due(self, username: str) -> bool:
+        """Whether a login must prove the password again, where verifiers cannot be read."""
+        known = self._known.get(username)
+        return known is None or monotonic() - known.proven >= PROBE_SECONDS
+
+    def holds(self, username: str, verifier: str | None) -> bool:
+        """Whether the server still has the verifier that was compared with the password."""
+        known = self._known.get(username)
+        return known is not None and known.verifier == verifier
+
+    def keep(self, usernames: Collection[str]) -> None:
+        """Forget others when there are many of them."""
+        if len(self._known) > 2 * len(usernames) + _SPARE:
+            for username in self._known.keys() - usernames:
+                del self._known[username]
+
+
+def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
+    """Whether the role's password may be the one that is wanted."""
+    if role.claim is None:
+        return False
+    return reads or (role.login and role.claim.same_object(one.claim))
+
+
+async def _logs_in(sessions: Sessions, one: Wanted) -> bool:
+    database = min((grant.database for grant in one.grants), default="")
+    database = database or sessions.endpoint.maintenance
+    sessions.tally.logins += 1
+    return await logs_in(sessions.endpoint, database, one.username, one.password)
+
+
+async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """The results for all items, in their order; each thread does a part of them."""
+
+    def of(part: Sequence[T]) -> list[R]:
+        return [work(one) for one in part]
+
+    size = -(-len(items) // _AT_ONCE)
+    parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
+    found = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
+    return [one for part in found for one in part]
+
+
+def has_ended(role: RoleFacts) -> bool:
+    """Whether the server takes no password for the role any more (VALID UNTIL)."""
+    if not role.valid_until:
+        return False
+    return datetime.fromisoformat(role.valid_until) <= datetime.now(UTC)
+
+
+def _digest(text: str) -> bytes:
+    return hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")

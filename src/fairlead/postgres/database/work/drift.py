@@ -1,0 +1,149 @@
+"""Whether accesses that were brought into a server are still as they were left.
+
+What is read is the same few statements for any number of them, and nothing is written: an access
+that differs is worked on by itself. A password is compared by its verifier, as it was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+import msgspec
+import psycopg
+
+from fairlead.api.postgresaccess import Grant
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.attributes import Around
+from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.plan import (
+    Wanted,
+    database_differences,
+    plan_public,
+    plan_role,
+    warnings_of,
+)
+from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
+from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.reading.comparison import read_differences
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.sync import (
+    PUBLIC_CREATES,
+    databases_of,
+    look_around,
+    role_grants,
+    working,
+)
+from fairlead.postgres.errors import AccessError
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """An access as it was left."""
+
+    wanted: Wanted
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, wanted: Wanted, warnings: Iterable[str]) -> Kept:
+        """What is needed to compare: no password, and what others have as well only once."""
+        ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
+        grants = _shared(msgspec.json.encode(wanted.grants))
+        lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
+        return cls(wanted=lean, warnings=tuple(warnings))
+
+
+@lru_cache(maxsize=4096)
+def _shared(grants: bytes) -> tuple[Grant, ...]:
+    return msgspec.json.decode(grants, type=tuple[Grant, ...])
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look has found: usernames that differ, and every claim of the installation."""
+
+    differing: frozenset[str]
+    claimed: Mapping[str, Claim]
+
+
+async def look(
+    sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
+) -> Found:
+    """Compare.
+
+    Raises:
+        AccessError: the server could not be asked. In a database that could not, all differ.
+    """
+    wanted = [one.wanted for one in kept]
+    databases = {grant.database for one in wanted for grant in one.grants}
+    async with working(sessions, "read the catalogs") as session:
+        snapshot = await read_snapshot(
+            session,
+            [one.username for one in wanted],
+            installation,
+            databases=databases,
+            claims=True,
+        )
+        around = await look_around(session, wanted, snapshot)
+    version = snapshot.server.version
+    by_name = {one.username: one for one in wanted}
+    desired = {one.username: desired_grants(one.grants, version) for one in wanted}
+    differing = {
+        one.wanted.username
+        for one in kept
+        if _differs(one, desired[one.wanted.username], snapshot, verifiers, around)
+    }
+    for change in plan_public(sessions.endpoint.revoke_public, desired, snapshot):
+        differing.update(change.usernames)
+    visits, missing = databases_of(desired, snapshot)
+    differing |= missing.keys()
+    for database, usernames in visits.items():
+        left = [by_name[username] for username in usernames if username not in differing]
+        differing |= await _differing_in(sessions, database, left, desired, snapshot)
+    return Found(differing=frozenset(differing), claimed=snapshot.claimed)
+
+
+def _differs(
+    one: Kept,
+    desired: Desired,
+    snapshot: Snapshot,
+    verifiers: Verifiers,
+    around: Around,
+) -> bool:
+    wanted = one.wanted
+    role = snapshot.roles.get(wanted.username)
+    if role is None:
+        return True
+    if snapshot.server.reads_verifiers:
+        changed = not verifiers.holds(wanted.username, role.verifier)
+    else:
+        changed = verifiers.is_due(wanted.username)
+    if changed:
+        return True
+    try:
+        planned, problems = plan_role(wanted, snapshot, None, around)
+    except AccessError:
+        return True
+    return (
+        bool(planned or problems)
+        or any(True for _ in database_differences(wanted, desired, snapshot))
+        or tuple(warnings_of(wanted, desired, snapshot)) != one.warnings
+    )
+
+
+async def _differing_in(
+    sessions: Sessions,
+    database: str,
+    wanted: Sequence[Wanted],
+    desired: Mapping[str, Desired],
+    snapshot: Snapshot,
+) -> set[str]:
+    """All of them when the database cannot be looked into."""
+    roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]
+    try:
+        async with sessions.use(database) as session:
+            reading = await read_differences(session, database, roles)
+            closing = "CREATE" in sessions.endpoint.revoke_public
+            if closing and await session.rows(PUBLIC_CREATES):
+                return {one.username for one in wanted}
+    except (AccessError, psycopg.Error):
+        return {one.username for one in wanted}
+    return {*reading.differences, *reading.absent, *reading.gone}

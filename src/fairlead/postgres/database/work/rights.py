@@ -1,0 +1,247 @@
+"""Which rights the administrator lacks for a plan, and the statements that give them.
+
+A plan tells what would be done; whether PostgreSQL would let the administrator do it is asked
+here, so that nobody has to find out by trying (https://www.postgresql.org/docs/current/ddl-priv.html).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from psycopg import sql
+
+from fairlead.postgres.database.connections.session import Row, Session
+from fairlead.postgres.database.plans import differences
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
+from fairlead.postgres.database.plans.differences import Difference
+from fairlead.postgres.database.plans.plan import DatabaseChange, Statement
+from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
+from fairlead.postgres.errors import AccessError
+
+
+_RIGHTS = sql.SQL("""
+SELECT 'create' AS kind, r.rolname::text, ''::text, r.rolcreaterole, ''::text, false
+  FROM pg_catalog.pg_roles r WHERE r.rolname = current_user
+UNION ALL
+SELECT 'role', r.rolname::text, '', pg_catalog.pg_has_role(r.oid, 'MEMBER WITH ADMIN OPTION'),
+       '', false
+  FROM pg_catalog.pg_roles r
+ WHERE r.rolname = ANY (%(roles)s::text[]::pg_catalog.name[])
+UNION ALL
+SELECT 'database', d.datname::text, p.privilege,
+       pg_catalog.pg_has_role(d.datdba, 'USAGE')
+       OR pg_catalog.has_database_privilege(d.oid, p.privilege || ' WITH GRANT OPTION'),
+       o.rolname::text, o.rolsuper
+  FROM pg_catalog.pg_database d
+  JOIN pg_catalog.pg_roles o ON o.oid = d.datdba
+ CROSS JOIN (VALUES ('CONNECT'), ('TEMPORARY'), ('CREATE')) AS p(privilege)
+ WHERE d.datname = ANY (%(databases)s::text[]::pg_catalog.name[])
+""")
+_SUPERUSERS = sql.SQL("""
+SELECT r.rolname::text FROM pg_catalog.pg_roles r
+ WHERE r.rolsuper AND r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""")
+
+
+class Lack(msgspec.Struct, frozen=True, kw_only=True):
+    """What cannot be done for want of a right, and the statement with which another gives it."""
+
+    problem: AccessError
+    remedy: Statement
+
+
+async def read_lacks(
+    session: Session,
+    maintenance: str,
+    server: ServerFacts,
+    changed: Mapping[str, RoleFacts | None],
+    groups: Mapping[str, Sequence[str]],
+    databases: Iterable[DatabaseChange],
+) -> list[Lack]:
+    """The rights that the administrator lacks in the shared catalogs.
+
+    Args:
+        session: in any database.
+        maintenance: the database in which the remedies are told to be run.
+        server: its facts.
+        changed: roles that shall be made (None) or altered, by name.
+        groups: by the names of groups, the roles that shall be members.
+        databases: changes of privileges on databases.
+    """
+    if server.superuser:
+        return []
+    changes = list(databases)
+    asked = {
+        "roles": [*(name for name, role in changed.items() if role is not None), *groups],
+        "databases": sorted({change.action.database for change in changes}),
+    }
+    lacking = _Lacking(maintenance, server, await session.rows(_RIGHTS, asked))
+    return [*lacking.roles(changed), *lacking.groups(groups), *lacking.databases(changes)]
+
+
+class _Lacking:
+    """Says what is missing, from the rows of ``_RIGHTS``."""
+
+    def __init__(self, maintenance: str, server: ServerFacts, rows: Iterable[Row]) -> None:
+        self._maintenance = maintenance
+        self._server = server
+        self._admin = sql.Identifier(server.admin)
+        self._rights: dict[tuple[str, str, str], bool] = {}
+        self._owners: dict[str, tuple[str, bool]] = {}
+        for kind, name, privilege, has, owner, superuser in rows:
+            self._rights[kind, name, privilege] = has
+            if kind == "database":
+                self._owners[name] = owner, superuser
+        self._creates = self._may("create", server.admin)
+
+    def roles(self, changed: Mapping[str, RoleFacts | None]) -> Iterator[Lack]:
+        """To make and to alter roles; since PostgreSQL 16 only those that one has made."""
+        if changed and not self._creates:
+            statement = sql.SQL("ALTER ROLE {} CREATEROLE").format(self._admin)
+            yield self._lack("may not create roles", statement, list(changed))
+            return
+        if self._server.version < GRANT_OPTIONS_VERSION:
+            return
+        for name, role in changed.items():
+            if role is not None and not self._may("role", name):
+                message = f"may not change role {name}, which another role has made"
+                yield self._lack(message, self._with_admin(name), [name])
+
+    def groups(self, groups: Mapping[str, Sequence[str]]) -> Iterator[Lack]:
+        """To make others members of groups."""
+        by_attribute = self._creates and self._server.version < GRANT_OPTIONS_VERSION
+        for name, usernames in groups.items():
+            if not (by_attribute or self._may("role", name)):
+                message = f"may not make others members of {name}"
+                yield self._lack(message, self._with_admin(name), usernames)
+
+    def databases(self, changes: Iterable[DatabaseChange]) -> Iterator[Lack]:
+        """To change privileges on databases."""
+        for change in changes:
+            action = change.action
+            if not all(self._may("database", action.database, one) for one in action.privileges):
+                yield self._lack(f"may not {action}", self._on_database(change), change.usernames)
+
+    def _may(self, kind: str, name: str, privilege: str = "") -> bool:
+        return self._rights.get((kind, name, privilege), False)
+
+    def _with_admin(self, role: str) -> sql.Composed:
+        return sql.SQL("GRANT {} TO {} WITH ADMIN OPTION").format(
+            sql.Identifier(role), self._admin
+        )
+
+    def _on_database(self, change: DatabaseChange) -> sql.Composed:
+        action = change.action
+        owner, superuser = self._owners[action.database]
+        if not superuser:
+            return join(owner, self._server)
+        if action.verb == "grant":
+            given = action._replace(option=True)
+            return database_grant(given, [self._server.admin])
+        return change.statement
+
+    def _lack(self, message: str, statement: sql.Composed, usernames: Sequence[str]) -> Lack:
+        message = f"{self._server.admin} {message}"
+        return Lack(
+            problem=AccessError("InsufficientPrivilege", message),
+            remedy=Statement(
+                database=self._maintenance,
+                text=statement.as_string(),
+                reason=message,
+                usernames=tuple(usernames),
+            ),
+        )
+
+
+def join(owner: str, server: ServerFacts) -> sql.Composed:
+    """Make the administrator a member of a role, with its privileges."""
+    options = " WITH INHERIT TRUE" if server.version >= GRANT_OPTIONS_VERSION else ""
+    return sql.SQL("GRANT {} TO {}" + options).format(
+        sql.Identifier(owner), sql.Identifier(server.admin)
+    )
+
+
+def let_in(database: str, maintenance: str, admin: str, usernames: Iterable[str]) -> Statement:
+    """The statement that lets the administrator into a database."""
+    action = DatabaseAction("grant", ("CONNECT",), database)
+    return Statement(
+        database=maintenance,
+        text=database_grant(action, [admin]).as_string(),
+        reason=f"{admin} may not connect to database {database}",
+        usernames=tuple(usernames),
+    )
+
+
+async def read_remedies(
+    session: Session,
+    server: ServerFacts,
+    database: str,
+    found: Mapping[str, Sequence[Difference]],
+) -> list[Statement]:
+    """The statements that give the administrator what it lacks in one database.
+
+    Membership in an owner is one statement for all that it owns. In superusers nobody is made a
+    member: of what they own the privileges themselves are given, with their grant options.
+
+    Args:
+        session: in any database.
+        server: its facts.
+        database: where the differences are.
+        found: by username; those that are possible need nothing.
+    """
+    lacking = {
+        name: [one for one in some if not one.possible] for name, some in sorted(found.items())
+    }
+    owners = {_holder(one) for some in lacking.values() for one in some}
+    if not owners:
+        return []
+    rows = await session.rows(_SUPERUSERS, {"names": sorted(owners)})
+    superusers = {name for (name,) in rows}
+    usernames: dict[str, list[str]] = {}
+    inherited: dict[str, list[Difference]] = {}
+    for name, some in lacking.items():
+        for one in some:
+            holder = _holder(one)
+            if holder in superusers:
+                inherited.setdefault(name, []).append(one)
+            elif name not in usernames.setdefault(holder, []):
+                usernames[holder].append(name)
+    statements = [
+        Statement(
+            database=database,
+            text=join(holder, server).as_string(),
+            reason=f"what is to be changed is {holder}'s",
+            usernames=tuple(names),
+        )
+        for holder, names in sorted(usernames.items())
+    ]
+    return [*statements, *_own(inherited, server.admin, database)]
+
+
+def _holder(one: Difference) -> str:
+    """Who may settle a difference: the owner, or of a revocation who granted."""
+    return one.objects.owner if one.action == "grant" else one.grantor or one.objects.owner
+
+
+def _own(
+    found: Mapping[str, Sequence[Difference]], admin: str, database: str
+) -> Iterator[Statement]:
+    """What superusers own: their statements, for the administrator or in its place."""
+    for_admin: list[Difference] = []
+    instead: dict[str, list[Difference]] = {}
+    for name, some in found.items():
+        for one in some:
+            if one.action == "grant" and not one.objects.level.startswith("future"):
+                for_admin.append(msgspec.structs.replace(one, option=True, possible=True))
+            else:
+                instead.setdefault(name, []).append(msgspec.structs.replace(one, possible=True))
+    changes = [*differences.plan({admin: for_admin}), *differences.plan(instead)]
+    for change in changes:
+        yield Statement(
+            database=database,
+            text=change.statement.as_string(),
+            reason="what is to be changed is a superuser's, who has to run this",
+            usernames=tuple(change.usernames),
+        )
