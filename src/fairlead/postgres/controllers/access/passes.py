@@ -39,6 +39,8 @@ class Pass:
     step: AccessStep | None = None
     """Which of the steps the job is for."""
     password: str = field(default="", repr=False)
+    login: str = ""
+    """The role that the password is of."""
     iterations: int = ITERATIONS
     secret_uid: str = ""
     password_info: PasswordInfo | None = None
@@ -111,6 +113,7 @@ def login_of(current: Pass) -> Login | None:
         secret=spec.generated_secret,
         secret_uid=current.secret_uid,
         password=current.password_info,
+        logins=synced.logins,
         server=ServerInfo(
             host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,
