@@ -118,7 +118,7 @@ async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
 async def test_the_server_ends_a_login_with_the_operator_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "3s"}}
+    policy: JSON = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "3s"}}
     wire = Tripwire(world.admin, monkeypatch)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(running(world.admin, OPTIONS))

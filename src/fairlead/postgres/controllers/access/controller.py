@@ -51,6 +51,7 @@ from fairlead.postgres.controllers.rules.wishes import (
     expires_at,
     may_adopt,
     names_of,
+    needed_names,
     wanted_of,
 )
 from fairlead.postgres.controllers.servers.jobs import (
@@ -347,7 +348,7 @@ class AccessController:
                 current.ask(step, Look(await self._wanted(current)))
             case AccessStep.CHECK_ROLE:
                 claim = await self._claims.of(current.found.meta)
-                names, adopt = names_of(current.decoded), self._adopts(current)
+                names, adopt = needed_names(current.decoded), self._adopts(current)
                 current.ask(step, Check(names, claim, adopt=adopt))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)

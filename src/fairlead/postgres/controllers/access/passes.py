@@ -20,6 +20,7 @@ from fairlead.postgres.controllers.access.status import (
     success,
     suspended,
 )
+from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Job, Place
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Planned, Synced
@@ -80,13 +81,14 @@ def outcome_of(current: Pass) -> Outcome:
     """The outcome of a pass, from what it has learnt."""
     facts = current.facts
     if facts.excluded and facts.failure is None:
-        username = current.decoded.spec.username
+        username, *logins = names_of(current.decoded)
+        which = f"{username}, or one of its logins {', '.join(logins)}," if logins else username
         return failed(
             Failure(
                 "DatabaseSyncFailed",
                 refusal(
                     "UserExcluded",
-                    f"spec.username {username} is one of the operator's excluded users;"
+                    f"spec.username {which} is one of the operator's excluded users;"
                     " choose another",
                 ),
             )

@@ -48,11 +48,15 @@ def check_spec(access: PostgresAccess) -> None:
         )
 
 
-def names_of(access: PostgresAccess) -> tuple[str, ...]:
-    """The roles that an access has or may come to have, its username first."""
+def needed_names(access: PostgresAccess) -> tuple[str, ...]:
+    """The roles that an access asks for, its username first."""
     spec = access.spec
-    two = rotation_of(spec) == "TwoLogins" or access.status.logins
-    return family(spec.username) if two else (spec.username,)
+    return family(spec.username) if rotation_of(spec) == "TwoLogins" else (spec.username,)
+
+
+def names_of(access: PostgresAccess) -> tuple[str, ...]:
+    """The same, with those that it had before, and has still to end."""
+    return family(access.spec.username) if access.status.logins else needed_names(access)
 
 
 def end_of(created: str, after: str) -> datetime | None:

@@ -22,6 +22,7 @@ from fairlead.postgres.database.plans.attributes import (
     setting_statements,
 )
 from fairlead.postgres.database.plans.logins import (
+    Turn,
     Turns,
     act_as_owner,
     end_login,
@@ -99,15 +100,7 @@ def ending_steps(
     turns = asked.turns
     if turns.staged:
         return
-    able = [name for name in family(asked.username) if name in roles and roles[name].login]
-    whose = turn(
-        asked.username,
-        turns.current,
-        able=able,
-        known=_ends(turns, roles),
-        grace=turns.grace,
-        now=now,
-    )
+    whose = _turn(asked, roles, now)
     for name, last in whose.ending.items():
         role = roles[name]
         end = min(last, parse_time(asked.until)) if asked.until else last
@@ -124,11 +117,23 @@ def ending_steps(
         yield from _ended_steps(asked, roles[name], now)
 
 
+def _turn(asked: Asked, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
+    return turn(
+        asked.username,
+        asked.turns.current,
+        able=[name for name, role in roles.items() if role.login],
+        known=_ends(asked.turns, roles),
+        grace=asked.turns.grace,
+        now=now,
+    )
+
+
 def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[LoginStep]:
     end = _end(role)
     over = end is not None and end <= now
     is_owner = role.name == asked.username
-    if asked.turns.patient and over and not is_owner:
+    will_turn = asked.turns.rotation == "TwoLogins" and not is_owner
+    if asked.turns.patient and over and will_turn:
         return
     why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
     until = None if is_owner else end if over else now.replace(microsecond=0)
@@ -140,12 +145,23 @@ def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[Login
     )
 
 
-def retired(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[str, ...]:
-    """The logins that have ended for good, since the rotation is in place again."""
+def retired(
+    asked: Asked, roles: Mapping[str, RoleFacts], now: datetime | None = None
+) -> tuple[str, ...]:
+    """The logins that have ended for good, since the rotation is in place again.
+
+    Args:
+        asked: of the access.
+        roles: its own, as they are.
+        now: this moment, where those count too that are about to lose their login.
+    """
     if asked.turns.rotation != "InPlace" or asked.turns.staged:
         return ()
+    over = _turn(asked, roles, now).ended if now is not None else frozenset()
     _, *logins = family(asked.username)
-    return tuple(name for name in logins if name in roles and not roles[name].login)
+    return tuple(
+        name for name in logins if name in roles and (name in over or not roles[name].login)
+    )
 
 
 def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:

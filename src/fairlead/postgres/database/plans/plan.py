@@ -75,8 +75,23 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of all its roles."""
+        """Of all roles that it has, or had."""
         return (self.username,) if self.turns is None else family(self.username)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names that nobody else may have."""
+        turning = self.turns is not None and self.turns.rotation == "TwoLogins"
+        return self.names if turning else (self.username,)
+
+    def own(self, snapshot: Snapshot) -> dict[str, RoleFacts]:
+        """Its roles as they are; a former login may be somebody else's by now."""
+        found = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
+        return {
+            name: role
+            for name, role in found.items()
+            if name in self.needed or (role.claim and role.claim.same_object(self.claim))
+        }
 
     @property
     def asked(self) -> Asked | None:
@@ -225,7 +240,7 @@ def plan_role(
     """
     name = wanted.username
     role = snapshot.roles.get(name)
-    check_roles(wanted.names, snapshot, wanted.claim, adopt=wanted.adopt)
+    check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
     if wanted.login == name:
         changes = list(_role_steps(wanted, role, verifier))
     else:
@@ -269,13 +284,12 @@ def _login_steps(
     now: datetime,
 ) -> Iterator[Change]:
     """What is missing of the logins of a role, of the current one first."""
-    roles, version = snapshot.roles, snapshot.server.version
+    known, version = wanted.own(snapshot), snapshot.server.version
     login, owner = wanted.login, (wanted.username,)
     steps: list[LoginStep] = []
     if login != wanted.username:
-        yield from _role_steps(wanted, roles.get(login), verifier)
-        steps += acting_steps(asked, login, roles.get(login), version, around)
-    known = {name: roles[name] for name in wanted.names if name in roles}
+        yield from _role_steps(wanted, known.get(login), verifier)
+        steps += acting_steps(asked, login, known.get(login), version, around)
     steps += ending_steps(asked, known, version, now)
     for step in steps:
         yield Change(usernames=owner, **step._asdict())

@@ -117,7 +117,7 @@ def _differs(
         changed = not verifiers.holds(wanted.login, role.verifier)
     else:
         changed = verifiers.is_due(wanted.login)
-    if changed or (wanted.asked is not None and retired(wanted.asked, snapshot.roles)):
+    if changed or (wanted.asked is not None and retired(wanted.asked, wanted.own(snapshot))):
         return True
     try:
         planned, problems = plan_role(wanted, snapshot, None, around)

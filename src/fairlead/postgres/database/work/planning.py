@@ -6,6 +6,7 @@ Passwords are ***, so that the same plan reads the same however its verifiers ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 import psycopg
 from psycopg import sql
@@ -93,7 +94,7 @@ class _Planning:
         for one in wanted:
             try:
                 role = snapshot.roles.get(one.username)
-                check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
+                check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
                 check_adoption(role, around.groups, adopt=one.adopt)
             except AccessError as error:
                 self._refuse(one.username, [error])
@@ -132,7 +133,9 @@ class _Planning:
     def _retire(self, one: Wanted, snapshot: Snapshot) -> Iterator[Statement]:
         """Logins that are nobody's turn any more."""
         asked = one.asked
-        for name in retired(asked, snapshot.roles) if asked is not None else ():
+        if asked is None:
+            return
+        for name in retired(asked, one.own(snapshot), datetime.now(UTC)):
             yield Statement(
                 database=self._sessions.endpoint.maintenance,
                 text=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)).as_string(),

@@ -161,8 +161,8 @@ async def sync(
                 server=snapshot.server,
                 applied=desired.describe(),
                 warnings=warnings_of(wanted_, desired, snapshot),
-                logins=() if asked is None else login_infos(asked, snapshot.roles),
-                retired=() if asked is None else retired(asked, snapshot.roles),
+                logins=() if asked is None else login_infos(asked, wanted_.own(snapshot)),
+                retired=() if asked is None else retired(asked, wanted_.own(snapshot)),
                 problems=(
                     *desired.problems,
                     *roles.hindered.get(username, ()),
@@ -265,7 +265,7 @@ class _RolePass:
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
             try:
-                check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
+                check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
             except AccessError as error:
                 self.failed[one.username] = error
 
