@@ -207,12 +207,10 @@ class Leftovers:
         """Remove the roles of an object that is gone."""
         try:
             settings = self._settings.current
-            roles = {
-                role: claim
-                for role, claim in roles.items()
-                if not excluded(role, settings.excluded_users, settings.excluded_user_patterns)
-            }
-            if not roles or await self._released(place, sessions, roles):
+            users, patterns = settings.excluded_users, settings.excluded_user_patterns
+            if any(excluded(role, users, patterns) for role in roles):
+                return
+            if await self._released(place, sessions, roles):
                 return
         except (AccessError, ClientError) as error:
             _log.warning("roles that may be given up stay", roles=[*roles], error=str(error))
