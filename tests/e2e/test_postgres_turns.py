@@ -7,6 +7,7 @@ import contextlib
 from contextlib import AsyncExitStack
 
 import pytest
+from msgspec.structs import replace
 from tests.e2e.test_postgres import World, failed_with, grant
 from tests.e2e.test_postgres_secrets import (
     KILLS,
@@ -17,7 +18,9 @@ from tests.e2e.test_postgres_secrets import (
     Tripwire,
     annotate,
     clock,
+    create_secret,
     fingerprint,
+    logs_in,
     looked_at,
     postgres,
     settled,
@@ -27,6 +30,7 @@ from tests.e2e.test_postgres_secrets import (
 from tests.support.postgres import running
 from tests.support.team import eventually
 from tests.support.waiting import SECONDS
+from tests.unit.postgres.helpers import run
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ROTATE_ANNOTATION
@@ -138,6 +142,68 @@ async def test_the_server_ends_a_login_with_the_operator_away(
     await eventually(ended)
     assert await world.logs_in((await world.secret(name))["uri"])
     wire.remove()
+
+
+async def test_an_owner_is_adopted_and_its_login_has_a_grace(world: World) -> None:
+    name = world.name()
+    await run(world.postgres, "postgres", "CREATE ROLE {r} LOGIN PASSWORD 'by hand'", r=name)
+    async with running(world.admin, replace(OPTIONS, allow_adoption=True)):
+        await world.create(
+            grants=[grant(world.database, "CONNECT")], adoptionPolicy="IfUnclaimed", **TURNS
+        )
+        body = await world.ready(name)
+        assert [one["name"] for one in body["status"]["logins"]] == [f"{name}_a", name]
+        assert await logs_in(world, name, "by hand")
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_two_become_one_whose_password_is_from_elsewhere(world: World) -> None:
+    await create_secret(world, "vault", password="made elsewhere")
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        await world.ready(name)
+        known = await world.secret(name)
+        await world.patch(
+            name,
+            passwordSecretRef={"name": "vault"},
+            passwordPolicy={"rotation": "InPlace", "rotateEvery": None},
+        )
+        await world.wait(
+            name,
+            lambda body: body["status"]["observedGeneration"] == 2 and current(body) == [name],
+        )
+        await world.ready(name)
+        secret = await world.secret(name)
+        assert (secret["username"], secret["password"]) == (name, "made elsewhere")
+        assert await world.logs_in(secret["uri"])
+        assert await world.logs_in(known["uri"])
+
+
+async def test_what_is_dropped_for_nobody_asks_for_it_is_no_login(world: World) -> None:
+    stranger = f"stranger_{world.id}"
+    await run(world.postgres, "postgres", "CREATE ROLE {r} LOGIN", r=stranger)
+    options = replace(OPTIONS, unmanaged_users="Drop", synced_interval=0.5)
+    async with running(world.admin, options):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        await world.ready(name)
+        known = await world.secret(name)
+        await annotate(world, name, **{ROTATE_ANNOTATION: "now"})
+        await world.wait(name, lambda body: current(body) == [f"{name}_b"])
+
+        async def dropped() -> bool:
+            return not await world.role_exists(stranger)
+
+        await eventually(dropped)
+        assert await world.logs_in(known["uri"])
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_a_login_that_is_excluded_refuses_the_access(world: World) -> None:
+    options = replace(OPTIONS, excluded_user_patterns=("*_b",))
+    async with running(world.admin, options):
+        name = await world.create(**TURNS)
+        await world.wait(name, failed_with("UserExcluded"))
+        assert not await world.role_exists(name)
 
 
 @pytest.mark.parametrize(
