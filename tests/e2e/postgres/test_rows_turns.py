@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 from tests.e2e.postgres.test_commands_audit import audited
 from tests.e2e.postgres.test_commands_plan import around, plan_files, plan_of, statements
+from tests.support.postgres import access
 from tests.support.team import Team, eventually
 from tests.support.waiting import condition
 
@@ -541,3 +542,30 @@ async def test_row_60_names_that_leave_no_room(team: Team) -> None:
     async with team.login(name, database="postgres") as session:
         cursor = await session.execute("SELECT current_user::text")
         assert await cursor.fetchall() == [(long,)]
+
+
+async def test_row_61_the_commands_tell_who_is_in_the_way_of_a_login(team: Team) -> None:
+    files = [
+        access(name, team.namespace, team.server, **spec)
+        for name, spec in (
+            (team.name("plan"), {"passwordPolicy": TURNS}),
+            (team.name("plan") + "-x", {"username": team.name("plan") + "_b"}),
+        )
+    ]
+    report = await plan_files(team, *files)
+    assert [(one.access, one.reason) for one in report.problems] == [
+        (f"{team.namespace}/{team.name('plan')}-x", "UsernameConflict")
+    ]
+    owner, login = team.name("plan"), team.name("plan") + "_a"
+    created = [one for one in statements(report) if "CREATE ROLE" in one]
+    assert created == [
+        f'CREATE ROLE "{owner}" NOLOGIN',
+        f"""CREATE ROLE "{login}" LOGIN PASSWORD '***'""",
+    ]
+    one = await made(team)
+    other = await team.create("other", username=f"{one}_a")
+    await team.fails(other, "UsernameConflict")
+    told = await explain(await around(team), other, team.namespace)
+    assert [(each.name, each.how) for each in told.in_the_way] == [
+        (f"{team.namespace}/{one}", f"holds role {one}_a")
+    ]
