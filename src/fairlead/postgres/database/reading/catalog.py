@@ -6,6 +6,7 @@ https://www.postgresql.org/docs/current/catalogs.html
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import sql
@@ -30,7 +31,8 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
        current_user::text,
        r.oid::int8,
        r.rolsuper,
-       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')
+       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT'),
+       EXTRACT(EPOCH FROM pg_catalog.clock_timestamp())::float8
   FROM pg_catalog.pg_roles r
  WHERE r.rolname = current_user
 """)
@@ -142,7 +144,9 @@ _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
 
 async def read_server(session: Session) -> ServerFacts:
     """Version, identity and what this session may read."""
-    ((version, text, identifier, admin, oid, superuser, reads),) = await session.rows(_SERVER)
+    ((version, text, identifier, admin, oid, superuser, reads, seconds),) = await session.rows(
+        _SERVER
+    )
     return ServerFacts(
         version=version,
         version_text=text,
@@ -151,6 +155,7 @@ async def read_server(session: Session) -> ServerFacts:
         admin_oid=oid,
         superuser=superuser,
         reads_verifiers=reads,
+        now=datetime.fromtimestamp(seconds, UTC),
     )
 
 
