@@ -460,7 +460,8 @@ async def test_programs_that_start_again_find_everything_done(world: World) -> N
     await eventually(lambda: _all_watched(planes, watched))
     await quiet(*planes, forget=False)
     unrest = [await one.unrest(known) for one, known in zip(planes, beats, strict=True)]
-    assert [written for _, written in unrest] == [[], []]
+    written = [await one.told(infos) for one, (_, infos) in zip(planes, unrest, strict=True)]
+    assert written == [[], []]
 
 
 async def _all_watched(planes: tuple[Plane, ...], watched: list[Counter[str]]) -> bool:
