@@ -16,7 +16,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, NAMESPACES, Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.client.lookups import find, list_all
+from fairlead.client.lookups import list_all
 from fairlead.sandbox import Sandbox
 from fairlead.sandbox.requests.info import RequestInfo
 
@@ -143,12 +143,14 @@ class Plane:
         return number, written
 
     async def told(self, written: list[RequestInfo]) -> list[str]:
-        """What was written, each with the object as it is by now."""
+        """What was written, each with the object as it is by now; without a name the newest."""
         found: list[str] = []
         for info in written:
             resource = Resource(info.group, info.version, info.resource, "", bool(info.namespace))
-            stored = await find(self.admin, resource, info.name, info.namespace)
-            found.append(f"{info}: {stored.to_dict() if stored is not None else 'gone'}")
+            items = (await self.admin.list(resource, info.namespace)).items
+            named = [one for one in items if not info.name or one.meta.name == info.name]
+            last = max(named, key=lambda one: int(one.meta.resource_version), default=None)
+            found.append(f"{info}: {last.to_dict() if last is not None else 'gone'}")
         return found
 
     async def version(self) -> str:
