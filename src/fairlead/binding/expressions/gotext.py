@@ -42,6 +42,23 @@ def go_text(value: Any) -> str:
             return str(value)
 
 
+_TYPES: dict[type, str] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def go_type(value: Any) -> str:
+    """The name of the type that ``encoding/json`` gives a value."""
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return "float64"
+    return _TYPES.get(type(value), "<nil>")
+
+
 def go_json(value: Any) -> str:
     """Compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
     match value:
@@ -50,8 +67,10 @@ def go_json(value: Any) -> str:
             for character in "<>&\u2028\u2029":
                 text = text.replace(character, f"\\u{ord(character):04x}")
             return _NO_CHARACTER.sub(r"\\ufffd", text)
-        case int():
+        case int() if -_INT64 <= value < _INT64:
             return str(value)
+        case int():
+            return go_json(float(value))
         case float():
             return _float(value, 21, lowest=-6).replace("e-0", "e-")
         case dict():

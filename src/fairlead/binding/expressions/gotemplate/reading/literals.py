@@ -32,7 +32,8 @@ def unquote(text: str) -> str:
         return body.replace("\r", "")
     if "\\" not in body:
         return body
-    plain = _ESCAPE.sub(lambda found: _escaped(found, "'")[0], body)
+    foreign = "'" if text[0] == '"' else '"'
+    plain = _ESCAPE.sub(lambda found: _escaped(found, foreign)[0], body)
     return from_bytes(to_bytes(plain))
 
 
