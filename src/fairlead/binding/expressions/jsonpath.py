@@ -36,6 +36,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 _NESTING = 50
 """Ranges within one another: each takes a few frames of Python's stack."""
+_TEXT = 1024 * 1024
+"""Characters of one template's text."""
 _VALUES = 200_000
 """Values that one template looks at: it is a tenant's, and ``..*..*`` multiplies them."""
 
@@ -194,8 +196,20 @@ class _Search:
 
 
 def print_results(results: Sequence[Sequence[Any]]) -> str:
-    """All results as one text: values of one action with spaces between, containers as JSON."""
-    return "".join(" ".join(_print(value) for value in values) for values in results)
+    """All results as one text: values of one action with spaces between, containers as JSON.
+
+    Raises:
+        JSONPathError: the text is larger than what a Secret holds.
+    """
+    parts: list[str] = []
+    left = _TEXT
+    for values in results:
+        for place, value in enumerate(values):
+            parts.append(f"{' ' if place else ''}{_print(value)}")
+            left -= len(parts[-1])
+            if left < 0:
+                raise Exhausted(f"template gives more than {_TEXT} characters")
+    return "".join(parts)
 
 
 def _print(value: Any) -> str:

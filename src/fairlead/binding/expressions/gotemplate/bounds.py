@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.binding.expressions.gotemplate.nodes import TemplateError
 
 
-SOURCE = 256 * 1024
+SOURCE = 128 * 1024
 """Characters of a template."""
 NESTING = 50
 """Parentheses within one another: each level takes a few frames of Python's stack."""
@@ -15,8 +15,10 @@ STEPS = 100_000
 """Actions, commands, arguments and turns of ``range``."""
 OUTPUT = 1024 * 1024
 """Bytes of what is rendered: a Secret holds no more."""
-WORK = 16 * 1024 * 1024
+WORK = 4 * 1024 * 1024
 """Bytes of strings and members of lists that functions and comparisons go through."""
+ESCAPING = 4
+"""What a character costs that is looked at by itself, for ``js`` and ``%q``."""
 
 
 class BoundError(TemplateError):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
-from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
 from fairlead.binding.expressions.gotemplate.calling import comparing
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
 from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
@@ -143,6 +143,7 @@ _HTML = str.maketrans(
 
 def _js(budget: Budget, *values: Any) -> str:
     text = _text(budget, values)
+    budget.spend((ESCAPING - 1) * len(text))
     return "".join(map(_script, text))
 
 

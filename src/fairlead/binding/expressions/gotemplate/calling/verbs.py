@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
 from fairlead.binding.expressions.gotemplate.calling.fields import (
     Flags,
     floating,
@@ -44,6 +44,7 @@ class _Printer:
         self.layout = layout
         self.values = values
         self.position = 0
+        self.last = layout.rfind("]")
         self.next = 0
         self.reordered = False
         self.fits = True
@@ -112,7 +113,8 @@ class _Printer:
         if not self.layout.startswith("[", self.position):
             return False
         self.reordered = True
-        found = _POSITION.match(self.layout, self.position)
+        closed = self.position < self.last
+        found = _POSITION.match(self.layout, self.position) if closed else None
         self.position = found.end() if found else self.position + 1
         digits = found[1] if found else ""
         is_number = bool(_DIGITS.fullmatch(digits))
@@ -187,6 +189,8 @@ class _Printer:
                 return self.members(value, verb, flags)
             case list() if verb not in "pw":
                 return self.items(value, verb, flags)
+        if isinstance(value, str):
+            self.budget.spend(len(value) * (ESCAPING if verb == "q" or flags.syntax else 1))
         shown = _scalar(value, verb, flags)
         return self.bad(value, verb, flags) if shown is None else shown
 
