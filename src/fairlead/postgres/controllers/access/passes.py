@@ -21,6 +21,7 @@ from fairlead.postgres.controllers.access.status import (
     success,
     suspended,
 )
+from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Job, Place
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
@@ -61,6 +62,8 @@ class Pass:
     step: AccessStep | None = None
     """Which of the steps the job is for."""
     password: str = field(default="", repr=False)
+    login: str = ""
+    """The role that the password is of."""
     iterations: int = ITERATIONS
     secret_uid: str = ""
     password_info: PasswordInfo | None = None
@@ -101,13 +104,14 @@ def outcome_of(current: Pass) -> Outcome:
     """The outcome of a pass, from what it has learnt."""
     facts = current.facts
     if facts.excluded and facts.failure is None:
-        username = current.decoded.spec.username
+        username, *logins = names_of(current.decoded)
+        which = f"{username}, or one of its logins {', '.join(logins)}," if logins else username
         return failed(
             Failure(
                 "DatabaseSyncFailed",
                 refusal(
                     "UserExcluded",
-                    f"spec.username {username} is one of the operator's excluded users;"
+                    f"spec.username {which} is one of the operator's excluded users;"
                     " choose another",
                 ),
             )
@@ -134,6 +138,7 @@ def login_of(current: Pass) -> Login | None:
         secret=spec.generated_secret,
         secret_uid=current.secret_uid,
         password=current.password_info,
+        logins=synced.logins,
         server=ServerInfo(
             host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,
