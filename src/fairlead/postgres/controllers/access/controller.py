@@ -26,7 +26,7 @@ from fairlead.api.timestamps import now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.access.passes import Pass, login_of, outcome_of
+from fairlead.postgres.controllers.access.passes import Pass, Verified, login_of, outcome_of
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.reconcile import (
     STAGES,
@@ -163,6 +163,8 @@ class AccessController:
         self._waiting: dict[Request, _Waiting] = {}
         self._turns = Turns(self.controller.enqueue)
         self._outdated: set[Request] = set()
+        self._verified: dict[Request, Verified] = {}
+        """What the last pass has left behind, for the one that comes at once."""
 
     def watch(
         self,
@@ -209,6 +211,7 @@ class AccessController:
 
     def _look_again(self, request: Request) -> None:
         """Look at an access, also after a pass that is under way."""
+        self._verified.pop(request, None)
         self._outdated.add(request)
         self.controller.enqueue(request)
 
@@ -289,6 +292,7 @@ class AccessController:
 
     async def _begin(self, request: Request) -> Pass | None:
         self._outdated.discard(request)
+        verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
@@ -297,7 +301,7 @@ class AccessController:
             finalizer=FINALIZER in found.meta.finalizers,
             abandoned=found.meta.annotations.get(ABANDON_ANNOTATION) == "true",
         )
-        current = Pass(found=found, access=None, facts=facts)
+        current = Pass(found=found, access=None, facts=facts, verified=verified)
         try:
             access = current.access = decode_access(found)
             settings = self._settings.current
@@ -357,7 +361,12 @@ class AccessController:
             case AccessStep.STAGE_LOGIN:
                 current.ask(step, Sync(await self._wanted(current, staged=True)))
             case AccessStep.SYNC_DATABASE:
-                current.ask(step, Sync(await self._wanted(current)))
+                wanted = await self._wanted(current)
+                known = current.verified
+                if known is not None and known.holds(current.reached, wanted):
+                    await self._synced(current, known.synced)
+                else:
+                    current.ask(step, Sync(wanted))
             case AccessStep.GIVE_UP:
                 owner = owner_of(current.access) if current.access else ""
                 await self._leftovers.record(current.found, owner, "Abandon")
@@ -508,6 +517,10 @@ class AccessController:
         else:
             self._work.forget(request)
             result = self._again(outcome)
+        if outcome.again == "at-once" and current.synced is not None:
+            self._verified[request] = Verified(
+                current.reached, await self._wanted(current), current.synced
+            )
         known = self._newest(Key(request.namespace, request.name))
         lost = current.synced is not None and current.synced.created and old.username
         if current.place is not None and (known is None or lost):

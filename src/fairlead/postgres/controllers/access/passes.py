@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,8 +24,29 @@ from fairlead.postgres.controllers.access.status import (
 from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Job, Place
 from fairlead.postgres.database.plans.password import ITERATIONS
-from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError, refusal
+
+
+class Verified(NamedTuple):
+    """What a server was left with by a pass that has read it again.
+
+    The pass that follows at once on a new password need not ask for the same a second time.
+    """
+
+    place: Place
+    wanted: Wanted
+    done: Synced
+
+    def holds(self, place: Place, wanted: Wanted) -> bool:
+        """Whether the same is wanted there: not where it depends on what was granted before."""
+        same = msgspec.structs.replace(wanted, ledger=self.wanted.ledger) == self.wanted
+        return place == self.place and wanted.policy == "Authoritative" and same
+
+    @property
+    def synced(self) -> Synced:
+        """What asking once more would come to: nothing is changed."""
+        return msgspec.structs.replace(self.done, changed=False, created=False)
 
 
 @dataclass(kw_only=True)
@@ -46,6 +68,7 @@ class Pass:
     secret_uid: str = ""
     password_info: PasswordInfo | None = None
     synced: Synced | None = None
+    verified: Verified | None = None
     plan: Planned | None = None
     expires_at: str = ""
     renamed: frozenset[str] = frozenset()
