@@ -233,11 +233,17 @@ async def test_row_50_what_others_change_of_a_login_is_healed(team: Team) -> Non
     async with team.login(name) as session:
         await session.execute("SET ROLE NONE")
         await session.execute("ALTER ROLE CURRENT_USER SET role TO 'none'")
+        query = sql.SQL("ALTER ROLE CURRENT_USER IN DATABASE {} SET role TO 'none'")
+        await session.execute(query.format(sql.Identifier(team.database)))
         await session.execute("ALTER ROLE CURRENT_USER PASSWORD 'other'")
     await team.healed(lambda: team.can_login(second, password))
 
     async def as_before() -> bool:
-        return await facts() == before
+        if await facts() != before:
+            return False
+        async with team.login(name) as session:
+            cursor = await session.execute("SELECT current_user::text")
+            return await cursor.fetchall() == [(name,)]
 
     await team.healed(as_before)
 

@@ -149,6 +149,10 @@ def test_every_role_is_claimed() -> None:
         pytest.param(
             asks(), (owner(), login("app_a", config={"role": "none"})), [ACT], id="another-role"
         ),
+        pytest.param(
+            asks(), (owner(), login("app_a", turned_in=("db",))),
+            ['ALTER ROLE "app_a" IN DATABASE "db" RESET role'], id="another-role-in-a-database",
+        ),
         pytest.param(asks(), (owner(), login("app_a", groups={})), [JOIN], id="no-member"),
         pytest.param(
             asks(), (owner(), login("app_a", groups={"app": Membership(admin=True)})), [JOIN],

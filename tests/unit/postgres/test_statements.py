@@ -157,6 +157,7 @@ COMPOSERS: dict[str, Composer] = {
     ),
     "owner": Composer("CreateRoleStmt", logins.create_owner),
     "act-as-owner": Composer("AlterRoleSetStmt", logins.act_as_owner),
+    "act-as-owner-in": Composer("AlterRoleSetStmt", logins.act_as_owner_in),
     "end-login": Composer("AlterRoleStmt", lambda name: logins.end_login(name, NOON)),
     "fence-login": Composer(
         "AlterRoleStmt", lambda name: logins.end_login(name, None, fence=True)
@@ -183,7 +184,7 @@ for action in ("grant", "revoke", "revoke option"):
 NUMBERS = {
     "create": 2, "alter": 2, "fence": 1, "comment": 2, "set": 2, "reset": 1, "member-15": 2,
     "member-18": 2, "left": 3, "only-admin": 2, "revoke-public": 1, "owner": 1, "join-owner": 2,
-    "act-as-owner": 2, "end-login": 1, "fence-login": 1, "join": 1,
+    "act-as-owner": 2, "act-as-owner-in": 2, "end-login": 1, "fence-login": 1, "join": 1,
 }  # fmt: skip
 """Strings of each; the others have five."""
 

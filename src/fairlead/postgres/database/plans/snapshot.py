@@ -103,7 +103,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
-    none. ``config`` are the settings that hold in every database, ``groups`` the memberships.
+    none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
+    which its sessions begin as another role instead, ``groups`` the memberships.
     """
 
     oid: int
@@ -116,6 +117,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     connection_limit: int = -1
     valid_until: str = ""
     config: Mapping[str, str] = {}
+    turned_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
 
 
