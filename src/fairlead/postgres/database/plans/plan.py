@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from psycopg import sql
@@ -233,7 +233,7 @@ def plan_role(
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
         around: what is known of groups and parameters.
-        now: this moment, which decides about logins that end.
+        now: this moment, which decides about logins that end; the server's without it.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
@@ -254,7 +254,7 @@ def plan_role(
         for step in (*settings, *memberships)
     ]
     if wanted.asked is not None:
-        moment = datetime.now(UTC) if now is None else now
+        moment = snapshot.server.moment if now is None else now
         changes += _login_steps(wanted, wanted.asked, snapshot, verifier, around, moment)
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 

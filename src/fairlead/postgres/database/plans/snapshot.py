@@ -8,6 +8,7 @@ change, so a claim settles conflicts between namespaces and between clusters on 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -20,7 +21,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The server and the session's own role on it.
 
     ``version`` is ``server_version_num``; ``system_identifier`` is the same under every host
-    name of one server.
+    name of one server. ``now`` is the time by the server's clock, which ends logins there.
     """
 
     version: int
@@ -30,6 +31,12 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     admin_oid: int
     superuser: bool
     reads_verifiers: bool
+    now: datetime | None = None
+
+    @property
+    def moment(self) -> datetime:
+        """This moment, by our clock where the server was not asked for its own."""
+        return self.now or datetime.now(UTC)
 
 
 _PREFIX = "managed by Fairlead: "
@@ -96,7 +103,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
-    none. ``config`` are the settings that hold in every database, ``groups`` the memberships.
+    none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
+    which its sessions begin as another role instead, ``groups`` the memberships.
     """
 
     oid: int
@@ -109,6 +117,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     connection_limit: int = -1
     valid_until: str = ""
     config: Mapping[str, str] = {}
+    turned_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
 
 

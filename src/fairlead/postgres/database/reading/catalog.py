@@ -6,6 +6,7 @@ https://www.postgresql.org/docs/current/catalogs.html
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import sql
@@ -30,7 +31,8 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
        current_user::text,
        r.oid::int8,
        r.rolsuper,
-       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')
+       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT'),
+       EXTRACT(EPOCH FROM pg_catalog.clock_timestamp())::float8
   FROM pg_catalog.pg_roles r
  WHERE r.rolname = current_user
 """)
@@ -43,11 +45,18 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
             WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
             ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
                                     'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
-       COALESCE(s.setconfig, ARRAY[]::text[])
+       COALESCE(s.setconfig, ARRAY[]::text[]), COALESCE(e.databases, ARRAY[]::text[])
   FROM {roles} r
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
   LEFT JOIN pg_catalog.pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = 0
+  LEFT JOIN (SELECT x.setrole,
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname) AS databases
+               FROM pg_catalog.pg_db_role_setting x
+               JOIN pg_catalog.pg_database b ON b.oid = x.setdatabase
+              WHERE EXISTS (SELECT FROM pg_catalog.unnest(x.setconfig) c
+                             WHERE pg_catalog.starts_with(c, 'role='))
+              GROUP BY 1) e ON e.setrole = r.oid
  WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
     OR (%(claims)s AND d.description LIKE %(pattern)s)
 """
@@ -142,7 +151,9 @@ _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
 
 async def read_server(session: Session) -> ServerFacts:
     """Version, identity and what this session may read."""
-    ((version, text, identifier, admin, oid, superuser, reads),) = await session.rows(_SERVER)
+    ((version, text, identifier, admin, oid, superuser, reads, seconds),) = await session.rows(
+        _SERVER
+    )
     return ServerFacts(
         version=version,
         version_text=text,
@@ -151,6 +162,7 @@ async def read_server(session: Session) -> ServerFacts:
         admin_oid=oid,
         superuser=superuser,
         reads_verifiers=reads,
+        now=datetime.fromtimestamp(seconds, UTC),
     )
 
 
@@ -267,7 +279,7 @@ def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
-    oid, name, login, *powers, comment, verifier, inherit, limit, until, config = row
+    oid, name, login, *powers, comment, verifier, inherit, limit, until, config, others = row
     return RoleFacts(
         oid=oid,
         name=name,
@@ -279,5 +291,6 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         connection_limit=limit,
         valid_until="" if until == "infinity" else until,
         config=dict(one.split("=", 1) for one in config),
+        turned_in=tuple(others),
         groups=groups,
     )

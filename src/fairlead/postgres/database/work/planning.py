@@ -6,7 +6,6 @@ Passwords are ***, so that the same plan reads the same however its verifiers ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 
 import psycopg
 from psycopg import sql
@@ -135,7 +134,7 @@ class _Planning:
         asked = one.asked
         if asked is None:
             return
-        for name in retired(asked, one.own(snapshot), datetime.now(UTC)):
+        for name in retired(asked, one.own(snapshot), snapshot.server.moment):
             yield Statement(
                 database=self._sessions.endpoint.maintenance,
                 text=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)).as_string(),

@@ -21,7 +21,6 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
 import psycopg
@@ -246,10 +245,9 @@ class _RolePass:
         wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
-        now = datetime.now(UTC)
         for one in wanted:
             verifier = missing.get(one.login)
-            own, problems = plan_role(one, snapshot, verifier, around, now=now)
+            own, problems = plan_role(one, snapshot, verifier, around)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
