@@ -39,6 +39,7 @@ from fairlead.postgres.commands.surroundings import (
     list_installed,
 )
 from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -50,7 +51,7 @@ from fairlead.postgres.database.reading.catalog import read_server, read_snapsho
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
@@ -284,6 +285,7 @@ class _Explaining:
             password=password,
             ends=expires_at(access),
             adopt=may_adopt(access, self._around.settings),
+            scope=self._around.scope(Place.of(access, sessions.endpoint), access),
         )
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)

@@ -23,7 +23,7 @@ from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -165,16 +165,18 @@ class _Planning:
                 raise
             self._around.notes.append(f"{error.message}: the password of {name} is not compared")
             password = ""
+        place = Place.of(access, endpoint)
         wanted = wanted_of(
             access,
             self._around.claim(access.metadata),
             password=password,
             ends=expires_at(access),
             adopt=may_adopt(access, settings),
+            scope=self._around.scope(place, access),
         )
         manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, Place.of(access, endpoint), wanted, manual, before)
+        return _Ready(name, place, wanted, manual, before)
 
     async def run(self) -> None:
         """Ask all servers."""

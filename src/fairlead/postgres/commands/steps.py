@@ -135,7 +135,7 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "ObjectNotFound": "create the objects, or correct spec.grants",
         "RoleNotFound": "create the role, or correct its name",
         "InsufficientPrivilege": "have the statements that give the rights run by who may",
-        "TooManyGrantees": "let several roles share a group role, see spec.memberOf",
+        "TooManyGrantees": "set spec.groups: Shared, or share a group role by spec.memberOf",
         "Locked": "wait: the operator tries again by itself",
         "Conflict": "wait: the operator tries again by itself",
         "TimedOut": "wait: the operator tries again by itself",

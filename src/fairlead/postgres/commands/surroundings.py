@@ -17,6 +17,7 @@ from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
+from fairlead.postgres.controllers.access.claims import scope_of
 from fairlead.postgres.controllers.keys import KEY_SECRET
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
@@ -29,6 +30,8 @@ from fairlead.postgres.controllers.rules.login_secret import (
 )
 from fairlead.postgres.controllers.rules.resolution import secret_data
 from fairlead.postgres.controllers.rules.rotation import password_defaults, password_rules
+from fairlead.postgres.controllers.rules.wishes import shares_groups
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.database.plans.snapshot import Claim
@@ -95,6 +98,18 @@ class Surroundings:
             namespace=meta.namespace,
             name=meta.name,
         )
+
+    def scope(self, place: Place, access: PostgresAccess) -> str | None:
+        """The scope of the groups that the access shares; None where it is not known."""
+        if not shares_groups(access, place.endpoint):
+            return ""
+        if not self._key:
+            self.notes.append(
+                f"the installation's key is not known: the grants of {access.metadata.key} are"
+                " shared through a group, and not compared"
+            )
+            return None
+        return scope_of(place.owner, self._key)
 
     @property
     def knows_claims(self) -> bool:

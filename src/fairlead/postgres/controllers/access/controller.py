@@ -46,7 +46,13 @@ from fairlead.postgres.controllers.access.status import (
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
 from fairlead.postgres.controllers.rules.rotation import password_defaults
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.rules.wishes import (
+    check_spec,
+    expires_at,
+    may_adopt,
+    shares_groups,
+    wanted_of,
+)
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
@@ -380,6 +386,8 @@ class AccessController:
         current.learn(resolved=True)
 
     async def _wanted(self, current: Pass) -> Wanted:
+        owner, endpoint = current.reached.owner, current.reached.endpoint
+        shares = shares_groups(current.decoded, endpoint)
         return wanted_of(
             current.decoded,
             await self._claims.of(current.found.meta),
@@ -387,6 +395,7 @@ class AccessController:
             ends=current.expires_at,
             iterations=current.iterations,
             adopt=self._adopts(current),
+            scope=await self._claims.scope(owner) if shares else "",
         )
 
     def _adopts(self, current: Pass) -> bool:
@@ -567,7 +576,7 @@ def former_status(current: Pass) -> PostgresAccessStatus:
     old = current.access.status if current.access else PostgresAccessStatus()
     facts = current.facts
     if facts.expired and facts.dropped:
-        old = msgspec.structs.replace(old, secret=None, password=None, applied_grants=[])
+        old = msgspec.structs.replace(old, secret=None, password=None, applied_grants=[], group="")
     if current.expires_at or facts.synced:
         # Until the server knows otherwise it is to end when it was told.
         old = msgspec.structs.replace(old, expires_at=current.expires_at)

@@ -70,6 +70,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     secret_uid: str = ""
     password: PasswordInfo | None = None
     applied: Sequence[str] = ()
+    group: str = ""
     warnings: Sequence[str] = ()
 
 
@@ -279,6 +280,7 @@ def new_status(
         password=login.password,
         server=login.server,
         applied_grants=list(login.applied[:_MAX_GRANTED]),
+        group=login.group,
         warnings=list(login.warnings[:_MAX_WARNINGS]),
     )
 

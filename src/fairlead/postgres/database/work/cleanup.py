@@ -7,17 +7,27 @@ a deletion that is stuck has taken the login away. The order is PostgreSQL's own
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Literal, cast
 
 import psycopg
+import structlog
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import GIVEN_UP, Claim, RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
+from fairlead.postgres.database.plans.names import is_group
+from fairlead.postgres.database.plans.snapshot import (
+    GIVEN_UP,
+    Claim,
+    RoleFacts,
+    ServerFacts,
+    parse_group,
+)
 from fairlead.postgres.database.plans.statements import comment_role, fence_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.dependencies import (
@@ -28,7 +38,8 @@ from fairlead.postgres.database.reading.dependencies import (
     read_heir,
     read_owned,
 )
-from fairlead.postgres.database.work.sync import retried, working
+from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.errors import AccessError
 
 
 _TERMINATE = sql.SQL("""
@@ -36,6 +47,24 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
   FROM pg_catalog.pg_stat_activity a
  WHERE a.usesysid = %(role)s::oid AND a.pid <> pg_catalog.pg_backend_pid()
 """)
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+_MOST = 200
+"""Groups of one server that are dropped in one look; whoever answers may claim anything."""
+
+_UNUSED = """
+SELECT r.oid::int8, d.description
+  FROM pg_catalog.pg_roles r
+  JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+ WHERE r.rolname = %(name)s::text::pg_catalog.name
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m
+                     JOIN pg_catalog.pg_roles a ON a.rolname = current_user
+                    WHERE m.roleid = r.oid AND m.member <> a.oid {has})
+"""
+_UNUSED_15 = sql.SQL(_UNUSED.format(has=""))
+_UNUSED_16 = sql.SQL(_UNUSED.format(has="AND (m.inherit_option OR m.set_option)"))
 
 
 async def cleanup(
@@ -67,6 +96,7 @@ async def cleanup(
         await removal.fence(retain=policy == "Retain")
         if policy not in {"Retain", "Fence"}:
             await removal.run(cast("CleanupPolicy", policy))
+    await drop_groups(sessions, filter(is_group, role.groups), role.claim.installation)
     return True
 
 
@@ -127,7 +157,10 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
 
 
 class _Removal:
-    """The removal of one role."""
+    """The removal of one role.
+
+    A ``guard`` is asked in each transaction, and may raise to end the removal.
+    """
 
     def __init__(
         self,
@@ -136,8 +169,10 @@ class _Removal:
         role: RoleFacts,
         server: ServerFacts,
         heir: str = "",
+        guard: Callable[[Session], Awaitable[None]] | None = None,
     ) -> None:
         self._heir = heir
+        self._guard = guard
         self._sessions = sessions
         self._session = session
         self._role = role
@@ -152,7 +187,10 @@ class _Removal:
                 if self._role.login:
                     await self._session.run(fence_role(self._role.name))
                 if retain:
-                    await self._session.run(comment_role(self._role.name, None))
+                    # Whoever stays in a group of ours stays known as one of its members.
+                    shares = any(map(is_group, self._role.groups))
+                    comment = GIVEN_UP if shares else None
+                    await self._session.run(comment_role(self._role.name, comment))
 
         if self._role.login or retain:
             await retried(fence, f"take the login of role {self._role.name} away")
@@ -174,6 +212,10 @@ class _Removal:
             await self._clean(name, policy, owned=owned)
         await self._drop()
 
+    async def _check(self, session: Session) -> None:
+        if self._guard is not None:
+            await self._guard(session)
+
     async def _check_nothing_owned(self, databases: tuple[Dependent, ...]) -> None:
         blockers = []
         for one in databases:
@@ -188,7 +230,8 @@ class _Removal:
         async with self._sessions.use(database) as session:
 
             async def clean() -> None:
-                async with session.transaction(), self._membership(session):
+                await self._check(session)
+                async with self._membership(session):
                     if policy == "Restrict":
                         left = await read_owned(session, self._role.oid)
                         if left:
@@ -198,7 +241,11 @@ class _Removal:
                     how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
                     await session.run(sql.SQL("DROP OWNED BY {} {}").format(self._name, how))
 
-            await retried(clean, f"clear database {database} of role {self._role.name}")
+            async def alone() -> None:
+                async with session.transaction():
+                    await clean()
+
+            await retried(alone, f"clear database {database} of role {self._role.name}")
 
     async def _reassign(self, session: Session, database: str) -> None:
         owner = await read_heir(session, self._heir, database)
@@ -209,6 +256,7 @@ class _Removal:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction():
+                await self._check(self._session)
                 found = await read_snapshot(self._session, [self._role.name], "")
                 role = found.roles.get(self._role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
@@ -236,3 +284,53 @@ class _Removal:
             )
             yield
             await session.run(sql.SQL("REVOKE {} FROM CURRENT_USER").format(self._name))
+
+
+class _InUseError(AccessError):
+    """Somebody is a member again."""
+
+    def __init__(self) -> None:
+        super().__init__("Conflict", "somebody has joined the group meanwhile")
+
+
+async def drop_groups(sessions: Sessions, names: Iterable[str], installation: str) -> None:
+    """Drop groups of this installation that have no members; what fails is tried again.
+
+    Args:
+        sessions: of the server.
+        names: of the groups; others, and those that are gone, are left alone.
+        installation: whose groups they are.
+    """
+    for name in islice(names, _MOST):
+        try:
+            if await _drop(sessions, name, installation):
+                _log.info("a group that nobody shares was dropped", role=name)
+        except _InUseError:
+            continue
+        except AccessError as error:
+            _log.warning("a group that nobody shares stays", role=name, error=str(error))
+
+
+async def _drop(sessions: Sessions, name: str, installation: str) -> bool:
+    async with working(sessions, f"drop group {name}") as session:
+        if not await _is_unused(session, name, installation):
+            return False
+        snapshot = await read_snapshot(session, [], "", groups=[name])
+        role = snapshot.roles.get(name)
+        if role is None:
+            return False
+
+        async def guard(session: Session) -> None:
+            if not await _is_unused(session, name, installation):
+                raise _InUseError
+
+        removal = _Removal(sessions, session, role, snapshot.server, guard=guard)
+        await removal.run("Restrict")
+    return True
+
+
+async def _is_unused(session: Session, name: str, installation: str) -> bool:
+    query = _UNUSED_16 if session.server_version >= GRANT_OPTIONS_VERSION else _UNUSED_15
+    rows = await session.rows(query, {"name": name})
+    claim = parse_group(rows[0][1]) if rows else None
+    return claim is not None and claim.installation == installation

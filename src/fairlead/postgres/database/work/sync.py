@@ -10,18 +10,7 @@ written is read again, because PostgreSQL answers OK to grants it did not make.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import psycopg
 from psycopg import sql
@@ -30,10 +19,18 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
-from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.groups import (
+    Sharing,
+    careful,
+    group_warnings,
+    joined,
+    plan_groups,
+    share,
+)
 from fairlead.postgres.database.plans.plan import (
     Change,
-    DatabaseChange,
+    SharedChange,
     Synced,
     Wanted,
     check_adoption,
@@ -50,14 +47,11 @@ from fairlead.postgres.database.plans.targets import DatabaseGrants
 from fairlead.postgres.database.reading.catalog import read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import RoleGrants, unborn_oid
 from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.privileges import RoleOutcome, settle
+from fairlead.postgres.database.work.retries import explain, not_applied, retried, working
 from fairlead.postgres.errors import AccessError
 
-
-_ATTEMPTS = 6
-"""Tries of one transaction while other sessions are in its way."""
-_PAUSE_SECONDS = (0.02, 0.2)
-"""The shortest and the longest pause between them, chosen at random."""
 
 PUBLIC_CREATES = sql.SQL("""
 SELECT 1
@@ -65,22 +59,6 @@ SELECT 1
  WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
 """)
 CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-
-T = TypeVar("T")
-
-
-@asynccontextmanager
-async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
-    """A session in the maintenance database; ``what`` completes "could not ...".
-
-    Raises:
-        AccessError: there is no connection, or a statement failed.
-    """
-    try:
-        async with sessions.maintenance() as session:
-            yield session
-    except psycopg.Error as error:
-        raise explain_statement(error, what, sessions.endpoint.username) from None
 
 
 async def check_claims(
@@ -136,20 +114,18 @@ async def sync(
             roles.failed[username] = error
     visits = _Visits(sessions, snapshot, roles, at_once)
     await visits.run()
+    snapshot = await roles.leave(snapshot, visits.held_up)
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
         if username not in results:
             results[username] = Synced(
                 server=snapshot.server,
                 applied=desired.describe(),
-                warnings=warnings_of(roles.wanted[username], desired, snapshot),
-                problems=(
-                    *desired.problems,
-                    *roles.hindered.get(username, ()),
-                    *roles.problems.get(username, ()),
-                ),
-                changed=username in roles.changed,
+                warnings=all_warnings(roles.wanted[username], roles.sharing, snapshot),
+                problems=roles.problems_of(username),
+                changed=not roles.changed.isdisjoint(roles.names_of(username)),
                 created=username in roles.created,
+                group=roles.group_of(username, snapshot, visits.held_up),
             )
     return results
 
@@ -184,6 +160,9 @@ class _RolePass:
         self.wanted = {one.username: one for one in wanted}
         self._databases = {grant.database for one in wanted for grant in one.grants}
         self._verifiers = verifiers
+        self.sharing = Sharing()
+        self.taken: Mapping[str, AccessError] = {}
+        """Groups whose names somebody else's roles have."""
         self.desired: dict[str, Desired] = {}
         self.failed: dict[str, AccessError] = {}
         self.problems: dict[str, list[AccessError]] = {}
@@ -209,8 +188,14 @@ class _RolePass:
 
     async def _look(self) -> tuple[Snapshot, list[Change]]:
         wanted = [one for name, one in self.wanted.items() if name not in self.failed]
-        names = [one.username for one in wanted]
-        snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
+        version = self._session.server_version
+        snapshot = await read_snapshot(
+            self._session,
+            [one.username for one in wanted],
+            "",
+            databases=self._databases,
+            groups=share(wanted, version).groups,
+        )
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
         missing, unknown = await self._verifiers.missing(self._sessions, wanted, snapshot)
@@ -226,14 +211,54 @@ class _RolePass:
             changes += own
             if problems:
                 self.hindered[one.username] = problems
-        self.desired = {
-            one.username: desired_grants(one.grants, snapshot.server.version) for one in wanted
-        }
+        sharing = share(wanted, version, snapshot.roles)
+        groups = plan_groups(sharing, snapshot)
+        self.taken = groups.taken
+        self.sharing = sharing = sharing.without(groups.taken)
+        self.desired = dict(sharing.asked)
+        # What those who share hold themselves is looked at once their groups have it.
+        both = sharing.roles(
+            careful(one) if one.username in sharing.group_of else one for one in wanted
+        )
         return snapshot, [
             *changes,
-            *plan_databases(wanted, self.desired, snapshot),
+            *groups.changes,
+            *plan_databases(both.values(), sharing.desired, snapshot),
             *plan_public(self._sessions.endpoint.revoke_public, self.desired, snapshot),
         ]
+
+    def names_of(self, username: str) -> list[str]:
+        """The names of the role and of its group, if it has one."""
+        return [username, *filter(None, [self.sharing.group_of.get(username)])]
+
+    def problems_of(self, username: str) -> tuple[AccessError, ...]:
+        """What stands in the way of single parts of an access, some of it of its whole group."""
+        names = self.names_of(username)
+        return (
+            *self.desired[username].problems,
+            *self.hindered.get(username, ()),
+            *(self.taken[name] for name in names if name in self.taken),
+            *(problem for name in names for problem in self.problems.get(name, ())),
+        )
+
+    def group_of(self, username: str, snapshot: Snapshot, held_up: Collection[str]) -> str:
+        """The group which has what the access asks for, "" while it is on its way there."""
+        name = self.sharing.group_of.get(username, "")
+        role, version = snapshot.roles.get(username), snapshot.server.version
+        return name if name and username not in held_up and joined(role, name, version) else ""
+
+    async def leave(self, snapshot: Snapshot, held_up: Collection[str]) -> Snapshot:
+        """Leave the groups that are not needed any more; returns what the catalogs say then."""
+        left = [one for name, one in self.wanted.items() if name in self.desired]
+        try:
+            snapshot, problems = await leave_groups(
+                self._sessions, left, self.sharing, snapshot, held_up
+            )
+        except AccessError as error:
+            problems = {name: [error] for name in self.desired}
+        for name, found in problems.items():
+            self.problems.setdefault(name, []).extend(found)
+        return snapshot
 
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
@@ -285,13 +310,13 @@ class _RolePass:
             return
         together: dict[str, list[Change]] = {}
         for change in changes:
-            if not (change.alone or isinstance(change, DatabaseChange)):
+            if not (change.alone or isinstance(change, SharedChange)):
                 together.setdefault(change.usernames[0], []).append(change)
         for username, own in together.items():
             await self._change_role(username, own, admin)
         for change in changes:
             left = [name for name in change.usernames if name not in self.failed]
-            if isinstance(change, DatabaseChange) and left:
+            if isinstance(change, SharedChange) and left:
                 await self._change_some(change.only(left), admin)
             elif change.alone and left:
                 await self._change_some(change, admin)
@@ -316,7 +341,7 @@ class _RolePass:
         except psycopg.Error as error:
             if error.sqlstate in TRANSIENT_STATES:
                 raise
-            if len(change.usernames) > 1 and isinstance(change, DatabaseChange):
+            if len(change.usernames) > 1 and isinstance(change, SharedChange):
                 for username in change.usernames:
                     await self._change_some(change.only([username]), admin)
                 return
@@ -336,9 +361,12 @@ class _Visits:
         self._roles = roles
         self._places = asyncio.Semaphore(at_once)
         self._problems: dict[str, dict[str, list[AccessError]]] = {}
+        self._all = roles.sharing.roles(roles.wanted.values())
+        self.held_up: set[str] = set()
+        """Usernames of those that have not everything which they could have."""
 
     async def run(self) -> None:
-        visits, self._problems = databases_of(self._roles.desired, self._snapshot)
+        visits, self._problems = databases_of(self._roles.sharing.desired, self._snapshot)
         await asyncio.gather(*(self._visit(name, names) for name, names in visits.items()))
         # By the databases' names, so that the same problems are always told alike.
         for username, databases in self._problems.items():
@@ -354,25 +382,49 @@ class _Visits:
             problem = explain(error, what, self._snapshot.server.admin)
             for username in usernames:
                 self._problems.setdefault(username, {})[database] = [problem]
+            self._hold_up(usernames)
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
-        roles = [self._role(username, database) for username in usernames]
-        admin = self._snapshot.server.admin
+        admin, groups = self._snapshot.server.admin, self._roles.sharing.groups
         if "CREATE" in self._sessions.endpoint.revoke_public:
             await close_schema(session, database, admin)
 
-        async def work() -> dict[str, RoleOutcome]:
-            return await settle(session, database, roles, admin)
+        async def bring(some: Sequence[str]) -> None:
+            roles = [self._role(username, database) for username in some]
 
-        outcomes = await retried(work, f"change privileges in database {database}")
-        for username, outcome in outcomes.items():
-            self._problems.setdefault(username, {})[database] = list(outcome.problems)
-            if outcome.changed:
-                self._roles.changed.add(username)
+            async def work() -> dict[str, RoleOutcome]:
+                return await settle(session, database, roles, admin)
+
+            outcomes = await retried(work, f"change privileges in database {database}")
+            for username, outcome in outcomes.items():
+                self._problems.setdefault(username, {})[database] = list(outcome.problems)
+                if outcome.changed:
+                    self._roles.changed.add(username)
+                if outcome.unsettled:
+                    self._hold_up([username])
+
+        # What logins have themselves is taken only once their groups have it.
+        for some in (
+            [name for name in usernames if name in groups],
+            [name for name in usernames if name not in groups],
+        ):
+            if some:
+                await bring(some)
+
+    def _hold_up(self, names: Iterable[str]) -> None:
+        groups = self._roles.sharing.groups
+        for name in names:
+            self.held_up.update(groups[name].members if name in groups else [name])
 
     def _role(self, username: str, database: str) -> RoleGrants:
-        wanted = self._roles.wanted[username]
-        grants = self._roles.desired[username].of(database)
+        wanted = self._all[username]
+        group = self._roles.sharing.group_of.get(username)
+        if group is not None:
+            role, version = self._snapshot.roles.get(username), self._snapshot.server.version
+            settled = group in self._roles.sharing.groups and joined(role, group, version)
+            if username in self.held_up or not settled:
+                wanted = careful(wanted)
+        grants = self._roles.sharing.desired[username].of(database)
         return role_grants(wanted, grants, self._snapshot)
 
 
@@ -394,6 +446,12 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
     if left:
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"
         raise not_applied(what, admin)
+
+
+def all_warnings(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
+    """What the role can do that its access does not ask for, also through its group."""
+    asked = sharing.asked[wanted.username]
+    return [*warnings_of(wanted, asked, snapshot), *group_warnings(wanted, sharing, snapshot)]
 
 
 def role_grants(
@@ -430,34 +488,3 @@ def databases_of(
             else:
                 visits.setdefault(name, []).append(username)
     return visits, problems
-
-
-def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:
-    """The error in our words; ``what`` completes "could not ..."."""
-    return error if isinstance(error, AccessError) else explain_statement(error, what, admin)
-
-
-def not_applied(what: str, admin: str) -> AccessError:
-    """What PostgreSQL answered OK to, and did not do."""
-    return AccessError(
-        "InsufficientPrivilege",
-        f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"
-        " role granted it",
-    )
-
-
-async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
-    """Do the work, and again after a moment when another session was in its way.
-
-    Raises:
-        AccessError: the connection broke, or the others would not give way.
-    """
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await work()
-        except psycopg.Error as error:
-            last = attempt + 1 == _ATTEMPTS
-            if last or error.sqlstate not in TRANSIENT_STATES:
-                raise explain_statement(error, what, "the administrator") from None
-        await asyncio.sleep(random.uniform(*_PAUSE_SECONDS))  # noqa: S311 - spreads, hides nothing
-    raise AssertionError
