@@ -110,7 +110,7 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "RoleIsFull": "raise the connection limit of the administrator's role",
         "DiskFull": "make room on the server's disk; the operator tries again by itself",
         "OutOfMemory": "give the server more memory; the operator tries again by itself",
-        "GroupConflict": "rename or drop the role that the message names, or set spec.groups: None",
+        "GroupConflict": "rename or drop the role of the message, or set spec.groups: None",
         "Locked": "wait: the operator tries again by itself",
         "Conflict": "wait: the operator tries again by itself",
         "TimedOut": "wait: the operator tries again by itself",
