@@ -638,6 +638,63 @@ async def test_more_logins_than_an_acl_has_room_for(place: Place) -> None:
     assert await place.may("crowd2699", "SELECT")
 
 
+async def test_turned_on_where_an_acl_is_full_already(place: Place) -> None:
+    """Its own members make room for the group, and nobody sees a moment without."""
+    if place.version < 18:
+        pytest.skip("the same everywhere, and slow")
+    names = [f"one{number}" for number in range(3)]
+    await place.bring(*(sharer(name, scope="") for name in names))
+    await place.run(*(f"CREATE ROLE crowd{n}" for n in range(2700)))
+    async with await psycopg.AsyncConnection.connect(
+        place.server.dsn("app"), autocommit=True
+    ) as connection:
+        await connection.execute("SET ROLE operator")
+        with contextlib.suppress(psycopg.errors.ProgramLimitExceeded):
+            for number in range(2700):
+                await connection.execute(f"GRANT SELECT ON s.t TO crowd{number}")
+    found = await place.sync(sharer("late", scope=""))
+    assert [one.reason for one in found["late"].problems] == ["TooManyGrantees"]
+    await place.bring(*(sharer(name) for name in names))
+    (group,) = await place.groups()
+    assert await place.direct(names[0]) == set()
+    assert await place.may(names[0], "SELECT")
+    await place.settled(*(sharer(name) for name in names))
+    assert (await place.members(group)).keys() == set(names)
+
+
+async def test_nothing_is_taken_while_a_group_cannot_have_it(place: Place) -> None:
+    """Another session holds the row of a table whose ACL is to be written."""
+    if place.version < 18 or place.superuser:
+        pytest.skip("the same everywhere, and slow")
+    plain, shared, other = sharer("one", scope=""), sharer("one"), sharer("one", *WRITE)
+    await place.bring(plain)
+    await place.run("CREATE ROLE someone")
+    held = await place.direct("one")
+
+    async def hindered(access: Wanted) -> list[str]:
+        async with await psycopg.AsyncConnection.connect(place.server.dsn("app")) as connection:
+            await connection.execute("GRANT TRIGGER ON s.t TO someone")
+            found = (await place.sync(access))["one"]
+            await connection.rollback()
+            assert found.group == ""
+            return [problem.reason for problem in found.problems]
+
+    assert await hindered(shared) == ["Locked"]
+    assert await place.direct("one") == held
+    await place.bring(shared)
+    assert await place.direct("one") == set()
+    (before,) = await place.groups()
+    assert await hindered(other) == ["Locked"]
+    assert (await place.members(before)).keys() == {"one"}
+    await place.bring(other)
+    assert before not in await place.groups()
+    (after,) = await place.groups()
+    assert await hindered(plain) == ["Locked"]
+    assert (await place.members(after)).keys() == {"one"}
+    await place.bring(plain)
+    assert (await place.direct("one"), await place.groups()) == (held, [])
+
+
 async def test_a_cycle_has_no_more_statements_than_without(place: Place) -> None:
     async def statements(*accesses: Wanted) -> int:
         await place.bring(*accesses)

@@ -103,10 +103,10 @@ class Surroundings:
         """The scope of the groups that the access shares; None where it is not known."""
         if not shares_groups(access, place.endpoint):
             return ""
-        if not self._key:
+        if not self.knows_claims:
             self.notes.append(
-                f"the installation's key is not known: the grants of {access.metadata.key} are"
-                " shared through a group, and not compared"
+                f"the installation or its key is not known: the grants of {access.metadata.key},"
+                " which a group has, are not compared"
             )
             return None
         return scope_of(place.owner, self._key)

@@ -96,14 +96,18 @@ SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::in
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = m.member AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
  WHERE m.roleid = ANY (%(groups)s::oid[]) AND m.member <> %(admin)s::oid {made}
-   AND NOT pg_catalog.starts_with(COALESCE(d.description, ''), %(ours)s::text)
+   AND (NOT pg_catalog.starts_with(COALESCE(d.description, ''), %(ours)s::text) {lets_in})
  ORDER BY 1, 2, 6
 """
 # Who makes a role, and is no superuser, may make others its members since PostgreSQL 16.
 _BY_MAKING = """AND NOT (m.grantor = 10 AND m.admin_option AND NOT m.inherit_option
                           AND NOT m.set_option)"""
-_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true", made=""))
-_GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option", made=_BY_MAKING))
+# Until then a membership is one row, whoever granted it, which is told with the member itself.
+_BY_OTHERS = "OR (m.admin_option AND NOT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false))"
+_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true", made="", lets_in=""))
+_GROUPS_16 = sql.SQL(
+    _GROUPS.format(options="m.inherit_option, m.set_option", made=_BY_MAKING, lets_in=_BY_OTHERS)
+)
 
 _GROUP_FACTS = sql.SQL("""
 SELECT g.rolname::text,

@@ -404,12 +404,36 @@ class _Visits:
                     self._hold_up([username])
 
         # What logins have themselves is taken only once their groups have it.
-        for some in (
-            [name for name in usernames if name in groups],
-            [name for name in usernames if name not in groups],
-        ):
-            if some:
-                await bring(some)
+        shared = [name for name in usernames if name in groups]
+        if shared:
+            await bring(shared)
+            full = [name for name in shared if is_full(self._problems[name][database])]
+            await self._make_room(session, database, full, usernames)
+        logins = [name for name in usernames if name not in groups]
+        if logins:
+            await bring(logins)
+
+    async def _make_room(
+        self, session: Session, database: str, full: Iterable[str], usernames: Collection[str]
+    ) -> None:
+        """Where an ACL has no room for a group, members give up their own entries for it."""
+        sharing, admin = self._roles.sharing, self._snapshot.server.admin
+        for name in full:
+            members = [one for one in sharing.groups[name].members if one in usernames]
+            self.held_up.difference_update(members)
+            roles = [self._role(one, database) for one in (name, *members)]
+            outcomes: dict[str, RoleOutcome] = {}
+            # All of it or nothing, for whoever looks meanwhile.
+            async with session.transaction():
+                outcomes = await settle(session, database, roles, admin)
+                if outcomes[name].unsettled:
+                    raise psycopg.Rollback
+            outcome = outcomes.get(name, RoleOutcome(unsettled=True))
+            if outcome.unsettled:
+                self._hold_up([name])
+            else:
+                self._problems[name][database] = list(outcome.problems)
+                self._roles.changed.add(name)
 
     def _hold_up(self, names: Iterable[str]) -> None:
         groups = self._roles.sharing.groups
@@ -446,6 +470,11 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
     if left:
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"
         raise not_applied(what, admin)
+
+
+def is_full(problems: Iterable[AccessError]) -> bool:
+    """Whether an ACL has no room for one more."""
+    return any(problem.reason == "TooManyGrantees" for problem in problems)
 
 
 def all_warnings(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
