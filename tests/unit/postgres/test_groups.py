@@ -570,7 +570,7 @@ async def test_who_joins_while_a_group_is_dropped(
     joined: list[bool] = []
 
     async def joins(self: Any, *args: Any) -> None:
-        if is_group(self._role.name) and not joined:
+        if is_group(self.role.name) and not joined:
             joined.append(True)
             await place.bring(two)
         await original(self, *args)

@@ -15,6 +15,7 @@ import psycopg
 from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
+from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.grants import Desired
 from fairlead.postgres.database.plans.groups import Sharing, differs, plan_groups, share
 from fairlead.postgres.database.plans.plan import (
@@ -82,7 +83,7 @@ async def look(
     async with working(sessions, "read the catalogs") as session:
         snapshot = await read_snapshot(
             session,
-            [one.username for one in wanted],
+            [name for one in wanted for name in one.names],
             installation,
             databases=databases,
             groups=share(wanted, session.server_version).groups,
@@ -135,14 +136,14 @@ def _differs(
     around: Around,
 ) -> bool:
     wanted = one.wanted
-    role = snapshot.roles.get(wanted.username)
+    role = snapshot.roles.get(wanted.login)
     if role is None:
         return True
     if snapshot.server.reads_verifiers:
-        changed = not verifiers.holds(wanted.username, role.verifier)
+        changed = not verifiers.holds(wanted.login, role.verifier)
     else:
-        changed = verifiers.is_due(wanted.username)
-    if changed:
+        changed = verifiers.is_due(wanted.login)
+    if changed or (wanted.asked is not None and retired(wanted.asked, wanted.own(snapshot))):
         return True
     try:
         planned, problems = plan_role(wanted, snapshot, None, around)

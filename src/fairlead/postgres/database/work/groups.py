@@ -46,7 +46,7 @@ async def leave_groups(
     """
     if not plan_leaving(wanted, sharing, before, held_up):
         return before, {}
-    names = [one.username for one in wanted]
+    names = [name for one in wanted for name in one.names]
     problems: dict[str, list[AccessError]] = {}
     async with working(sessions, "take roles out of groups") as session:
 
