@@ -155,7 +155,6 @@ COMPOSERS: dict[str, Composer] = {
         "GrantStmt", lambda database: statements.revoke_public(["CONNECT", "CREATE"], database)
     ),
     "owner": Composer("CreateRoleStmt", logins.create_owner),
-    "join-owner": Composer("GrantRoleStmt", lambda a, b: logins.join_owner(a, b, 180000)),
     "act-as-owner": Composer("AlterRoleSetStmt", logins.act_as_owner),
     "end-login": Composer("AlterRoleStmt", lambda name: logins.end_login(name, NOON)),
     "join": Composer("GrantRoleStmt", lambda name: join(name, SERVER)),

@@ -21,7 +21,7 @@ from fairlead.postgres.errors import AccessError
 
 _KEPT = 8
 """Sessions with nothing to do that are kept open."""
-_WATCH_SECONDS = 2.0
+_WATCH_SECONDS = 3.0
 """Between two looks at who waits for our idle sessions; PostgreSQL has them wait for 5 s."""
 _WAITED_FOR = sql.SQL("""
 SELECT DISTINCT d.datname::text
