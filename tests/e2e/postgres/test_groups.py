@@ -274,3 +274,17 @@ async def test_one_failure_is_told_on_all_who_share_it(team: Team) -> None:
         await team.ready(name)
     body = await team.client.get(POSTGRESACCESSES, good, team.namespace)
     assert condition(body.to_dict(), "Ready")["status"] == "True"
+
+
+async def test_two_logins_share_through_their_owner(team: Team) -> None:
+    await team.build("CREATE TABLE t (id int)")
+    name = await team.create(passwordPolicy={"rotation": "TwoLogins"}, **read(team))
+    other = await team.create("other", **read(team))
+    group = await group_of(team, name)
+    assert await members(team, group) == sorted([name, other])
+    async with team.login(name) as session:
+        await session.execute("SELECT FROM t")
+    await team.removed(name)
+    assert await members(team, group) == [other]
+    await team.removed(other)
+    assert not await team.role_exists(group)
