@@ -28,14 +28,14 @@ from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.retries import working
-from fairlead.postgres.database.work.sync import (
+from fairlead.postgres.database.work.databases import (
     PUBLIC_CREATES,
     all_warnings,
     databases_of,
     look_around,
     role_grants,
 )
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 

@@ -40,16 +40,16 @@ from fairlead.postgres.database.plans.snapshot import Snapshot
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.privileges import hindrances
-from fairlead.postgres.database.work.retries import explain, working
-from fairlead.postgres.database.work.rights import let_in, read_lacks, read_remedies
-from fairlead.postgres.database.work.sync import (
+from fairlead.postgres.database.work.databases import (
     CLOSE_SCHEMA,
     PUBLIC_CREATES,
     databases_of,
     look_around,
     role_grants,
 )
+from fairlead.postgres.database.work.privileges import hindrances
+from fairlead.postgres.database.work.retries import explain, working
+from fairlead.postgres.database.work.rights import let_in, read_lacks, read_remedies
 from fairlead.postgres.errors import AccessError
 
 
