@@ -25,7 +25,7 @@ from fairlead.postgres.controllers.rules.wishes import check_spec, wanted_of
 from fairlead.postgres.controllers.servers.sources import decode_access
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans import logins, statements
+from fairlead.postgres.database.plans import groups, logins, statements
 from fairlead.postgres.database.plans.attributes import (
     GroupFacts,
     attribute_parts,
@@ -163,6 +163,13 @@ COMPOSERS: dict[str, Composer] = {
         "AlterRoleStmt", lambda name: logins.end_login(name, None, fence=True)
     ),
     "join": Composer("GrantRoleStmt", lambda name: join(name, SERVER)),
+    "join-group": Composer(
+        "GrantRoleStmt", lambda group, *names: groups.joining(group, names, 180000).statement
+    ),
+    "leave-group": Composer(
+        "GrantRoleStmt",
+        lambda group, by, *names: groups.leaving(group, names, 180000, by, "").statement,
+    ),
 }
 for verb in ("grant", "revoke"):
     for option in (False, True):

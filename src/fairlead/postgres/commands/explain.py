@@ -44,6 +44,7 @@ from fairlead.postgres.controllers.rules.wishes import (
     names_of,
     needed_names,
 )
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -55,7 +56,7 @@ from fairlead.postgres.database.reading.catalog import read_server, read_snapsho
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
@@ -287,7 +288,8 @@ class _Explaining:
 
     async def _planned(self, sessions: Sessions) -> Planned:
         access = self._access
-        wanted = await self._around.wanted(access, blind={"*"})
+        place = Place.of(access, sessions.endpoint)
+        wanted = await self._around.wanted(access, place, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 

@@ -86,6 +86,33 @@ def parse_claim(comment: str | None) -> Claim | None:
         return None
 
 
+_GROUP_PREFIX = "managed by Fairlead as a group of logins: "
+
+GROUP_PATTERN = _GROUP_PREFIX + "{%"
+"""What the comment of every group of ours is LIKE."""
+
+
+class GroupClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose group it is; ``set`` is the digest of its grants that its name ends with."""
+
+    installation: str
+    set: str
+
+    def text(self) -> str:
+        """The comment."""
+        return _GROUP_PREFIX + msgspec.json.encode(self).decode()
+
+
+def parse_group(comment: str | None) -> GroupClaim | None:
+    """What a role's comment says of it as a group of ours, if it does."""
+    if comment is None or not comment.startswith(_GROUP_PREFIX):
+        return None
+    try:
+        return msgspec.json.decode(comment.removeprefix(_GROUP_PREFIX), type=GroupClaim)
+    except msgspec.DecodeError:
+        return None
+
+
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
     """A role's membership in a group; ``by_admin`` says that the administrator granted it.
 
@@ -119,6 +146,15 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     config: Mapping[str, str] = {}
     turned_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
+    group: GroupClaim | None = None
+
+
+class Intruder(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a group of ours that nobody of us has made one; see :class:`Membership`."""
+
+    name: str
+    grantor: str
+    by_admin: bool
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,3 +180,24 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, Claim] = {}
     """Roles that carry a claim of this installation, when they were asked for."""
+    groups: Mapping[str, GroupClaim] = {}
+    """Groups of ours: those asked for, and those that the roles are members of."""
+    deserted: frozenset[str] = frozenset()
+    """Those of this installation without members, when claims were asked for."""
+    intruders: Mapping[str, tuple[Intruder, ...]] = {}
+    """By the names of groups that were asked for."""
+
+    def shared(self, role: RoleFacts | None, installation: str) -> list[str]:
+        """The groups of an installation that the role is a member of."""
+        if role is None or not self.groups:
+            return []
+        claims = ((name, self.groups.get(name)) for name in role.groups)
+        return [name for name, one in claims if one and one.installation == installation]
+
+    def without_shared(self, role: RoleFacts | None, installation: str) -> RoleFacts | None:
+        """The role as it would be without those."""
+        shared = self.shared(role, installation)
+        if role is None or not shared:
+            return role
+        left = {name: one for name, one in role.groups.items() if name not in shared}
+        return msgspec.structs.replace(role, groups=left)
