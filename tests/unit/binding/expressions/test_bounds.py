@@ -22,9 +22,9 @@ LARGE: dict[str, Any] = {
     "m": {f"k{number}": number for number in range(5_000)},
     "d": {"x": ["y" * 100] * 5_000},
 }
-STEPS = "template takes more than 100000 steps"
-OUTPUT = "template renders more than 1048576 bytes"
-WORK = "functions of the template go through more than 4194304 bytes"
+STEPS = "templates take more than 100000 steps"
+OUTPUT = "templates render more than 1048576 bytes"
+WORK = "functions of templates go through more than 4194304 bytes"
 RECURSION = '{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}'
 
 
