@@ -450,9 +450,9 @@ def test_mappings_share_the_bounds(values: list[str], bound: str) -> None:
 
 
 def test_names_share_the_bounds_and_have_some_steps_of_their_own() -> None:
-    keys = {f"key{number}": "eA==" for number in range(1_000)}
+    keys = {f"key{number}": "eA==" for number in range(2_000)}
     objects = [deployment(), database(), {**secret("s1"), "data": keys}]
-    cheap = coreos_binding(namingStrategy="{{ range 25 }}{{ end }}X{{ .name }}", bindAsFiles=True)
+    cheap = coreos_binding(namingStrategy="{{ range 60 }}{{ end }}X{{ .name }}", bindAsFiles=True)
     cluster = FakeCluster(objects=objects)
     cluster.reconcile(cheap)
     assert len(content(cluster.get("secrets", cheap["status"]["secret"]))) == len(keys)

@@ -51,7 +51,8 @@ def action(body: str) -> str:
         ('{{ range .l }}{{ $x := printf "" $.d }}{{ end }}', WORK),
         ("{{ range .l }}{{ $x := print $.d }}{{ end }}", WORK),
         ("{{ range .l }}{{ $x := json $.d }}{{ end }}", WORK),
-        ("{{ range .l }}{{ $x := js $.a }}{{ end }}", WORK),
+        ("{{ $x := js .a }}{{ $x := js .a }}", WORK),
+        ('{{ $x := printf "%q" .a }}{{ $x := printf "%q" .a }}', WORK),
         ("{{ range .l }}{{ $x := html $.a }}{{ end }}", WORK),
         ("{{ range .l }}{{ $x := urlquery $.a }}{{ end }}", WORK),
         ("{{ range .l }}{{ $x := len $.u }}{{ end }}", WORK),
@@ -61,7 +62,7 @@ def action(body: str) -> str:
         ("{{ range .l }}{{ $x := eq $.a $.a }}{{ end }}", WORK),
         ("{{ range .l }}{{ $x := lt $.u $.u }}{{ end }}", WORK),
     ],
-    ids=range(25),
+    ids=range(26),
 )
 def test_bounds_of_templates(text: str, bound: str) -> None:
     with pytest.raises(TemplateError) as caught:
