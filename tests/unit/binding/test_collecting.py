@@ -367,8 +367,11 @@ def test_annotations_of_the_object_win_over_those_of_its_crd_key_by_key() -> Non
     assert made == {"a": "object", "b": "crd"}
 
 
-def test_what_does_not_fit_a_secret_is_not_quoted() -> None:
-    body = secret("s1", annotations={"service.binding/x": "path={.data.password},elementType=map"})
+@pytest.mark.parametrize(
+    "path", ["{.data.password},elementType=map", "{.data[?(@.x)]}", "{.data.password[?(@.x)]}"]
+)
+def test_what_does_not_fit_a_secret_is_not_quoted(path: str) -> None:
+    body = secret("s1", annotations={"service.binding/x": f"path={path}"})
     body["data"]["password"] = "czNjcmV0"
     binding = reconciled(spec_binding(service=SECRET_SERVICE), body)
     assert conditions(binding)["CollectionReady"] == ("False", "ErrorReadingBinding")
@@ -427,6 +430,36 @@ def test_mappings(value: str, expected: str | None) -> None:
     else:
         made = content(cluster.get("secrets", binding["status"]["secret"]))
         assert made == {"DATABASE_PASSWORD": "pw", "URI": expected}
+
+
+@pytest.mark.parametrize(
+    ("values", "bound"),
+    [
+        pytest.param(["{{ range 9000 }}{{ end }}"] * 20, "100000 steps", id="steps"),
+        pytest.param(["{{/*" + "x" * 70_000 + "*/}}"] * 2, "131072 characters", id="length"),
+        pytest.param(['{{ printf "%600000d" 1 }}'] * 2, "1048576 bytes", id="output"),
+    ],
+)
+def test_mappings_share_the_bounds(values: list[str], bound: str) -> None:
+    mappings = [{"name": f"M{place}", "value": value} for place, value in enumerate(values)]
+    cluster = FakeCluster(objects=[deployment(), database(), secret("s1", password="pw")])
+    binding = coreos_binding(mappings=mappings)
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == ("False", "ProcessingError")
+    assert bound in message(binding, "Ready")
+
+
+def test_names_share_the_bounds_and_have_some_steps_of_their_own() -> None:
+    keys = {f"key{number}": "eA==" for number in range(2_000)}
+    objects = [deployment(), database(), {**secret("s1"), "data": keys}]
+    cheap = coreos_binding(namingStrategy="{{ range 60 }}{{ end }}X{{ .name }}", bindAsFiles=True)
+    cluster = FakeCluster(objects=objects)
+    cluster.reconcile(cheap)
+    assert len(content(cluster.get("secrets", cheap["status"]["secret"]))) == len(keys)
+    dear = coreos_binding(namingStrategy="{{ range 9000 }}{{ end }}{{ .name }}", bindAsFiles=True)
+    FakeCluster(objects=objects).reconcile(dear)
+    assert conditions(dear)["CollectionReady"] == ("False", "NamingStrategyError")
+    assert "templates take more than 100000 steps" in message(dear, "CollectionReady")
 
 
 def test_owned_resources_are_collected_where_they_are_wanted() -> None:

@@ -17,7 +17,6 @@ from fairlead.binding.expressions.fixedpath import (
     read,
     write,
 )
-from fairlead.binding.expressions.gotemplate import Template, TemplateError
 from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.items import Item, merge, secret_name
 from fairlead.binding.manifests import manifests
@@ -193,40 +192,6 @@ def test_annotations_that_are_no_definitions(key: str, value: str) -> None:
 def test_other_annotations_mean_something_else() -> None:
     assert parse_definition("kubectl.kubernetes.io/x", "path={.a}") is None
     assert parse_definition("servicebinding.io/provisioned-service", "true") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a {{- .x -}} b", "a1b"),
-        ("{{/* no */}}{{ .x }}", "1"),
-        ('{{ print "a\\n" .y }}', "a\nz"),
-        ("{{ .m.k }}{{ index .m `k` }}", "vv"),
-        ("{{ .y | html }}{{ len .y }}", "z1"),
-        ("{{ .m.none.deeper }}", "<no value>"),
-        ("{{ 1.5 }}{{ true }}", "1.5true"),
-    ],
-)
-def test_templates(text: str, expected: str) -> None:
-    data = {"x": 1, "y": "z", "m": {"k": "v"}}
-    assert Template(text, name="t").render(data) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("{{ .x", "unclosed action"),
-        ("{{}}", "missing value"),
-        ("{{ nope .x }}", 'function "nope" not defined'),
-        ("{{ if .x }}", "unexpected EOF"),
-        ("{{ .x .y }}", "x is not a method but has arguments"),
-        ("{{ .x.deeper }}", "can't evaluate field"),
-        ("{{ index .x 1 }}", "error calling index"),
-    ],
-)
-def test_templates_that_are_refused(text: str, message: str) -> None:
-    with pytest.raises(TemplateError, match=message):
-        Template(text, name="t").render({"x": 1, "y": 2})
 
 
 @pytest.mark.parametrize(

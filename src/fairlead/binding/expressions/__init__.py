@@ -6,7 +6,8 @@ without the field and fails only when none has it; filters compare values of the
 (https://kubernetes.io/docs/reference/kubectl/jsonpath/). ``fixedpath`` is the part of it that has
 field steps alone, along which values can be written. ``gotemplate`` renders entries and names
 (https://pkg.go.dev/text/template), and ``gotext`` prints values as Go does
-(https://pkg.go.dev/fmt).
+(https://pkg.go.dev/fmt). What tenants write has to end: templates and paths have bounds, and an
+error names the one that they went beyond.
 """
 
 from fairlead.binding.expressions.jsonpath import JSONPath, print_results

@@ -31,8 +31,6 @@ _QUOTED = {
 _KEY = re.compile(r"^'([^']*)'$")
 _SLICE = re.compile(r"^(-?\d*)(?::(-?\d*))?(?::(-?\d*))?$")
 _MOST = 2**63
-_NESTING = 50
-"""Filters within one another: each takes a few frames of Python's stack."""
 _LENGTH = 64 * 1024
 """Characters of a template."""
 
@@ -45,10 +43,6 @@ def parse(template: str) -> tuple[Node, ...]:
     """
     if len(template) > _LENGTH:
         raise JSONPathError(f"template has more than {_LENGTH} characters")
-    return _nodes(template, 0)
-
-
-def _nodes(template: str, nesting: int) -> tuple[Node, ...]:
     nodes: list[Node] = []
     position = 0
     while position < len(template):
@@ -58,7 +52,7 @@ def _nodes(template: str, nesting: int) -> tuple[Node, ...]:
         if start > position:
             nodes.append(Text(template[position:start]))
         if start < len(template):
-            action = _Action(template, start + 1, nesting)
+            action = _Action(template, start + 1)
             nodes.append(action.read())
             start = action.position
         position = start
@@ -68,10 +62,9 @@ def _nodes(template: str, nesting: int) -> tuple[Node, ...]:
 class _Action:
     """Reads one action, from after its ``{`` to after its ``}``."""
 
-    def __init__(self, text: str, position: int, nesting: int = 0) -> None:
+    def __init__(self, text: str, position: int) -> None:
         self.text = text
         self.position = position
-        self.nesting = nesting
         self.steps: list[Node] = []
 
     def peek(self) -> str:
@@ -181,21 +174,21 @@ class _Action:
         if self.text[position + 1 : position + 2] != "]":
             raise JSONPathError("unclosed array expect ]")
         self.position = position + 2
-        return self.filter(self.text[start:position])
+        return _filter(self.text[start:position])
 
-    def filter(self, text: str) -> Filter:
-        found = _FILTER.match(text)
-        if not found:
-            return Filter(self.inner(text))
-        left, operator, right = found.groups()
-        return Filter(self.inner(left), operator, self.inner(right))
 
-    def inner(self, text: str) -> Path:
-        """The path within a filter, which may have filters itself."""
-        if self.nesting == _NESTING:
-            raise JSONPathError(f"filters nest deeper than {_NESTING}")
-        first = _nodes(f"{{{text}}}", self.nesting + 1)[0]
-        return first if isinstance(first, Path) else Path(())
+def _filter(text: str) -> Filter:
+    found = _FILTER.match(text)
+    if not found:
+        return Filter(_inner(text))
+    left, operator, right = found.groups()
+    return Filter(_inner(left), operator, _inner(right))
+
+
+def _inner(text: str) -> Path:
+    """The path within a filter. Filters nest no deeper than quotes hide their parentheses."""
+    first = parse(f"{{{text}}}")[0]
+    return first if isinstance(first, Path) else Path(())
 
 
 def _brackets(text: str) -> Node:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.expressions.gotemplate import JSON, Template, TemplateError, of_string
+from fairlead.binding.expressions.gotemplate import (
+    JSON,
+    SOURCE,
+    BoundError,
+    Budget,
+    Template,
+    TemplateError,
+    of_string,
+)
 from fairlead.binding.items import Item, Source
 
 
@@ -15,18 +24,25 @@ def apply_mappings(context: Context) -> None:
     """Render each mapping with services by id and items by the names they have so far."""
     if not context.mappings:
         return
-    data = context.template_data()
-    rendered: list[Item] = []
-    for name, text in context.mappings:
-        try:
-            template = Template(text, name="mappings", functions={"json": JSON})
-            rendered.append(Item(name, template.render(data)))
-        except TemplateError as error:
-            context.flow.fail(str(error))
-            context.flow.stop_processing()
-            return
+    try:
+        rendered = _rendered(context.mappings, context.template_data())
+    except TemplateError as error:
+        context.flow.fail(str(error))
+        context.flow.stop_processing()
+        return
     for item in rendered:
         context.add_item(item)
+
+
+def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> list[Item]:
+    """The items of mappings, which share the bounds: many small ones are no way around them."""
+    if sum(len(text) for _, text in mappings) > SOURCE:
+        raise TemplateError(f"template: mappings: more than {SOURCE} characters in all mappings")
+    budget = Budget()
+    return [
+        Item(name, Template(text, name="mappings", functions=_FUNCTIONS).render(data, budget))
+        for name, text in mappings
+    ]
 
 
 def apply_naming(context: Context) -> None:
@@ -41,6 +57,10 @@ def apply_naming(context: Context) -> None:
         context.flow.stop_processing()
         context.set_condition(COLLECTION_READY, "False", NAMING_STRATEGY_ERROR, str(error))
 
+
+_FUNCTIONS = {"json": JSON}
+_STEPS_PER_NAME = 100
+"""What a name of many may take beyond what all of them share."""
 
 Rename = Callable[[str, Source], str]
 
@@ -75,10 +95,15 @@ def naming(strategy: str) -> Rename:
     except TemplateError as error:
         raise NamingError(str(error)) from None
 
+    budget = Budget()
+
     def rename(name: str, source: Source) -> str:
+        budget.allow(_STEPS_PER_NAME)
         data = {"name": name, "service": {"kind": source.kind, "name": source.name}}
         try:
-            return template.render(data)
+            return template.render(data, budget)
+        except BoundError as error:
+            raise NamingError(str(error)) from None
         except TemplateError:
             raise NamingError("please check the namingStrategy template provided") from None
 

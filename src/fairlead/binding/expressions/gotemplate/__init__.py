@@ -5,9 +5,19 @@
 show a value: it may be a password. A template ends, for it is a tenant's: ``bounds`` says when.
 """
 
+from fairlead.binding.expressions.gotemplate.bounds import SOURCE, BoundError, Budget
 from fairlead.binding.expressions.gotemplate.calling.calls import JSON, Callee, of_string
 from fairlead.binding.expressions.gotemplate.nodes import TemplateError
 from fairlead.binding.expressions.gotemplate.template import Template
 
 
-__all__ = ["JSON", "Callee", "Template", "TemplateError", "of_string"]
+__all__ = [
+    "JSON",
+    "SOURCE",
+    "BoundError",
+    "Budget",
+    "Callee",
+    "Template",
+    "TemplateError",
+    "of_string",
+]

@@ -6,7 +6,7 @@ from fairlead.binding.expressions.gotemplate.nodes import TemplateError
 
 
 SOURCE = 128 * 1024
-"""Characters of a template."""
+"""Characters of a template, or of all the mappings of a binding."""
 NESTING = 50
 """Parentheses within one another: each level takes a few frames of Python's stack."""
 DEPTH = 1_000
@@ -26,12 +26,16 @@ class BoundError(TemplateError):
 
 
 class Budget:
-    """What is left of the bounds of one rendering."""
+    """What is left of the bounds of one rendering, or of several that share it."""
 
     def __init__(self) -> None:
         self.steps = STEPS
         self.output = OUTPUT
         self.work = WORK
+
+    def allow(self, steps: int) -> None:
+        """So many steps more."""
+        self.steps += steps
 
     def step(self) -> None:
         """One step.
@@ -41,7 +45,7 @@ class Budget:
         """
         self.steps -= 1
         if self.steps < 0:
-            raise BoundError(f"template takes more than {STEPS} steps")
+            raise BoundError(f"templates take more than {STEPS} steps")
 
     def write(self, size: int) -> None:
         """Bytes of output.
@@ -51,7 +55,7 @@ class Budget:
         """
         self.output -= size
         if self.output < 0:
-            raise BoundError(f"template renders more than {OUTPUT} bytes")
+            raise BoundError(f"templates render more than {OUTPUT} bytes")
 
     def spend(self, size: int) -> None:
         """Bytes that a function goes through.
@@ -61,4 +65,4 @@ class Budget:
         """
         self.work -= size
         if self.work < 0:
-            raise BoundError(f"functions of the template go through more than {WORK} bytes")
+            raise BoundError(f"functions of templates go through more than {WORK} bytes")

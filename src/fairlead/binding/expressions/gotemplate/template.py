@@ -55,18 +55,19 @@ class Template:
         self._functions = {**BUILTINS, **(functions or {})}
         self._templates = parse(text, name, self._functions)
 
-    def render(self, data: Mapping[str, Any]) -> str:
-        """The template's text for JSON values.
+    def render(self, data: Mapping[str, Any], budget: Budget | None = None) -> str:
+        """The template's text for JSON values; templates may share a budget.
 
         Raises:
-            TemplateError: it does not fit the data, or goes beyond a bound.
+            BoundError: it goes beyond a bound.
+            TemplateError: it does not fit the data.
         """
-        evaluator = Evaluator(self._text, self._name, self._functions, Budget())
+        evaluator = Evaluator(self._text, self._name, self._functions, budget or Budget())
         rendering = _Rendering(self._templates, evaluator, self._no_value)
         try:
             return rendering.run(self._name, dict(data))
         except BoundError as error:
-            raise evaluator.error(str(error)) from None
+            raise BoundError(str(evaluator.error(str(error)))) from None
 
 
 _Block: TypeAlias = Generator["_Block", str | None, str]

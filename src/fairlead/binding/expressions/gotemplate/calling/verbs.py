@@ -26,7 +26,8 @@ from fairlead.binding.expressions.gotemplate.values import (
 
 
 _MOST = 1_000_000
-"""Widths and precisions beyond it are none."""
+"""Widths and precisions from arguments are no larger, and those that are written ten times."""
+_LENGTH = 9
 _FLAGS = re.compile(r"[#0+\- ]*")
 _NUMBER = re.compile(r"[0-9]*")
 _POSITION = re.compile(r"\[([^\]]*)\]")
@@ -164,9 +165,12 @@ class _Printer:
     def digits(self) -> int | None:
         found = _NUMBER.match(self.layout, self.position).group()  # type: ignore[union-attr]
         self.position += len(found)
-        if not found or len(found) > 8 or int(found) > _MOST:
+        number = found.lstrip("0") or "0"
+        if len(number) > _LENGTH or int(number) // 10 > _MOST:
+            # As Go has it, nothing is read after such a number.
+            self.position = len(self.layout)
             return None
-        return int(found)
+        return int(number) if found else None
 
     def from_argument(self) -> int | None:
         if self.next >= len(self.values):

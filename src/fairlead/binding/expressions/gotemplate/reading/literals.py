@@ -102,11 +102,11 @@ _WHOLE = re.compile(
 )
 _BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
 _DECIMAL = re.compile(
-    r"[+-]?(?:\d(?:_?\d)*\.?(?:\d(?:_?\d)*)?|\.\d(?:_?\d)*)(?:[eE][+-]?\d+)?", re.ASCII
+    r"[+-]?(?:\d(?:_?\d)*\.?(?:\d(?:_?\d)*)?|\.\d(?:_?\d)*)(?:[eE][+-]?\d(?:_?\d)*)?", re.ASCII
 )
 _HEXADECIMAL = re.compile(
     r"[+-]?0[xX]_?(?:[\da-fA-F](?:_?[\da-fA-F])*\.?(?:[\da-fA-F](?:_?[\da-fA-F])*)?"
-    r"|\.[\da-fA-F](?:_?[\da-fA-F])*)[pP][+-]?\d+",
+    r"|\.[\da-fA-F](?:_?[\da-fA-F])*)[pP][+-]?\d(?:_?\d)*",
     re.ASCII,
 )
 _DIGITS = 400
