@@ -70,6 +70,7 @@ def spec_pipeline() -> Pipeline:
     return Pipeline(
         [
             unbind,
+            unbind_leftovers,
             collect_preflight,
             provisioned_service,
             direct_secret,
@@ -78,7 +79,6 @@ def spec_pipeline() -> Pipeline:
             project_preflight("type"),
             bindings_as_env,
             bindings_as_files,
-            unbind_leftovers,
             postflight,
         ]
     )
@@ -89,6 +89,7 @@ def coreos_pipeline() -> Pipeline:
     return Pipeline(
         [
             unbind,
+            unbind_leftovers,
             collect_preflight,
             provisioned_service,
             direct_secret,
@@ -101,7 +102,6 @@ def coreos_pipeline() -> Pipeline:
             inject_secret_ref,
             bindings_as_env,
             bindings_as_files,
-            unbind_leftovers,
             postflight,
         ]
     )

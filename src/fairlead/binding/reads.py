@@ -34,7 +34,20 @@ class ListAll(msgspec.Struct, frozen=True):
     spec_only: bool = False
 
 
-class Lookup(msgspec.Struct, frozen=True):
+class Marked(msgspec.Struct, frozen=True):
+    """The objects of a resource in a namespace with a certain annotation, or with a certain owner.
+
+    The answer may be of metadata alone, and be a moment old.
+    """
+
+    resource: Resource
+    namespace: str
+    annotation: str = ""
+    owner: str = ""
+    spec_only: bool = True
+
+
+class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):
     """The resource of a kind, or of a plural when that is given."""
 
     group: str
@@ -82,7 +95,7 @@ class ReadError(Exception):
         return self.failure.code in {"Error", "Forbidden", "Denied"}
 
 
-Read: TypeAlias = Get | ListAll | Lookup | Review
+Read: TypeAlias = Get | ListAll | Marked | Lookup | Review
 Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
 
 
@@ -120,10 +133,10 @@ class Snapshot:
         assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
         return answer
 
-    def list(self, read: ListAll) -> tuple[Object, ...]:
+    def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
         """All objects; raises as :meth:`get` does."""
         answer = self._answer(read)
-        assert isinstance(answer, tuple)  # noqa: S101 (a ListAll is answered by a tuple)
+        assert isinstance(answer, tuple)  # noqa: S101 (lists are answered by tuples)
         return answer
 
     def lookup(self, read: Lookup) -> Resource:

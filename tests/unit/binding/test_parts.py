@@ -21,7 +21,7 @@ from fairlead.binding.expressions.gotemplate import Template, TemplateError
 from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.items import Item, merge, secret_name
 from fairlead.binding.manifests import manifests
-from fairlead.binding.workload import MappingError, Traces, build_template, parse_mapping
+from fairlead.binding.workload import MappingError, build_template, parse_mapping
 
 
 @pytest.mark.parametrize(
@@ -148,33 +148,6 @@ def test_a_containers_path_is_added() -> None:
 def test_mappings_that_cannot_be_used(body: JSON) -> None:
     with pytest.raises(MappingError):
         build_template(parse_mapping(body), "v1")
-
-
-@pytest.mark.parametrize(
-    ("volume", "ours"),
-    [
-        ({"name": "sb", "secret": {"secretName": "s1"}}, True),
-        ({"name": "other", "secret": {"secretName": "s1"}}, False),
-        ({"name": "sb", "secret": {"secretName": "s2"}}, False),
-        ({"name": "any", "secret": {"secretName": "sb-0123abcd"}}, True),
-        ({"name": "any", "secret": {"secretName": "sb-0123abcd-x"}}, False),
-        ({"name": "sb", "secret": {"secretName": "s1"}, "more": 1}, False),
-        ({"name": "sb", "emptyDir": {}}, False),
-        ("no object", False),
-    ],
-    ids=[
-        "ours",
-        "another name",
-        "another secret",
-        "generated",
-        "similar",
-        "shape",
-        "kind",
-        "text",
-    ],
-)
-def test_what_an_earlier_pass_put_there(volume: Any, ours: bool) -> None:
-    assert Traces("sb", "sb", frozenset({"s1"})).is_volume(volume) is ours
 
 
 @pytest.mark.parametrize(
