@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
 from tests.support.binding import RIGS, Team, condition, mounted, pod, prepare, running
 from tests.support.planes import ControlPlane
+from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import DEPLOYMENTS, SECRETS
+from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -370,6 +372,59 @@ async def test_a_generated_secret_that_somebody_deletes_or_edits_is_restored(
     await team.patch(SECRETS, name, {"data": encoded(type="forged", more="x")})
     after = await team.when(SECRETS, name, lambda body: bool(body) and body["data"] == wanted)
     assert after["data"] == wanted
+
+
+async def test_former_content_goes_once_nothing_reads_it_any_more(
+    team: Team, binding: None
+) -> None:
+    await team.deployment("web")
+    await team.create(SERVICEBINDINGS, "db", spec=spec(type="t"))
+    ready = await team.says("db", "Ready", "True", "ApplicationsBound")
+    name = ready["status"]["binding"]["name"]
+    web = await bound(team, secret=name)
+    # Deployments' controller gives each ReplicaSet the annotations of its Deployment.
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod(web)}
+    revision: JSON = {
+        "apiVersion": REPLICASETS.api_version,
+        "kind": REPLICASETS.kind,
+        "metadata": {
+            "name": "web-1",
+            "namespace": team.namespace,
+            "annotations": web["metadata"]["annotations"],
+        },
+        "spec": {"selector": {"matchLabels": labels}, "template": template, "replicas": 0},
+    }
+    await team.admin.create(REPLICASETS, revision, team.namespace)
+    await team.patch(SECRETS, "login", {"data": encoded(host="moved")})
+    await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) not in {"", name})
+    await team.patch(SECRETS, "login", {"data": encoded(host="moved again")})
+    middle = await team.when(
+        SERVICEBINDINGS,
+        "db",
+        lambda body: (
+            condition(body, "Ready").get("status") == "True"
+            and body["status"]["binding"]["name"] != name
+        ),
+    )
+    left = await _own_secrets(team, lambda names: len(names) == 2)
+    assert name in left
+    await team.delete(REPLICASETS, "web-1")
+    left = await _own_secrets(team, lambda names: len(names) == 1)
+    assert name not in left
+    last = await team.admin.get(SERVICEBINDINGS, "db", team.namespace)
+    assert last.to_dict()["status"]["binding"]["name"] in left
+    assert last.meta.uid == middle["metadata"]["uid"]
+
+
+async def _own_secrets(team: Team, until: Callable[[set[str]], bool]) -> set[str]:
+    async with asyncio.timeout(SECONDS):
+        while True:
+            found = await team.admin.list(SECRETS, team.namespace)
+            names = {item.meta.name for item in found.items if item.meta.name.startswith("db-")}
+            if until(names):
+                return names
+            await asyncio.sleep(0.05)
 
 
 async def test_one_of_two_workloads_that_cannot_be_projected_keeps_only_itself(

@@ -230,6 +230,7 @@ class BindingController:
         self._note_writes(request, context)
         written = await self._committer.write(context)
         await self._note_kinds(written, context)
+        await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
@@ -291,7 +292,7 @@ class BindingController:
         client = self._cluster.client
         if not await self._dependencies.join(request, read):
             snapshot.put(read, await fetch(client, read))
-            return False
+            return read.optional
         found, written = self._dependencies.marked(request, read)
         names = {item.meta.name for item in found}
         for name in written:

@@ -70,7 +70,7 @@ def _controller_rules() -> list[JSON]:
     return [
         *bindings,
         rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
-        rule("", ["secrets"], (*READ_VERBS, "create", "patch")),
+        rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
         rule("", ["configmaps", "services"], READ_VERBS),
         rule("", ["events"], ("create", "patch")),
         rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
@@ -82,4 +82,9 @@ def _controller_rules() -> list[JSON]:
 def _workload_rules() -> list[JSON]:
     verbs = (*READ_VERBS, "update", "patch")
     apps = ["deployments", "statefulsets", "daemonsets", "replicasets"]
-    return [rule("apps", apps, verbs), rule("batch", ["cronjobs"], verbs)]
+    return [
+        rule("apps", apps, verbs),
+        # Which former Secrets may go is seen in them.
+        rule("apps", ["controllerrevisions"], READ_VERBS),
+        rule("batch", ["cronjobs"], verbs),
+    ]

@@ -27,7 +27,7 @@ from fairlead.binding.handlers.projecting import (
     postflight,
     project_preflight,
 )
-from fairlead.binding.handlers.unbinding import unbind, unbind_leftovers
+from fairlead.binding.handlers.unbinding import drop_superseded, unbind, unbind_leftovers
 from fairlead.binding.reads import Need
 
 
@@ -80,6 +80,7 @@ def spec_pipeline() -> Pipeline:
             bindings_as_env,
             bindings_as_files,
             postflight,
+            drop_superseded,
         ]
     )
 
@@ -103,5 +104,6 @@ def coreos_pipeline() -> Pipeline:
             bindings_as_env,
             bindings_as_files,
             postflight,
+            drop_superseded,
         ]
     )

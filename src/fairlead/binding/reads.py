@@ -37,13 +37,15 @@ class ListAll(msgspec.Struct, frozen=True):
 class Marked(msgspec.Struct, frozen=True):
     """The objects of a resource in a namespace with a certain annotation, or with a certain owner.
 
-    The answer may be of metadata alone, and be a moment old.
+    The answer may be of metadata alone, and be a moment old. What is ``optional`` is not looked at
+    time and again while it must not be watched.
     """
 
     resource: Resource
     namespace: str
     annotation: str = ""
     owner: str = ""
+    optional: bool = False
     spec_only: bool = True
 
 

@@ -65,6 +65,9 @@ class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 _decode = msgspec.json.Decoder(Record)
 
 
+RECORDED_ANNOTATION = "servicebinding.io/recorded"
+"""Of a generated Secret: whatever was projected with it has a record."""
+
 KINDS_ANNOTATION = "servicebinding.io/projected-kinds"
 """Of a binding: JSON of the kinds of workloads that it is, or may still be, projected onto."""
 

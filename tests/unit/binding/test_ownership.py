@@ -29,7 +29,7 @@ BOUND = ("True", "ApplicationsBound")
 ROOT = {"name": "SERVICE_BINDING_ROOT", "value": "/bindings"}
 DIRECT = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
 ENV = [{"name": "X", "key": "password"}]
-COLLIDING = {
+COLLIDING: dict[str, tuple[JSON, JSON]] = {
     "volume": ({}, {"volumes": [{"name": "sb", "emptyDir": {}}]}),
     "its own Secret": ({}, {"volumes": [{"name": "sb", "secret": {"secretName": "sb-deadbeef"}}]}),
     "mount": ({"volumeMounts": [{"name": "mine", "mountPath": "/bindings/sb"}]}, {}),

@@ -230,7 +230,8 @@ def test_the_manifests_give_no_right_too_many() -> None:
         words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
         assert not words & {"*", "escalate", "bind", "impersonate"}
     secrets = [rule for rule in rules if "secrets" in rule["resources"]]
-    assert [rule["verbs"] for rule in secrets] == [["get", "list", "watch", "create", "patch"]]
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    assert [rule["verbs"] for rule in secrets] == [verbs]
     labelled = [
         body["metadata"]["name"]
         for body in bodies

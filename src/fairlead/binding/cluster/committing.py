@@ -6,6 +6,7 @@ record in the same write as the projection, so that an interrupted pass leaves n
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
 from fairlead.binding.items import encode_data
+from fairlead.binding.records import RECORDED_ANNOTATION
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -52,6 +54,12 @@ class Committer:
         if context.dropped_annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
+
+    async def drop_superseded(self, context: BaseContext) -> None:
+        """Delete the Secrets that nothing reads any more, where that is allowed."""
+        for name, uid in context.superseded if not context.flow.error else ():
+            with contextlib.suppress(NotFound, Conflict, Forbidden):
+                await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def workloads(self, context: BaseContext) -> None:
         """Write the changed workloads alone; refusals end up in the context."""
@@ -160,6 +168,7 @@ def secret_body(write: SecretWrite) -> JSON:
         "metadata": {
             "name": write.name,
             "namespace": write.namespace,
+            "annotations": {RECORDED_ANNOTATION: "true"},
             "ownerReferences": [copy.deepcopy(owner)],
         },
         "data": encode_data(write.content),

@@ -22,6 +22,7 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
+from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
 from fairlead.binding.projection import Owner, Projection
@@ -67,6 +68,7 @@ class BaseContext:
         self.secret = ""
         self.secret_write: SecretWrite | None = None
         self.dropped_annotation = False
+        self.superseded: list[tuple[str, str]] = []
         self.service_failure: FailureCode | None = None
         self._conditions: dict[str, Condition] = {}
         self._services: list[Service] | None = None
@@ -193,6 +195,11 @@ class BaseContext:
             env_from=not self.bind_as_files,
         )
         return Finder(self.reader, self.workload_reference(), former, self.kinds, self.secret)
+
+    def drop_superseded(self) -> None:
+        """Have generated Secrets deleted that nothing reads any more."""
+        kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
+        self.superseded = superseded(self.reader, self.owner, kinds, self.secret)
 
     def refuse(self, projection: Projection, why: str) -> None:
         """Leave a workload as it is, and say why; the others are projected onto all the same."""

@@ -131,6 +131,9 @@ class Context(Protocol):
     def refuse(self, projection: Projection, why: str) -> None:
         """Leave a workload as it is, and say why."""
 
+    def drop_superseded(self) -> None:
+        """Have generated Secrets deleted that nothing reads any more."""
+
     def doubt(self, why: str) -> None:
         """Say that something of former workloads may be left, and come again."""
 

@@ -49,3 +49,9 @@ def unbind_leftovers(context: Context) -> None:
         return
     for projection in found:
         projection.take_away()
+
+
+def drop_superseded(context: Context) -> None:
+    """Have generated Secrets of former content deleted, once nothing reads them any more."""
+    if not context.flow.error:
+        context.drop_superseded()
