@@ -22,6 +22,9 @@ WANTED: dict[str, tuple[str, ...]] = {
         "files-access-selector-deny-one",
         "env-access-selector-deny-one",
     ),
+    "an entry that spec.env asks for and the binding lacks is waited for": (
+        "spec-env-missing-key",
+    ),
     "a container filter that matches nothing is ignored": ("spec-container-filter-no-match",),
     "unbind removes the variables of spec.env, and a second pass moves nothing": (
         f"spec-env-mapping-one-container{_UNBOUND}",

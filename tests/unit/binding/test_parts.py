@@ -222,6 +222,21 @@ def test_the_registry(api_version: str, kind: str, known: bool) -> None:
         assert parse_definition(key, value) is not None
 
 
+def test_the_roles_have_the_names_that_the_original_gave_them() -> None:
+    bodies = {(body["kind"], body["metadata"]["name"]): body for body in manifests(image="f")}
+    aggregated = bodies["ClusterRole", "service-binding-controller-role"]
+    (selector,) = aggregated["aggregationRule"]["clusterRoleSelectors"]
+    assert selector == {"matchLabels": {"servicebinding.io/controller": "true"}}
+    binding = bodies["ClusterRoleBinding", "service-binding-controller-rolebinding"]
+    assert binding["roleRef"]["name"] == "service-binding-controller-role"
+    for who, target in (("editor", "edit"), ("viewer", "view")):
+        role = bodies["ClusterRole", f"service-binding-{who}-role"]
+        label = f"rbac.authorization.k8s.io/aggregate-to-{target}"
+        assert role["metadata"]["labels"][label] == "true"
+        verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
+        assert ("delete" in verbs) is (who == "editor")
+
+
 def test_the_manifests_give_no_right_too_many() -> None:
     bodies = manifests(namespace="here", image="fairlead")
     rules = [rule for body in bodies for rule in body.get("rules", [])]

@@ -123,7 +123,7 @@ class Committer:
     async def _workload(self, context: BaseContext, workload: Workload) -> None:
         resource = workload.resource
         try:
-            await commit(self._client, resource, workload.original, workload.body)
+            await self._commit(workload)
         except Conflict:
             raise
         except NotFound as error:
@@ -133,6 +133,20 @@ class Committer:
             context.workload_failed(f"{error}; {remedy}")
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {error}")
+
+    async def _commit(self, workload: Workload) -> None:
+        """Patch a workload, or put it where patching alone is forbidden.
+
+        Roles that were written for the original operator may grant update and not patch.
+        """
+        resource = workload.resource
+        try:
+            await commit(self._client, resource, workload.original, workload.body)
+        except Forbidden as forbidden:
+            try:
+                await self._client.update(resource, workload.body)
+            except Forbidden:
+                raise forbidden from None
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:

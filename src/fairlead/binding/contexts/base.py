@@ -15,7 +15,9 @@ from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.servicebinding.common import (
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
+    COLLECTION_READY,
     ERROR_PERSISTING_SECRET,
+    INJECTION_READY,
     MAPPING_ANNOTATION,
     PROCESSING_ERROR,
     READY,
@@ -34,6 +36,9 @@ from fairlead.binding.workload import Workload
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+MOST_BYTES = 1024 * 1024
+"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+
 _ENTRY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
@@ -246,7 +251,7 @@ class BaseContext:
         """Take the one Secret as it is, or write an intermediate one named by its content.
 
         Raises:
-            ValueError: an entry's name is none that a Secret can have.
+            ValueError: an entry's name is none that a Secret can have, or there is too much.
         """
         direct = self._direct()
         if direct:
@@ -255,6 +260,12 @@ class BaseContext:
         content = merge(self.items())
         if not content:
             return
+        size = sum(map(len, content.values()))
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"the binding's entries have {size} bytes together, and a Secret holds "
+                f"{MOST_BYTES}: bind fewer services at once, or entries with a mapping"
+            )
         for name in content:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(
@@ -334,6 +345,8 @@ class BaseContext:
     def secret_failed(self, message: str) -> None:
         """Say in Ready that the intermediate Secret could not be written; project nothing."""
         self.secret = ""
+        self.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
+        self.set_condition(INJECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
 

@@ -10,6 +10,8 @@ from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    REPLICASETS,
     SECRETS,
     SERVICES,
     Resource,
@@ -105,6 +107,11 @@ class Reader:
         result: list[JSON] = []
         for resource in (CONFIGMAPS, SECRETS, SERVICES, ROUTES):
             try:
+                if resource is ROUTES:
+                    # A watch of a kind that is not served would be tried time and again.
+                    self.snapshot.lookup(
+                        Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
+                    )
                 found = self.snapshot.list(ListAll(resource, service.namespace))
             except ReadError as error:
                 if error.missing:
@@ -167,7 +174,11 @@ class Reader:
                 return []
             raise
         whole = [self._still(resource, seen) for seen in found]
-        return [self.recorded(resource, item) for item in whole if item is not None]
+        return [
+            self.recorded(resource, item)
+            for item in whole
+            if item is not None and not _copied(resource, item)
+        ]
 
     def recorded(self, resource: Resource, item: Object) -> Workload:
         """A workload with a record, for which no mapping is asked."""
@@ -272,6 +283,12 @@ def selects(reference: WorkloadReference, workload: Workload, resource: Resource
     except SelectorError:
         # What it should select is not known, so nothing is taken away for it.
         return True
+
+
+def _copied(resource: Resource, item: Object) -> bool:
+    """Whether an object has a record only because its Deployment has: a former revision of it."""
+    owner = item.meta.controller()
+    return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
 
 
 def lookup_of(api_version: str, kind: str) -> Lookup:

@@ -8,6 +8,7 @@ from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
+    ERROR_READING_BINDING,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
     RESOLVED_BINDING_SECRET,
@@ -106,6 +107,12 @@ class SpecContext(BaseContext):
             reason = _UNAVAILABLE.get(self.service_failure, collected.reason)
             if reason in _FALSE:
                 self._available("False", reason, collected.message)
+            elif self.has_sources:
+                self._available("True", RESOLVED_BINDING_SECRET)
+            else:
+                # The service is there; what it exposes cannot be told.
+                unclear = SERVICE_MISSING_BINDING if reason == ERROR_READING_BINDING else reason
+                self._available("Unknown", unclear, collected.message)
 
     def _available(self, status: ConditionStatus, reason: str, message: str = "") -> None:
         self.set_condition(SERVICE_AVAILABLE, status, reason, message)

@@ -23,6 +23,7 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.items import Source
 from fairlead.binding.projection import Projection
 from fairlead.binding.reads import ReadError
 from fairlead.binding.workload import MappingError
@@ -42,11 +43,28 @@ def project_preflight(*mandatory: str) -> Callable[[Context], None]:
             context.flow.stop_processing()
             context.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, str(error))
             return
-        context.set_condition(COLLECTION_READY, "True", DATA_COLLECTED)
+        context.set_condition(COLLECTION_READY, "True", DATA_COLLECTED, _hidden(context))
         if _workloads_found(context):
             _check_items(context, mandatory)
 
     return handler
+
+
+def _hidden(context: Context) -> str:
+    """Which entries of one service are hidden by those of another; the later one counts."""
+    sources: dict[str, Source] = {}
+    hidden: dict[str, str] = {}
+    for item in context.items():
+        if item.source is None:
+            continue
+        before = sources.get(item.name)
+        if before is not None and before != item.source:
+            hidden[item.name] = (
+                f"entry {item.name} of {before.kind} {before.name} is hidden by that of "
+                f"{item.source.kind} {item.source.name}"
+            )
+        sources[item.name] = item.source
+    return "; ".join(hidden[name] for name in sorted(hidden))
 
 
 def _workloads_found(context: Context) -> bool:
@@ -83,6 +101,20 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
             context.flow.fail(text)
             context.flow.stop_processing()
             context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
+            return
+    _check_env(context, names)
+
+
+def _check_env(context: Context, names: set[str]) -> None:
+    """A pod whose variable reads an entry that is not there does not start."""
+    absent = [f"{name} reads {key!r}" for name, key in context.env_bindings if key not in names]
+    if absent:
+        text = (
+            f"spec.env: {', '.join(absent)}, which the binding has no entry of: "
+            "correct the key, or add the entry to the service's Secret"
+        )
+        context.flow.wait_for_change(text)
+        context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
 
 
 def inject_secret_ref(context: Context) -> None:
