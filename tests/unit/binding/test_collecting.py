@@ -481,7 +481,8 @@ def test_more_than_a_secret_holds_is_said_before_anything_is_written() -> None:
         {"group": "", "version": "v1", "kind": "Secret", "name": name}
         for name in ("s-one", "s-two")
     ]
-    secrets = [secret(f"s-{name}", **{name: "x" * 600 * 1024}) for name in ("one", "two")]
+    large: dict[str, Any] = {"x": "x" * 600 * 1024}
+    secrets = [secret("s-one", **large), secret("s-two", y=large["x"])]
     cluster = FakeCluster(objects=[deployment(), *secrets])
     binding = coreos_binding(services=services, bindAsFiles=True)
     cluster.reconcile(binding)
