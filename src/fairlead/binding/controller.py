@@ -247,19 +247,20 @@ class BindingController:
         """
         blind = False
 
-        def run(snapshot: Snapshot) -> Read | BaseContext:
+        def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
             context = self._api.context(binding, snapshot)
             try:
                 self._api.pipeline.process(context)
             except Need as need:
-                return need.read
+                return need.reads
             return context
 
-        async def answer(read: Read | BaseContext, snapshot: Snapshot) -> Snapshot:
+        async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
-            if not isinstance(read, BaseContext):
-                blind |= not await self._answer(request, read, snapshot)
+            if not isinstance(step, BaseContext):
+                answers = (self._answer(request, read, snapshot) for read in step)
+                blind |= not all(await asyncio.gather(*answers))
             return snapshot
 
         settled = await step_by_step(

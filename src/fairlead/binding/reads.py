@@ -9,6 +9,7 @@ is exactly what the binding depends on, and so what the controller watches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -102,11 +103,15 @@ Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
 
 
 class Need(Exception):  # noqa: N818 (a request, not an error)
-    """The pipeline cannot go on without this read."""
+    """The pipeline cannot go on without these reads, which do not depend on one another."""
 
-    def __init__(self, read: Read) -> None:
-        super().__init__(str(read))
-        self.read = read
+    def __init__(self, *reads: Read) -> None:
+        super().__init__(*reads)
+        self.reads = reads
+
+
+_AT_ONCE = 32
+"""Reads of one binding that a server is asked at the same time."""
 
 
 class Snapshot:
@@ -150,6 +155,16 @@ class Snapshot:
     def review(self, read: Review) -> bool:
         """Whether the user may do it; raises as :meth:`get` does."""
         return self._answer(read) is True
+
+    def want(self, reads: Iterable[Read]) -> None:
+        """Have several reads answered at once, before one after the other is looked at.
+
+        Raises:
+            Need: some have no answer yet.
+        """
+        missing = [read for read in reads if read not in self._answers]
+        if missing:
+            raise Need(*missing[:_AT_ONCE])
 
     def _answer(self, read: Read) -> Answer:
         self.asked[read] = None

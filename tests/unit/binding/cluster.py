@@ -164,7 +164,8 @@ class FakeCluster:
             try:
                 pipeline.process(context)
             except Need as need:
-                snapshot.put(need.read, self.answer(need.read))
+                for read in need.reads:
+                    snapshot.put(read, self.answer(read))
             else:
                 return context
 

@@ -174,6 +174,7 @@ class BaseContext:
             self._projections, denied = self._finder().selected()
             for projection, error in denied:
                 self.refuse(projection, str(error))
+                self.flow.transient = self.flow.transient or error.transient
             if denied and len(denied) == len(self._projections):
                 raise denied[0][1]
         return [item for item in self._projections if id(item) not in self._refused]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
@@ -153,11 +154,26 @@ class Reader:
             Workload(item, resource, template, secret_path=reference.secret_path) for item in found
         ]
 
-    def may_update(self, workload: Workload) -> None:
-        """Whether a workload may be updated; ReadError says that it may not."""
-        namespace, name = self.binding.namespace, workload.original.meta.name
-        refusal = f"cannot update application resource {name} in namespace {namespace}"
-        self._check("update", workload.resource, namespace, name, refusal)
+    def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
+        """Positions of the workloads that must not be updated, with what says so."""
+        reviews = [self._review("update", item.resource, item.original.meta) for item in workloads]
+        self.snapshot.want(review for review in reviews if review)
+        denied: list[tuple[int, ReadError]] = []
+        for position, workload in enumerate(workloads):
+            meta = workload.original.meta
+            refusal = (
+                f"cannot update application resource {meta.name} in namespace {meta.namespace}"
+            )
+            try:
+                self._check("update", workload.resource, meta.namespace, meta.name, refusal)
+            except ReadError as error:
+                denied.append((position, error))
+        return denied
+
+    def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
+        if self._requester is None:
+            return None
+        return Review(*self._requester, verb, resource, meta.namespace, meta.name)
 
     def marked(self, lookup: Lookup, annotation: str) -> list[Workload]:
         """The workloads of a kind with an annotation; none where the kind is not served.
@@ -173,6 +189,7 @@ class Reader:
             if error.missing:
                 return []
             raise
+        self.snapshot.want(self._whole(resource, seen) for seen in found)
         whole = [self._still(resource, seen) for seen in found]
         return [
             self.recorded(resource, item)
@@ -187,12 +204,14 @@ class Reader:
     def _still(self, resource: Resource, seen: Object) -> Object | None:
         """The whole of an object whose metadata was seen a moment ago."""
         try:
-            read = Get(resource, self.binding.namespace, seen.meta.name, spec_only=True)
-            return self.snapshot.get(read)
+            return self.snapshot.get(self._whole(resource, seen))
         except ReadError as error:
             if error.missing:
                 return None
             raise
+
+    def _whole(self, resource: Resource, seen: Object) -> Get:
+        return Get(resource, self.binding.namespace, seen.meta.name, spec_only=True)
 
     def everything(self, reference: WorkloadReference) -> list[Workload]:
         """All workloads of the reference's kind.

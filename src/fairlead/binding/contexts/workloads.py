@@ -50,14 +50,10 @@ class Finder:
             ReadError: they cannot be read, or none is there.
             MappingError: their mapping cannot be used.
         """
-        found = [self._projection(item) for item in self._reader.workloads(self._reference)]
-        denied: list[tuple[Projection, ReadError]] = []
-        for projection in found:
-            try:
-                self._reader.may_update(projection.workload)
-            except ReadError as error:
-                denied.append((projection, error))
-        return found, denied
+        workloads = self._reader.workloads(self._reference)
+        denied = self._reader.not_to_update(workloads)
+        found = [self._projection(item) for item in workloads]
+        return found, [(found[position], error) for position, error in denied]
 
     def leftovers(self) -> list[Projection]:
         """The workloads that have something of the binding and are not selected any more.
