@@ -35,6 +35,7 @@ from fairlead.provider import manifests as provider_manifests
 from fairlead.provider.invitation import invite
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import install_crds
+from fairlead.runtime.memory import QUIET_SECONDS
 
 
 SYNCED = Resource("synced.bench", "v1", "widgets", "Widget")
@@ -65,6 +66,11 @@ class Program:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    async def resident_at_rest(self) -> int:
+        """Bytes of memory that it holds once its last burst of work is over."""
+        await asyncio.sleep(2 * QUIET_SECONDS + 1)
+        return self.resident()
 
     def resident(self) -> int:
         """Bytes of memory that it holds."""

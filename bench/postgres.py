@@ -150,9 +150,9 @@ class Bench:
     async def measure(self, accesses: int, *, last: bool) -> Figures:
         """Everything; what takes long, or needs no growing number, with the ``last`` alone."""
         await self._warm_up()
-        resident = self._operator.resident()
+        resident = await self._operator.resident_at_rest()
         rounds = [await self._converge(0, accesses)]
-        memory = self._operator.resident() - resident
+        memory = await self._operator.resident_at_rest() - resident
         steady = await self._steady()
         latency = await self._changes(accesses) if last else None
         seed = None

@@ -65,10 +65,10 @@ async def measure(pair: Pair, objects: int, connections: int, *, last: bool) -> 
         crossing = Crossing(consumer, provider, best)
         # The provider's namespaces and the connections of workers are made once, not per object.
         await Crossing(consumer, provider, max(CONNECTIONS)).run("warm", TUNING)
-        resident = konnector.resident()
+        resident = await konnector.resident_at_rest()
         found = [await _round(konnector, bare, crossing, 0, objects)]
         # The others would find memory that the first has left.
-        memory = konnector.resident() - resident
+        memory = await konnector.resident_at_rest() - resident
         while sum(one.bare + one.seconds for one in found) < LEAST_SECONDS:
             found.append(await _round(konnector, bare, crossing, len(found), objects))
         count = len(found)

@@ -326,7 +326,9 @@ async def test_metadata_is_enough_where_it_is_asked_for(control_plane: ControlPl
         found = informer.get(here.namespace, "a")
         assert found is not None
         assert found.kind == "ConfigMap"
-        assert "data" not in found.to_dict()
+        # The metadata is decoded, and nothing else is kept.
+        assert found.meta.resource_version
+        assert found.to_dict() == {}
 
 
 async def test_a_crd_that_goes_takes_its_objects_and_may_come_back(

@@ -178,8 +178,13 @@ async def test_it_waits_for_the_operators_and_says_for_whom(world: World) -> Non
     async with asyncio.timeout(SECONDS):
         await told.wait()
     interrupted.cancel()
-    with pytest.raises(RevokeError, match=f"waits for {re.escape(holder)}.*say the same again"):
-        await revoked(world.provider, link, timeout=SECONDS)
+    seconds, message = 4.0, ""
+    # A busy machine may need longer until it can say for whom; a quiet one does not wait for it.
+    while f"waits for {holder}" not in message and seconds < SECONDS:
+        with pytest.raises(RevokeError, match="say the same again") as caught:
+            await revoked(world.provider, link, timeout=seconds)
+        seconds, message = 2 * seconds, str(caught.value)
+    assert f"waits for {holder}" in message
     await is_locked_out(link)
     finishing = asyncio.create_task(revoked(world.provider, link))
     await world.provider.merge_patch(

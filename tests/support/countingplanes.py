@@ -13,7 +13,7 @@ from tests.support.waiting import SECONDS, idle
 
 from fairlead.api.kubebind import CLUSTERBINDINGS
 from fairlead.api.meta import JSON
-from fairlead.api.resource import LEASES, NAMESPACES
+from fairlead.api.resource import LEASES, NAMESPACES, Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import list_all
@@ -142,6 +142,17 @@ class Plane:
                 written.append(info)
         return number, written
 
+    async def told(self, written: list[RequestInfo]) -> list[str]:
+        """What was written, each with the object as it is by now; without a name the newest."""
+        found: list[str] = []
+        for info in written:
+            resource = Resource(info.group, info.version, info.resource, "", bool(info.namespace))
+            items = (await self.admin.list(resource, info.namespace)).items
+            named = [one for one in items if not info.name or one.meta.name == info.name]
+            last = max(named, key=lambda one: int(one.meta.resource_version), default=None)
+            found.append(f"{info}: {last.to_dict() if last is not None else 'gone'}")
+        return found
+
     async def version(self) -> str:
         """The version of the newest object: equal versions mean that nothing was written."""
         return (await self.admin.list(NAMESPACES)).resource_version
@@ -212,7 +223,8 @@ async def steady(*planes: Plane) -> None:
         assert one.traffic.count() <= 4 * watches.total()
     after = [int(await one.version()) for one in planes]
     unrest = [await one.unrest(known) for one, known in zip(planes, beats, strict=True)]
-    assert [written for _, written in unrest] == [[] for _ in planes]
+    written = [await one.told(infos) for one, (_, infos) in zip(planes, unrest, strict=True)]
+    assert written == [[] for _ in planes]
     due = [number for number, _ in unrest]
     assert after == [int(old) + number for old, number in zip(before, due, strict=True)]
 

@@ -24,8 +24,8 @@ from fairlead.api.postgresconnection import (
     UNSEEN,
     Connection,
     Identifier,
+    LoginPolicy,
     Name,
-    PasswordPolicy,
 )
 from fairlead.api.postgresconnection import rules as _rules
 from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
@@ -386,7 +386,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(description="What the Secret has beside the login, and under which keys."),
     ] = None
     password_policy: Annotated[
-        PasswordPolicy | None,
+        LoginPolicy | None,
         Meta(
             description=(
                 "How the password is made, and when anew. A new one is also made for each new"
@@ -506,6 +506,17 @@ class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=T
     next_rotation: str = ""
 
 
+class LoginInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """A role to log in with: the ``current`` one is in the Secret.
+
+    The others end, or have ended, at ``ends_at``, in RFC 3339.
+    """
+
+    name: str
+    current: bool = False
+    ends_at: str = ""
+
+
 class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The server that answered."""
 
@@ -554,6 +565,12 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     username: str = ""
     secret: SecretInfo | None = None
     password: PasswordInfo | None = None
+    logins: Annotated[
+        list[LoginInfo],
+        Meta(
+            description="Which login is in the Secret, and when others end; only of two in turn."
+        ),
+    ] = []
     server: ServerInfo | None = None
     applied_grants: list[str] = []
     warnings: list[str] = []
@@ -567,6 +584,16 @@ _NO_OWN_ROTATION = (
     " && has(self.passwordPolicy.rotateEvery))"
 )
 
+_NO_TURNS = (
+    "!(has(self.passwordSecretRef) && has(self.passwordPolicy)"
+    " && has(self.passwordPolicy.rotation) && self.passwordPolicy.rotation == 'TwoLogins')"
+)
+_GRACE_OF_USE = (
+    "!has(self.passwordPolicy) || !has(self.passwordPolicy.gracePeriod)"
+    " || !has(self.passwordPolicy.rotateEvery)"
+    " || duration(self.passwordPolicy.gracePeriod) <= duration(self.passwordPolicy.rotateEvery)"
+)
+
 
 def _secret_type(of: str) -> str:
     """In CEL, the type of the generated Secret; the template may be new, and its type not."""
@@ -577,6 +604,8 @@ def _secret_type(of: str) -> str:
 _SPEC_RULES = Meta(
     extra_json_schema=_rules(
         (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
+        (_NO_TURNS, "passwordSecretRef excludes passwordPolicy.rotation TwoLogins; remove one"),
+        (_GRACE_OF_USE, "passwordPolicy.gracePeriod must not be longer than rotateEvery"),
         (
             f"{_secret_type('self')} == {_secret_type('oldSelf')}",
             "secretTemplate.type cannot be changed",

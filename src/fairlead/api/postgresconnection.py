@@ -211,3 +211,36 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
             ),
         ),
     ] = None
+
+
+Rotation = Literal["InPlace", "TwoLogins"]
+
+
+class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=True):
+    """The same of one access, with what becomes of those who log in while it changes."""
+
+    rotation: Annotated[
+        Rotation,
+        Meta(
+            description=(
+                "InPlace changes the password of the one login. TwoLogins lets no login fail: the"
+                " role that username names owns everything and does not log in, and two logins"
+                " that act as it, username_a and username_b, take turns in the Secret."
+            ),
+        ),
+    ] = "InPlace"
+    grace_period: Annotated[
+        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
+        Meta(
+            description=(
+                "How long a login still works when another one has taken its turn: a duration,"
+                " default 1h, or rotateEvery where that is shorter."
+            ),
+            extra_json_schema=rules(
+                (
+                    "duration(self) >= duration('0s') && duration(self) <= duration('87600h')",
+                    "gracePeriod must be between 0s and 87600h",
+                ),
+            ),
+        ),
+    ] = None

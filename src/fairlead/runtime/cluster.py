@@ -11,7 +11,7 @@ from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.events import EventRecorder, EventWriter
 from fairlead.runtime.informer import Informer, SharedInformer
 from fairlead.runtime.reflector import Scope
-from fairlead.runtime.store import Transform
+from fairlead.runtime.store import Transform, metadata_alone
 
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class _Shared:
 class Cluster:
     """One API server as controllers see it. The client stays its owner's to close.
 
-    ``transform`` is applied to every object that informers keep; ``backoff`` to their faults.
+    ``transform`` is applied to every object that informers keep, but for those of metadata alone,
+    of which nothing but the metadata is kept; ``backoff`` to their faults.
     """
 
     def __init__(
@@ -121,7 +122,8 @@ class Cluster:
                 shared.task = None
 
     def _make(self, scope: Scope) -> SharedInformer:
-        return SharedInformer(self.client, scope, transform=self._transform, backoff=self._backoff)
+        transform = metadata_alone if scope.metadata_only else self._transform
+        return SharedInformer(self.client, scope, transform=transform, backoff=self._backoff)
 
     def _start(self, shared: _Shared) -> None:
         if self._group is not None:

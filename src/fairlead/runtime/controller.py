@@ -13,6 +13,7 @@ import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
 from fairlead.runtime.informer import Delta, Informer, InformerClosed
+from fairlead.runtime.memory import Bursts
 from fairlead.runtime.queue import Band, Histogram, QueueClosed, QueueStats, WorkQueue
 from fairlead.runtime.reconcile import (
     Mapper,
@@ -88,6 +89,7 @@ class Controller:
         self._timeout = timeout
         self._stopped = stopped
         self._sources: list[_Source] = []
+        self._bursts = Bursts()
         # A request's log lines share an identifier; a counter costs less than a UUID each.
         self._series = uuid.uuid4().hex[:12]
         self._numbers = itertools.count(1)
@@ -129,6 +131,7 @@ class Controller:
                 continue
         self.queue.open()
         self.stats.workers += self._workers
+        self._bursts.begin()
         try:
             async with asyncio.TaskGroup() as group:
                 workers = [
@@ -138,6 +141,7 @@ class Controller:
                 await self._stand(workers)
         finally:
             self.stats.workers -= self._workers
+            self._bursts.close()
             if self._stopped is not None:
                 await self._stopped()
 
@@ -175,6 +179,7 @@ class Controller:
             finally:
                 self.stats.active -= 1
                 self.queue.done(request)
+            self._bursts.worked()
 
     async def _process(self, request: Request) -> None:
         loop = asyncio.get_running_loop()

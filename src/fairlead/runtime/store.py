@@ -226,6 +226,11 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
+def metadata_alone(object_: Object) -> Object:
+    """The object without its bytes: what was asked for, its metadata, is decoded."""
+    return msgspec.structs.replace(object_, raw=b"{}")
+
+
 def strip_managed_fields(object_: Object) -> Object:
     """The object without ``metadata.managedFields``, which is often a third of its bytes."""
     raw = object_.raw

@@ -393,7 +393,9 @@ def test_what_does_not_fit_a_secret_is_not_quoted() -> None:
         pytest.param(
             "{{ .service.name }}_{{ .name | title }}", True, "db_Password", id="template"
         ),
-        pytest.param("{{ if .name }}x{{ end }}", True, None, id="not supported yet"),
+        pytest.param("{{ if .name }}x{{ end }}", True, "x", id="condition"),
+        pytest.param("{{ json .name }}", True, None, id="no json"),
+        pytest.param("{{ range 1000000 }}{{ end }}", True, None, id="without end"),
         pytest.param("{{ .name | nope }}", True, None, id="unknown function"),
     ],
 )
@@ -414,7 +416,8 @@ def test_naming(naming: str, files: bool, expected: str | None) -> None:
         pytest.param("{{ .password }}@{{ .db.spec.host }}", "pw@h", id="item and service"),
         pytest.param("{{ json .db.spec }}", '{"host":"h"}', id="json"),
         pytest.param("{{ .nothing }}", "<no value>", id="missing"),
-        pytest.param("{{ range .db }}{{ end }}", None, id="not supported yet"),
+        pytest.param("{{ range .db.spec }}{{ . }}{{ end }}", "h", id="range"),
+        pytest.param("{{ range .password }}{{ end }}", None, id="a password is not shown"),
     ],
 )
 def test_mappings(value: str, expected: str | None) -> None:
@@ -427,7 +430,7 @@ def test_mappings(value: str, expected: str | None) -> None:
     cluster.reconcile(binding)
     if expected is None:
         assert conditions(binding)["Ready"] == ("False", "ProcessingError")
-        assert "not supported yet" in message(binding, "Ready")
+        assert "range can't iterate over a value of type string" in message(binding, "Ready")
     else:
         made = content(cluster.get("secrets", binding["status"]["secret"]))
         assert made == {"DATABASE_PASSWORD": "pw", "URI": expected}

@@ -136,10 +136,6 @@ WANTED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-LATER: dict[str, tuple[str, ...]] = {
-    "conditions in templates of mappings": ("files-mapping-bool", "env-mapping-bool"),
-}
-
 MESSAGES = {
     "files-direct-secret-env-not-a-list",
     "spec-env-mapping-env-item-not-map",
@@ -178,7 +174,7 @@ WATCHED = {
 """Same outcome, without the repetition: workloads that come to match are watched for."""
 
 _CASES = cases("pipeline")
-_DIFFERENT = {name for names in (*WANTED.values(), *LATER.values()) for name in names}
+_DIFFERENT = {name for names in WANTED.values() for name in names}
 
 
 def _name(case: JSON) -> str:

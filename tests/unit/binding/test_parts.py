@@ -55,17 +55,14 @@ def test_of_items_with_one_name_the_last_counts() -> None:
         (1e21, "1e+21", "1e+21"),
         (0.0, "0", "0"),
         (-2.5, "-2.5", "-2.5"),
-        (2**63, "9.223372036854775808e+18", "9223372036854775808"),
+        (2**63, "9.223372036854776e+18", "9223372036854776000"),
         (["a", 1, None], "[a 1 <nil>]", '["a",1,null]'),
         ({"b": 1, "a": {"c": "<"}}, "map[a:map[c:<] b:1]", '{"a":{"c":"\\u003c"},"b":1}'),
     ],
     ids=str,
 )
 def test_values_as_go_prints_them(value: Any, text: str, json: str) -> None:
-    if value == 2**63:
-        assert go_text(value) == "9.223372036854776e+18"
-    else:
-        assert go_text(value) == text
+    assert go_text(value) == text
     assert go_json(value) == json
 
 
@@ -194,10 +191,8 @@ def test_templates(text: str, expected: str) -> None:
         ("{{ .x", "unclosed action"),
         ("{{}}", "missing value"),
         ("{{ nope .x }}", 'function "nope" not defined'),
-        ("{{ if .x }}", "if is not supported yet"),
-        ("{{ printf .x }}", "printf is not supported yet"),
-        ("{{ $x := 1 }}", "not supported yet"),
-        ("{{ .x .y }}", "no function"),
+        ("{{ if .x }}", "unexpected EOF"),
+        ("{{ .x .y }}", "x is not a method but has arguments"),
         ("{{ .x.deeper }}", "can't evaluate field"),
         ("{{ index .x 1 }}", "error calling index"),
     ],

@@ -8,12 +8,21 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.statements import watched
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 
 
 _numbers = itertools.count(1)
+
+
+@pytest.fixture(autouse=True)
+def unwanted() -> Iterator[list[str]]:
+    """What a test sends over our sessions that is not one statement of a kind we need: nothing."""
+    with watched() as found:
+        yield found
+    assert found == []
 
 
 @pytest.fixture(scope="session")

@@ -202,7 +202,7 @@ def test_attributes_that_cannot_be(attributes: Attributes) -> None:
 )
 def test_memberships_that_cannot_be(groups: list[str], message: str) -> None:
     with pytest.raises(AccessError, match=message):
-        check_members([MemberOf(role=one) for one in groups], "app")
+        check_members([MemberOf(role=one) for one in groups], ["app", "app_a", "app_b"])
 
 
 GROUPS = {"readers": GroupFacts(), "mighty": GroupFacts(powerful=True)}

@@ -289,12 +289,13 @@ async def test_restrict_looks_again_before_it_clears_a_database(
     """DROP OWNED takes tables too: one that came after the first look must be seen."""
     await sync(endpoint, wanted("app", grant(database, "CONNECT", "USAGE")))
 
-    async def late(*_: object) -> None:
+    async def late(*_: object) -> list[tuple[str, list[str]]]:
         await run(
             postgres, database, "CREATE TABLE late (id int)", "ALTER TABLE late OWNER TO app"
         )
+        return []
 
-    monkeypatch.setattr(_Removal, "_check_nothing_owned", late)
+    monkeypatch.setattr(_Removal, "_owned", late)
     with pytest.raises(AccessError, match=r"role app owns table public\.late"):
         await cleanup(endpoint, "app", claim(), "Restrict")
     assert await fetch(postgres, database, "SELECT 1 FROM pg_class WHERE relname = 'late'")

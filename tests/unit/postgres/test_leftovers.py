@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,9 +30,10 @@ PLACE = Place(
 )
 
 
-def access(uid: str, username: str) -> Object:
+def access(uid: str, username: str, **fields: Any) -> Object:
     metadata = {"name": "app", "namespace": "team", "uid": uid}
     spec = {"username": username, "generatedSecret": "login", "connection": {}, "grants": []}
+    spec |= fields
     return object_from_dict(
         {
             "apiVersion": "access.k8s.delta10.nl/v1",
@@ -56,20 +58,23 @@ class World:
         self.removed: list[str] = []
         self.fenced: list[str] = []
         self.told: list[Object] = []
-        for name in ("cleanup", "fence"):
+        self.given_up: list[str] = []
+        self.deleted: list[str] = []
+        for name in ("cleanup", "fence", "give_up"):
             monkeypatch.setattr(f"{leftovers.__name__}.{name}", getattr(self, f"_{name}"))
         watches = SimpleNamespace(accesses=SimpleNamespace(list=lambda: self.cached))
         self.claims = Claims(cast("Any", self), cast("Any", self._key))
         self.leftovers = Leftovers(
-            cast("Any", SimpleNamespace(get=self._get, list=self._list)),
+            cast("Any", SimpleNamespace(get=self._get, list=self._list, delete=self._delete)),
             cast("Any", watches),
             Settings(PostgresOptions(**options)),
             self.claims,
             self.told.append,
         )
 
-    async def sweep(self, claim: Claim = CLAIM) -> None:
-        await self.leftovers.sweep(PLACE, Sessions(PLACE.endpoint), {"app": claim})
+    async def sweep(self, claim: Claim = CLAIM, roles: Iterable[str] = ("app",)) -> None:
+        claimed = dict.fromkeys(roles, claim)
+        await self.leftovers.sweep(PLACE, Sessions(PLACE.endpoint), claimed)
 
     async def installation(self) -> str:
         return "i"
@@ -88,9 +93,19 @@ class World:
             raise self.listed
         return SimpleNamespace(items=self.listed)
 
-    async def _cleanup(self, _sessions: Sessions, role: str, _claim: Claim, policy: str) -> None:
+    async def _cleanup(self, _sessions: Sessions, role: str, _claim: Claim, policy: str) -> bool:
         assert policy == "Restrict"
         self.removed.append(role)
+        return True
+
+    async def _give_up(
+        self, _sessions: Sessions, role: str, _claim: Claim, *, fence: bool
+    ) -> None:
+        assert not self.deleted
+        self.given_up.append(f"{role}{' fenced' if fence else ''}")
+
+    async def _delete(self, _resource: Resource, name: str, *_: Any) -> None:
+        self.deleted.append(name)
 
     async def _fence(self, _sessions: Sessions, role: str, _claim: Claim) -> bool:
         self.fenced.append(role)
@@ -177,4 +192,62 @@ async def test_a_server_of_a_tenant_takes_no_record_of_another_one_away(
     )
     place = Place("namespace stranger", PLACE.endpoint)
     await world.leftovers.sweep(place, Sessions(PLACE.endpoint), {"app": CLAIM})
+    assert world.removed == []
+
+
+FAMILY = ("app_b", "app", "app_a")
+TWO = {"passwordPolicy": {"rotation": "TwoLogins"}}
+
+
+@pytest.mark.parametrize(
+    ("listed", "removed"),
+    [
+        pytest.param([], ["app", "app_a", "app_b"], id="gone-the-owner-first"),
+        pytest.param([access("u-1", "app", **TWO)], [], id="the-same-object"),
+        pytest.param([access("u-2", "app", **TWO)], [], id="made-anew"),
+        pytest.param([access("u-1", "app")], ["app_a", "app_b"], id="that-has-one-login-now"),
+        pytest.param([access("u-2", "app")], ["app_a", "app_b"], id="made-anew-with-one"),
+    ],
+)
+async def test_logins_are_left_over_with_their_owner_or_without_a_rotation(
+    monkeypatch: pytest.MonkeyPatch, listed: list[Object], removed: list[str]
+) -> None:
+    world = World(monkeypatch)
+    world.listed = listed
+    await world.sweep(roles=FAMILY)
+    assert (world.removed, world.fenced) == (removed, [])
+
+
+async def test_logins_in_their_grace_are_known_by_the_status(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    body = access("u-1", "app").to_dict()
+    body["status"] = {"logins": [{"name": "app", "current": True}, {"name": "app_a"}]}
+    world.cached = [object_from_dict(body)]
+    await world.sweep(roles=FAMILY)
+    assert (world.removed, world.fenced) == ([], [])
+
+
+@pytest.mark.parametrize(("policy", "fenced"), [("Retain", " fenced"), ("Abandon", "")])
+async def test_all_roles_are_given_up_before_the_record_goes(
+    monkeypatch: pytest.MonkeyPatch, policy: str, fenced: str
+) -> None:
+    world = World(monkeypatch)
+    world.record = object_from_dict(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "given-up"},
+            "data": {"policy": policy, "owner": PLACE.owner},
+        }
+    )
+    await world.sweep(roles=FAMILY)
+    assert world.given_up == [f"app{fenced}", f"app_a{fenced}", f"app_b{fenced}"]
+    assert (world.removed, len(world.deleted)) == ([], 1)
+
+
+async def test_an_excluded_login_keeps_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, excluded_users=("app_b",))
+    await world.sweep(roles=FAMILY)
     assert world.removed == []

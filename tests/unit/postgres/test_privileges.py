@@ -163,8 +163,9 @@ async def _place(server: EmbeddedPostgres, admin: str, options: str = "") -> Asy
     finally:
         await run(server, "postgres", "DROP DATABASE {name} WITH (FORCE)", name=name)
         roles = await fetch(server, "postgres", "SELECT rolname, oid FROM pg_roles")
-        for role in [role for role, oid in roles if oid not in before]:
-            await run(server, "postgres", "DROP OWNED BY {r}", "DROP ROLE {r}", r=role)
+        made = {f"r{oid}": role for role, oid in roles if oid not in before}
+        for words in ("DROP OWNED BY", "DROP ROLE"):
+            await run(server, "postgres", *(f"{words} {{{key}}}" for key in made), **made)
 
 
 @pytest.fixture(params=["superuser", "modest"])

@@ -8,8 +8,9 @@ from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
 from fairlead.postgres.database.connections.failures import explain_connect, explain_statement
 from fairlead.postgres.database.plans import names, password
+from fairlead.postgres.database.plans.claiming import check_role
 from fairlead.postgres.database.plans.grants import desired_grants
-from fairlead.postgres.database.plans.plan import check_role, plan_databases, plan_role
+from fairlead.postgres.database.plans.plan import plan_databases, plan_role
 from fairlead.postgres.database.plans.snapshot import (
     Claim,
     DatabaseFacts,

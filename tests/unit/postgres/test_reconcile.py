@@ -173,6 +173,31 @@ def failure(step: Step) -> Failure:
             Step.WRITE_SECRET,
             id="T-due->U-or-V",
         ),
+        pytest.param(
+            live(resolved=True, published=True, secret="due"),
+            Step.STAGE_LOGIN,
+            id="next-login->server-first",
+        ),
+        pytest.param(
+            live(resolved=True, published=True, secret="staged"),
+            Step.WRITE_SECRET,
+            id="next-login-works->W",
+        ),
+        pytest.param(
+            live(resolved=True, published=True, secret="staged", synced=True),
+            Step.WRITE_SECRET,
+            id="only-login-works->W",
+        ),
+        pytest.param(
+            live(resolved=True, published=True, secret="generated", synced=True),
+            Step.REPORT,
+            id="only-login-is-published",
+        ),
+        pytest.param(
+            live(resolved=True, secret="due", failure=failure(Step.STAGE_LOGIN)),
+            Step.REPORT,
+            id="next-login->ERRD",
+        ),
     ],
 )
 def test_next_step(facts: Facts, step: Step) -> None:

@@ -34,7 +34,7 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Found, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import check_claims, sync
+from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
 
 
@@ -387,7 +387,7 @@ async def adopting(admin: Admin, *statements: str) -> AccessError | None:
         await admin.execute("GRANT app TO operator WITH ADMIN OPTION")
     before = await rows(admin.server)
     access = role(adopt=True)
-    refused = await check_claims(admin.sessions, {"app": access.claim}, {"app"})
+    refused = await check_claims(admin.sessions, [Claimed(("app",), access.claim, True)])
     found = (await admin.sync(access))["app"]
     plan = await admin.plan(access)
     if isinstance(found, AccessError):

@@ -10,19 +10,26 @@ import pytest
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresaccess import (
     ROTATE_ANNOTATION,
+    LoginInfo,
     PasswordInfo,
+    PostgresAccess,
     PostgresAccessSpec,
+    PostgresAccessStatus,
 )
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordDefaults,
     PasswordRules,
     asked_for,
+    ends_of,
+    grace_of,
     is_due,
     mark_of,
     password_info,
     password_rules,
     seconds_left,
+    turns_of,
 )
+from fairlead.postgres.controllers.rules.wishes import names_of, needed_names
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
 
@@ -212,3 +219,134 @@ def test_fingerprints_tell_neither_passwords_nor_equals() -> None:
     }
     assert len(prints) == 4
     assert all(len(one) == 64 for one in prints)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        pytest.param(None, 3600, id="an-hour"),
+        pytest.param({"rotateEvery": "10m"}, 600, id="no-longer-than-a-turn"),
+        pytest.param({"rotateEvery": "10h"}, 3600, id="an-hour-of-ten"),
+        pytest.param({"gracePeriod": "90m"}, 5400, id="own"),
+        pytest.param({"gracePeriod": "0s"}, 0, id="none"),
+        pytest.param({"gracePeriod": "1h", "rotateEvery": "1h"}, 3600, id="a-whole-turn"),
+    ],
+)
+def test_grace(policy: JSON | None, expected: int) -> None:
+    assert grace_of(spec(policy)) == timedelta(seconds=expected)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        pytest.param(
+            {"gracePeriod": "999999999999h"}, "h is no duration from 0s", id="no-duration"
+        ),
+        pytest.param({"gracePeriod": "87601h"}, "87601h is no duration", id="too-long"),
+        pytest.param(
+            {"gracePeriod": "2h", "rotateEvery": "1h"}, "2h is longer than rotateEvery 1h",
+            id="longer-than-a-turn",
+        ),
+    ],
+)  # fmt: skip
+def test_grace_of_no_use(policy: JSON, message: str) -> None:
+    with pytest.raises(AccessError, match=rf"gracePeriod.*{message}") as failed:
+        grace_of(spec(policy))
+    assert failed.value.reason == "PasswordPolicyInvalid"
+
+
+def test_a_password_from_elsewhere_takes_no_turns() -> None:
+    with pytest.raises(AccessError, match=r"rotation.*passwordSecretRef excludes TwoLogins"):
+        password_rules(
+            spec({"rotation": "TwoLogins"}, passwordSecretRef={"name": "vault"}),
+            PasswordDefaults(),
+        )
+
+
+TWO: JSON = {"rotation": "TwoLogins"}
+A = LoginInfo(name="app_a", current=True)
+ENDED = LoginInfo(name="app_b", ends_at="2026-01-01T00:00:00Z")
+ENDING = LoginInfo(name="app_b", ends_at="2026-01-02T01:00:00Z")
+OWNER_ENDING = LoginInfo(name="app", ends_at="2026-01-02T01:00:00Z")
+PAST = datetime.min.replace(tzinfo=UTC)
+
+
+def access(policy: JSON | None, *logins: LoginInfo, **fields: object) -> PostgresAccess:
+    status = PostgresAccessStatus(logins=list(logins))
+    return PostgresAccess(spec=spec(policy, **fields), status=status)
+
+
+@pytest.mark.parametrize(
+    ("policy", "logins", "login", "expected"),
+    [
+        pytest.param(None, [], "app", None, id="one-login"),
+        pytest.param(TWO, [], "app_a", {}, id="first-of-two"),
+        pytest.param(TWO, [A], "app_a", {"app": PAST, "app_b": PAST}, id="the-others-never-were"),
+        pytest.param(
+            TWO, [A, ENDED], "app_b", {"app": PAST, "app_b": datetime(2026, 1, 1, tzinfo=UTC)},
+            id="the-one-before-has-its-grace",
+        ),
+        pytest.param(
+            TWO, [A, OWNER_ENDING], "app_a",
+            {"app": datetime(2026, 1, 2, 1, tzinfo=UTC), "app_b": PAST}, id="one-becomes-two",
+        ),
+        pytest.param(
+            None, [A, ENDING], "app", {"app": PAST, "app_b": datetime(2026, 1, 2, 1, tzinfo=UTC)},
+            id="two-become-one",
+        ),
+        pytest.param(None, [], "app_a", {}, id="two-become-one-untold"),
+    ],
+)  # fmt: skip
+def test_whose_turn_it_is_by_the_status(
+    policy: JSON | None,
+    logins: list[LoginInfo],
+    login: str,
+    expected: dict[str, datetime] | None,
+) -> None:
+    found = turns_of(access(policy, *logins), login)
+    assert (found.known if found is not None else None) == expected
+
+
+def test_a_manual_access_is_patient() -> None:
+    for fields, patient in (
+        ({}, False),
+        ({"approval": "Manual"}, True),
+        ({"mode": "Observe"}, True),
+    ):
+        found = turns_of(access(TWO, **fields), "app_a")
+        assert found is not None
+        assert found.patient is patient
+
+
+@pytest.mark.parametrize(
+    ("policy", "logins", "needed", "names"),
+    [
+        pytest.param(None, [], 1, 1, id="one"),
+        pytest.param(TWO, [], 3, 3, id="two"),
+        pytest.param(None, [A], 1, 3, id="two-before"),
+    ],
+)
+def test_names(policy: JSON | None, logins: list[LoginInfo], needed: int, names: int) -> None:
+    found = access(policy, *logins)
+    assert (len(needed_names(found)), len(names_of(found))) == (needed, names)
+
+
+@pytest.mark.parametrize(
+    ("next_rotation", "logins", "expected"),
+    [
+        pytest.param("", [A, ENDED], None, id="ended"),
+        pytest.param("", [A, ENDING], 3600, id="ends"),
+        pytest.param("2026-01-02T02:00:00Z", [A, ENDING], 3600, id="ends-first"),
+        # By the clock nobody loses a login that is still in its grace.
+        pytest.param("2026-01-01T00:00:00Z", [A, ENDING], 3600, id="overdue-waits"),
+        pytest.param("2026-01-01T00:00:00Z", [A, ENDED], 0, id="overdue"),
+    ],
+)
+def test_when_to_look_again(
+    next_rotation: str, logins: list[LoginInfo], expected: float | None
+) -> None:
+    assert seconds_left(PasswordInfo(next_rotation=next_rotation), NOW, logins) == expected
+
+
+def test_an_end_that_is_no_time_is_none() -> None:
+    assert ends_of([A, LoginInfo(name="app_b", ends_at="soon")]) == {}

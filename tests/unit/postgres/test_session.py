@@ -26,11 +26,15 @@ _BUFFERS = 8 * MIB
 
 
 @pytest.mark.parametrize("method", ["run", "rows"])
-async def test_a_session_takes_one_statement_at_a_time(endpoint: Endpoint, method: str) -> None:
+async def test_a_session_takes_one_statement_at_a_time(
+    endpoint: Endpoint, method: str, unwanted: list[str]
+) -> None:
     """Whatever slips through quoting, no second statement follows the first."""
     async with connect(endpoint, "postgres") as session:
         with pytest.raises(psycopg.errors.SyntaxError):
             await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
+    assert unwanted == ["['SelectStmt', 'SelectStmt']: SELECT 1; SELECT 2"]
+    unwanted.clear()
 
 
 async def test_a_server_that_hangs_after_the_login_is_given_up(

@@ -9,10 +9,12 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.hostile import Stalling
 from tests.unit.postgres.conftest import create_database
 from tests.unit.postgres.helpers import fetch, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.connections import session as session_module
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import Session
@@ -151,3 +153,96 @@ async def test_nothing_stands_in_for_a_server_that_is_away(endpoint: Endpoint) -
     with pytest.raises(AccessError, match="ConnectionFailed"):
         async with sessions.maintenance():
             pass
+
+
+@pytest.fixture
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.05)
+
+
+@pytest.mark.usefixtures("_soon")
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP DATABASE {name}",
+        "ALTER DATABASE {name} RENAME TO {other}",
+        "CREATE DATABASE {other} TEMPLATE {name}",
+    ],
+)
+async def test_a_database_that_somebody_wants_to_himself_is_left(
+    sessions: Sessions, admin: psycopg.AsyncConnection, statement: str
+) -> None:
+    """PostgreSQL refuses these after 5 s in which others have stayed."""
+    name, beside = await create_database(admin), await create_database(admin)
+    first, neighbour = await pid(sessions, name), await pid(sessions, beside)
+    names = {"name": sql.Identifier(name), "other": sql.Identifier(f"{name}_other")}
+    await admin.execute(sql.SQL(statement).format(**names))
+    assert await pid(sessions, beside) == neighbour
+    if "TEMPLATE" in statement:
+        assert await pid(sessions, name) != first
+    else:
+        with pytest.raises(AccessError, match="does not exist"):
+            await pid(sessions, name)
+
+
+@pytest.mark.usefixtures("_soon")
+async def test_who_needs_a_session_that_is_asked_waits_for_it(
+    sessions: Sessions, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = sql.SQL("SELECT 'nothing' FROM pg_catalog.pg_sleep(0.2)")
+    monkeypatch.setattr(module, "_WAITED_FOR", slow)
+    first = await pid(sessions, database)
+    async with asyncio.timeout(30):
+        while sessions.tally.statements < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    async with sessions.use(database) as session:
+        assert sessions._asked is None
+        assert await pid_of(session) == first
+    assert sessions.tally.logins == 1
+
+
+@pytest.mark.usefixtures("_soon")
+async def test_a_session_that_hangs_when_it_is_asked_is_ended_alone(
+    endpoint: Endpoint, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "ANSWER_SECONDS", 0.5)
+    async with Stalling(postgres, 0) as stalling:
+        sessions = Sessions(replace(endpoint, host="127.0.0.1", port=stalling.port))
+        first = await pid(sessions)
+        stalling.arm(1)
+        await stalling.reached.wait()
+        await gone(postgres, first)
+        assert await pid(sessions) != first
+        assert sessions.tally.logins == 2
+        await sessions.close()
+
+
+@pytest.mark.usefixtures("_soon")
+@pytest.mark.parametrize(
+    "answer", ["SELECT 1, 2", "SELECT pg_catalog.json_build_array()", "SELECT NULL::text"]
+)
+async def test_a_strange_answer_about_locks_ends_nothing_but_its_session(
+    sessions: Sessions, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(module, "_WAITED_FOR", sql.SQL(answer))
+    await pid(sessions)
+    async with asyncio.timeout(30):
+        while sessions._idle and sessions.tally.statements < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await pid(sessions)
+
+
+@pytest.mark.usefixtures("_soon")
+async def test_nobody_asks_when_nothing_is_kept(
+    sessions: Sessions, admin: psycopg.AsyncConnection
+) -> None:
+    """Neither after the end, nor when the server has gone away."""
+    number = await pid(sessions)
+    await admin.execute("SELECT pg_terminate_backend(%s, 5000)", (number,))
+    async with asyncio.timeout(30):
+        while sessions._watcher is not None:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert not sessions._idle
+    await pid(sessions)
+    await sessions.close()
+    assert sessions._watcher is None

@@ -6,7 +6,7 @@ That is so because a real server can hardly be had to fail, to hang or to be slo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -19,8 +19,9 @@ from fairlead.postgres.controllers.servers.work import Surroundings, Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.plans.snapshot import Claim, ServerFacts
+from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import Found, Kept
+from fairlead.postgres.database.work.sync import Claimed
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
@@ -122,10 +123,9 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     made = World()
 
-    async def check(
-        sessions: Any, claims: Mapping[str, Claim], adopting: Iterable[str]
-    ) -> dict[str, AccessError | None]:
-        return dict.fromkeys(await made.serve(sessions.endpoint.host, "check", claims))
+    async def check(sessions: Any, asked: Sequence[Claimed]) -> dict[str, AccessError | None]:
+        names = [one.username for one in asked]
+        return dict.fromkeys(await made.serve(sessions.endpoint.host, "check", names))
 
     async def sync(
         sessions: Any, accesses: Sequence[Wanted], *_: object, **__: object
@@ -162,7 +162,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
 async def test_what_comes_together_is_one_batch_and_each_gets_its_answer(world: World) -> None:
     for name in "abc":
         world.work.submit(place(), request(name), sync_job(name))
-    world.work.submit(place(), request("d"), Check("d", claim()))
+    world.work.submit(place(), request("d"), Check(("d",), claim()))
     world.work.submit(place(), request("e"), Drop("e", claim(), "Restrict"))
     world.work.submit(place(), request("f"), Look(wanted("f")))
     found = await world.answered(6)
@@ -216,7 +216,7 @@ async def test_what_fails_for_all_is_everybodys_answer_and_the_work_goes_on(
     world.fails["sync"] = error
     for name in "ab":
         world.work.submit(place(), request(name), sync_job(name))
-    world.work.submit(place(), request("c"), Check("c", claim()))
+    world.work.submit(place(), request("c"), Check(("c",), claim()))
     found = await world.answered(3)
     assert (found["a"], found["b"], found["c"]) == (error, error, None)
     del world.fails["sync"]

@@ -7,11 +7,13 @@ a list, ``map[a:1]`` for an object with its keys sorted, ``<nil>`` for null.
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import Any
 
 
 _INT64 = 2**63
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def go_text(value: Any) -> str:
@@ -27,6 +29,10 @@ def go_text(value: Any) -> str:
             return str(value) if -_INT64 <= value < _INT64 else _float(float(value), 6)
         case float():
             return _float(value, 6)
+        case complex():
+            imaginary = go_text(value.imag)
+            plus = "" if imaginary.startswith("-") else "+"
+            return f"({go_text(value.real)}{plus}{imaginary}i)"
         case dict():
             entries = (f"{name}:{go_text(value[name])}" for name in sorted(value))
             return f"map[{' '.join(entries)}]"
@@ -36,6 +42,23 @@ def go_text(value: Any) -> str:
             return str(value)
 
 
+_TYPES: dict[type, str] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+
+
+def go_type(value: Any) -> str:
+    """The name of the type that ``encoding/json`` gives a value."""
+    if isinstance(value, int) and not -_INT64 <= value < _INT64:
+        return "float64"
+    return _TYPES.get(type(value), "<nil>")
+
+
 def go_json(value: Any) -> str:
     """Compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
     match value:
@@ -43,9 +66,11 @@ def go_json(value: Any) -> str:
             text = json.dumps(value, ensure_ascii=False)
             for character in "<>&\u2028\u2029":
                 text = text.replace(character, f"\\u{ord(character):04x}")
-            return text
-        case int():
+            return _NO_CHARACTER.sub(r"\\ufffd", text)
+        case int() if -_INT64 <= value < _INT64:
             return str(value)
+        case int():
+            return go_json(float(value))
         case float():
             return _float(value, 21, lowest=-6).replace("e-0", "e-")
         case dict():
@@ -53,6 +78,11 @@ def go_json(value: Any) -> str:
             return f"{{{','.join(entries)}}}"
         case _:
             return f"[{','.join(go_json(item) for item in value)}]"
+
+
+def go_float(value: float) -> str:
+    """The shortest digits, as ``%v`` prints them."""
+    return _float(value, 6)
 
 
 def _float(value: float, highest: int, *, lowest: int = -4) -> str:

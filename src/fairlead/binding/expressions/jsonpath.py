@@ -6,9 +6,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fairlead.binding.expressions.gotext import go_json, go_text
+from fairlead.binding.expressions.gotext import go_json, go_text, go_type
 from fairlead.binding.expressions.nodes import (
     Constant,
+    Exhausted,
     Field,
     Filter,
     Identifier,
@@ -33,7 +34,12 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
-_KINDS = {bool: "bool", int: "int64", float: "float64", str: "string", dict: "map"}
+_NESTING = 50
+"""Ranges within one another: each takes a few frames of Python's stack."""
+_TEXT = 1024 * 1024
+"""Characters of one template's text."""
+_VALUES = 200_000
+"""Values that one template looks at: it is a tenant's, and ``..*..*`` multiplies them."""
 
 
 class JSONPath:
@@ -54,91 +60,134 @@ class JSONPath:
         Raises:
             JSONPathError: a field is nowhere, or a step does not fit its input.
         """
-        results, _ = self._run(self._nodes, value)
+        return _Search(self._nodes, allow_missing=self._allow_missing).run(0, value)
+
+
+class _Search:
+    """Applies nodes to values; ranges are marked by the words ``range`` and ``end``.
+
+    A range without ``end`` reaches to the end of the template, and what follows it is then applied
+    once more, to the value outside; one over nothing is applied to null, and gives nothing.
+    """
+
+    def __init__(self, nodes: Sequence[Node], *, allow_missing: bool) -> None:
+        self.nodes = nodes
+        self.allow_missing = allow_missing
+        self.left = _VALUES
+        self.begun = 0
+        self.inside = 0
+        self.ended = 0
+        self.last_end = -1
+
+    def run(self, position: int, value: Any) -> list[list[Any]]:
+        results: list[list[Any]] = []
+        while position < len(self.nodes):
+            found = self.step(self.nodes[position], [value])
+            if 0 < self.ended <= self.inside:
+                self.ended -= 1
+                self.last_end = position
+                break
+            if self.begun:
+                self.begun -= 1
+                results += self.loop(position + 1, found)
+                position = max(position, self.last_end)
+            else:
+                results.append(found)
+            position += 1
         return results
 
-    def _run(
-        self, nodes: Sequence[Node], value: Any, *, in_range: bool = False
-    ) -> tuple[list[list[Any]], int]:
-        """The results, and at which node an ``end`` stopped it."""
-        results: list[list[Any]] = []
-        position = 0
-        while position < len(nodes):
-            node = nodes[position]
-            position += 1
-            word = _keyword(node)
-            if word == "end":
-                if not in_range:
-                    raise JSONPathError("not in range, nothing to end")
-                return results, position
-            if word == "range" and isinstance(node, Path):
-                looped, consumed = self._loop(node, nodes[position:], value)
-                results += looped
-                position += consumed
-            else:
-                results.append(self._step(node, [value]))
-        if in_range:
-            return results, len(nodes)
-        return results, position
+    def loop(self, position: int, items: list[Any]) -> list[list[Any]]:
+        if self.inside == _NESTING:
+            raise Exhausted(f"ranges nest deeper than {_NESTING}")
+        self.inside += 1
+        results = [row for item in items for row in self.run(position, item)]
+        if not items:
+            self.run(position, None)
+        self.inside -= 1
+        return results
 
-    def _loop(self, head: Path, body: Sequence[Node], value: Any) -> tuple[list[list[Any]], int]:
-        items = self._step(Path(head.steps[1:]), [value])
-        results: list[list[Any]] = []
-        consumed = _body_length(body)
-        for item in items:
-            found, consumed = self._run(body, item, in_range=True)
-            results += found
-        return results, consumed
+    def step(self, node: Node, inputs: list[Any]) -> list[Any]:
+        found = self.found(node, inputs)
+        self.spend(len(inputs) + len(found) + 1)
+        return found
 
-    def _step(self, node: Node, inputs: list[Any]) -> list[Any]:
+    def spend(self, count: int) -> None:
+        self.left -= count
+        if self.left < 0:
+            raise Exhausted(f"template looks at more than {_VALUES} values")
+
+    def found(self, node: Node, inputs: list[Any]) -> list[Any]:
         match node:
             case Path():
                 for step in node.steps:
-                    inputs = self._step(step, inputs)
+                    inputs = self.step(step, inputs)
                 return inputs
             case Text():
                 return [node.text]
             case Constant():
-                return [node.value]
+                return [node.value] * len(inputs)
             case Identifier():
-                raise JSONPathError(f"unrecognized identifier {node.name}")
+                return self.word(node.name, inputs)
             case Field():
-                return self._field(node.name, inputs)
+                return self.field(node.name, inputs)
             case Wildcard():
                 return [child for value in inputs for child in _children(value)]
             case Recursive():
-                return [found for value in inputs for found in _descend(value)]
+                return [found for value in inputs for found in self.descend(value)]
             case Slice():
                 return [item for value in inputs for item in _slice(node, value)]
             case Union():
-                return [found for path in node.paths for found in self._step(path, inputs)]
+                return [found for path in node.paths for found in self.step(path, inputs)]
             case Filter():
-                return [item for value in inputs for item in self._filter(node, value)]
+                return [item for value in inputs for item in self.filtered(node, value)]
 
-    def _field(self, name: str, inputs: list[Any]) -> list[Any]:
+    def word(self, name: str, inputs: list[Any]) -> list[Any]:
+        if name == "range":
+            self.begun += 1
+            return inputs
+        if name != "end":
+            raise JSONPathError(f"unrecognized identifier {name}")
+        if not self.inside:
+            raise JSONPathError("not in range, nothing to end")
+        self.ended += 1
+        return []
+
+    def field(self, name: str, inputs: list[Any]) -> list[Any]:
         found = [value[name] for value in inputs if isinstance(value, dict) and name in value]
-        if inputs and not found and not self._allow_missing:
+        if inputs and not found and not self.allow_missing:
             raise MissingField(f"{name} is not found")
         return found
 
-    def _filter(self, node: Filter, value: Any) -> list[Any]:
-        if value is None:
-            return []
+    def descend(self, value: Any) -> list[Any]:
+        """The value and every container below it that holds something, each before its own."""
+        found: list[Any] = []
+        waiting = [value]
+        while waiting:
+            item = waiting.pop()
+            if children := _children(item):
+                self.spend(len(children) + 1)
+                found.append(item)
+                waiting += [] if isinstance(item, str) else reversed(children)
+        return found
+
+    def filtered(self, node: Filter, value: Any) -> list[Any]:
         if not isinstance(value, list):
             text = go_text(value)
             raise JSONPathError(f"{text} is not array or slice and cannot be filtered")
-        return [item for item in value if self._holds(node, item)]
+        return [item for item in value if self.holds(node, item)]
 
-    def _holds(self, node: Filter, item: Any) -> bool:
+    def holds(self, node: Filter, item: Any) -> bool:
         if not node.operator:
             try:
-                return bool(self._step(node.left, [item])) or not node.left.steps
-            except MissingField:
+                return bool(self.step(node.left, [item])) or not node.left.steps
+            except (MissingField, Exhausted) as error:
+                if isinstance(error, Exhausted):
+                    raise
                 return False
             except JSONPathError:
                 return True
-        left = self._step(node.left, [item])
-        right = self._step(node.right, [item])
+        left = self.step(node.left, [item])
+        right = self.step(node.right, [item])
         if len(left) > 1 or len(right) > 1:
             raise JSONPathError("can only compare one element at a time")
         if not left or not right:
@@ -147,29 +196,24 @@ class JSONPath:
 
 
 def print_results(results: Sequence[Sequence[Any]]) -> str:
-    """All results as one text: values of one action with spaces between, containers as JSON."""
-    return "".join(" ".join(_print(value) for value in values) for values in results)
+    """All results as one text: values of one action with spaces between, containers as JSON.
+
+    Raises:
+        JSONPathError: the text is larger than what a Secret holds.
+    """
+    parts: list[str] = []
+    left = _TEXT
+    for values in results:
+        for place, value in enumerate(values):
+            parts.append(f"{' ' if place else ''}{_print(value)}")
+            left -= len(parts[-1])
+            if left < 0:
+                raise Exhausted(f"template gives more than {_TEXT} characters")
+    return "".join(parts)
 
 
 def _print(value: Any) -> str:
     return go_json(value) if isinstance(value, dict | list) else go_text(value)
-
-
-def _keyword(node: Node) -> str:
-    if isinstance(node, Path) and node.steps and isinstance(node.steps[0], Identifier):
-        return node.steps[0].name
-    return ""
-
-
-def _body_length(body: Sequence[Node]) -> int:
-    """How many nodes belong to a range that is not run even once, its ``end`` included."""
-    depth = 1
-    for position, node in enumerate(body):
-        word = _keyword(node)
-        depth += (word == "range") - (word == "end")
-        if depth == 0:
-            return position + 1
-    return len(body)
 
 
 def _children(value: Any) -> list[Any]:
@@ -184,19 +228,11 @@ def _children(value: Any) -> list[Any]:
             return []
 
 
-def _descend(value: Any) -> list[Any]:
-    children = _children(value)
-    if not children:
-        return []
-    below = [] if isinstance(value, str) else children
-    return [value, *(found for child in below for found in _descend(child))]
-
-
 def _slice(node: Slice, value: Any) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise JSONPathError(f"{_KINDS.get(type(value), 'value')} is not array or slice")
+        raise JSONPathError(f"{go_type(value)} is not array or slice")
     length = len(value)
     start = node.start or 0
     start += length if start < 0 else 0

@@ -7,12 +7,25 @@ from typing import TypeAlias
 import msgspec
 
 
+_LONGEST = 1_000
+
+
 class JSONPathError(ValueError):
-    """The template cannot be read, or finds nothing in the value it is applied to."""
+    """The template cannot be read, or finds nothing in the value it is applied to.
+
+    The text fits into a condition, however large the value is that it shows.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 
 
 class MissingField(JSONPathError):  # noqa: N818 (named after what it says)
     """No input has the field."""
+
+
+class Exhausted(JSONPathError):  # noqa: N818 (named after what it says)
+    """The template goes beyond a bound; the text names it."""
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 
+from fairlead.binding.expressions.gotemplate.reading.literals import LiteralError, unquote
 from fairlead.binding.expressions.nodes import (
     Constant,
     Field,
@@ -22,10 +22,19 @@ from fairlead.binding.expressions.nodes import (
 
 
 _TERMINATORS = set(".,[]$@{} \t\r\n")
+_NAME = re.compile(r"(?:\\.|[^\\.,\[\]$@{} \t\r\n])*+\\?", re.DOTALL)
 _FILTER = re.compile(r"^([^!<>=]+)([!<>=]+)(.+?)$", re.DOTALL)
+_QUOTED = {
+    '"': re.compile(r'"(?:[^"\\\n]|\\[^\n])*+"'),
+    "'": re.compile(r"'(?:[^'\\\n]|\\[^\n])*+'"),
+}
 _KEY = re.compile(r"^'([^']*)'$")
 _SLICE = re.compile(r"^(-?\d*)(?::(-?\d*))?(?::(-?\d*))?$")
 _MOST = 2**63
+_NESTING = 50
+"""Filters within one another: each takes a few frames of Python's stack."""
+_LENGTH = 64 * 1024
+"""Characters of a template."""
 
 
 def parse(template: str) -> tuple[Node, ...]:
@@ -34,6 +43,12 @@ def parse(template: str) -> tuple[Node, ...]:
     Raises:
         JSONPathError: an action is not closed, or holds what no action can hold.
     """
+    if len(template) > _LENGTH:
+        raise JSONPathError(f"template has more than {_LENGTH} characters")
+    return _nodes(template, 0)
+
+
+def _nodes(template: str, nesting: int) -> tuple[Node, ...]:
     nodes: list[Node] = []
     position = 0
     while position < len(template):
@@ -43,7 +58,7 @@ def parse(template: str) -> tuple[Node, ...]:
         if start > position:
             nodes.append(Text(template[position:start]))
         if start < len(template):
-            action = _Action(template, start + 1)
+            action = _Action(template, start + 1, nesting)
             nodes.append(action.read())
             start = action.position
         position = start
@@ -53,9 +68,10 @@ def parse(template: str) -> tuple[Node, ...]:
 class _Action:
     """Reads one action, from after its ``{`` to after its ``}``."""
 
-    def __init__(self, text: str, position: int) -> None:
+    def __init__(self, text: str, position: int, nesting: int = 0) -> None:
         self.text = text
         self.position = position
+        self.nesting = nesting
         self.steps: list[Node] = []
 
     def peek(self) -> str:
@@ -94,26 +110,19 @@ class _Action:
         following = self.peek()
         if following == ".":
             self.position += 1
-            if self.peek() == ".":
+            if self.steps and isinstance(self.steps[-1], Recursive):
                 raise JSONPathError("invalid multiple recursive descent")
             self.steps.append(Recursive())
             if self.peek().isalnum():
                 self.steps.append(Field(self.read_name()))
-        elif following == "*":
-            self.position += 1
-            self.steps.append(Wildcard())
         else:
-            self.steps.append(Field(self.read_name()))
+            name = self.read_name()
+            self.steps.append(Wildcard() if name == "*" else Field(name))
 
     def read_name(self) -> str:
-        name = ""
-        while (character := self.peek()) and character not in _TERMINATORS:
-            if character == "\\":
-                self.position += 1
-                character = self.peek()
-            name += character
-            self.position += 1
-        return name
+        found = _NAME.match(self.text, self.position).group()  # type: ignore[union-attr]
+        self.position += len(found)
+        return found.replace("\\", "")
 
     def read_identifier(self) -> Node:
         start = self.position
@@ -137,15 +146,14 @@ class _Action:
             raise JSONPathError(f"cannot parse number {text}") from None
 
     def read_quoted(self, quote: str) -> str:
-        start = self.position
-        self.position = _end_of_quoted(self.text, start, quote)
-        if self.position < 0:
+        found = _QUOTED[quote].match(self.text, self.position)
+        if not found:
             raise JSONPathError("unterminated quoted string")
-        body = self.text[start + 1 : self.position - 1]
+        self.position = found.end()
         try:
-            return str(ast.literal_eval(f'"{_requoted(body, quote)}"'))
-        except (SyntaxError, ValueError):
-            raise JSONPathError("invalid syntax") from None
+            return unquote(found[0])
+        except LiteralError as error:
+            raise JSONPathError(f"unquote string {found[0]} error {error}") from None
 
     def read_brackets(self) -> None:
         if self.text.startswith("?(", self.position):
@@ -161,47 +169,33 @@ class _Action:
 
     def read_filter(self) -> Filter:
         start = position = self.position
-        while (character := self.text[position : position + 1]) != ")":
+        quote, closed = "", False
+        while (character := self.text[position : position + 1]) != ")" or bool(quote) != closed:
             if character in {"", "\n"}:
                 raise JSONPathError("unterminated filter")
             if character in {"'", '"'}:
-                position = _end_of_quoted(self.text, position, character)
-                if position < 0:
-                    raise JSONPathError("unterminated filter")
-            else:
-                position += 1
+                # As in the original, only the first pair of quotes hides a parenthesis.
+                closed = closed or (character == quote and self.text[position - 1] != "\\")
+                quote = quote or character
+            position += 1
         if self.text[position + 1 : position + 2] != "]":
             raise JSONPathError("unclosed array expect ]")
         self.position = position + 2
-        return _filter(self.text[start:position])
+        return self.filter(self.text[start:position])
 
+    def filter(self, text: str) -> Filter:
+        found = _FILTER.match(text)
+        if not found:
+            return Filter(self.inner(text))
+        left, operator, right = found.groups()
+        return Filter(self.inner(left), operator, self.inner(right))
 
-def _end_of_quoted(text: str, start: int, quote: str) -> int:
-    """The place after the closing quote, -1 when there is none."""
-    position = start + 1
-    while position < len(text):
-        if text[position] == "\\":
-            position += 1
-        elif text[position] == quote:
-            return position + 1
-        position += 1
-    return -1
-
-
-def _requoted(body: str, quote: str) -> str:
-    return body.replace('"', '\\"') if quote == "'" else body
-
-
-def _filter(text: str) -> Filter:
-    found = _FILTER.match(text)
-    if not found:
-        return Filter(_inner(text))
-    left, operator, right = found.groups()
-    return Filter(_inner(left), operator, _inner(right))
-
-
-def _inner(text: str) -> Path:
-    return _Action(f"{text}}}", 0).read()
+    def inner(self, text: str) -> Path:
+        """The path within a filter, which may have filters itself."""
+        if self.nesting == _NESTING:
+            raise JSONPathError(f"filters nest deeper than {_NESTING}")
+        first = _nodes(f"{{{text}}}", self.nesting + 1)[0]
+        return first if isinstance(first, Path) else Path(())
 
 
 def _brackets(text: str) -> Node:
@@ -210,7 +204,7 @@ def _brackets(text: str) -> Node:
     if text == "*":
         return Slice(None, None, None)
     if key := _KEY.match(text):
-        return _inner(f".{key[1]}")
+        return _Action(f".{key[1]}}}", 0).read()
     found = _SLICE.match(text)
     if not found:
         raise JSONPathError(f"invalid array index {text}")

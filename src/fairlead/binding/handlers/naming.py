@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.expressions.gotemplate import Template, TemplateError
+from fairlead.binding.expressions.gotemplate import JSON, Template, TemplateError, of_string
 from fairlead.binding.items import Item, Source
 
 
@@ -19,7 +19,8 @@ def apply_mappings(context: Context) -> None:
     rendered: list[Item] = []
     for name, text in context.mappings:
         try:
-            rendered.append(Item(name, Template(text, name="mappings").render(data)))
+            template = Template(text, name="mappings", functions={"json": JSON})
+            rendered.append(Item(name, template.render(data)))
         except TemplateError as error:
             context.flow.fail(str(error))
             context.flow.stop_processing()
@@ -64,7 +65,11 @@ def naming(strategy: str) -> Rename:
     """
     if strategy in _PREDEFINED:
         return _PREDEFINED[strategy]
-    functions = {"upper": _upper, "lower": _lower, "title": _title}
+    functions = {
+        "upper": of_string(_upper),
+        "lower": of_string(_lower),
+        "title": of_string(_title),
+    }
     try:
         template = Template(strategy, name="template", functions=functions, no_value="")
     except TemplateError as error:

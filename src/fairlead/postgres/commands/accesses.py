@@ -165,7 +165,7 @@ async def in_cluster(around: Surroundings, namespace: str) -> list[Given]:
         ClientError: the server refused the look or cannot be reached.
     """
     found = await list_installed(around.client, POSTGRESACCESSES, namespace)
-    # The first to come has a username, see database.plan.check_role.
+    # The first to come has a username, see database.plans.claiming.
     found.sort(key=lambda one: (one.meta.creation_timestamp or "", one.key))
     return [given_of(one) for one in found]
 

@@ -12,6 +12,7 @@ from fairlead.api.postgresserver import PostgresServer
 from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded, reserved
 from fairlead.postgres.database.plans.snapshot import RoleFacts
@@ -157,6 +158,8 @@ class _Auditing:
         self._held: dict[str, list[Privilege]] = {}
         self._owned: dict[int, list[Owned]] = {}
         self._asked: dict[str, str] = {}
+        self._logins: dict[str, str] = {}
+        """By the names of logins that act as another role, the accesses that ask for them."""
         self._drift: dict[str, list[PlannedStatement]] = {}
         self._problems: dict[str, list[str]] = {}
         if everybody.cut:
@@ -241,11 +244,16 @@ class _Auditing:
     async def compare(self, accesses: list[Given]) -> None:
         """Hold the accesses of this server against it."""
         found = await plan(self._around, accesses)
+        of_access: dict[str, str] = {}
         for one in accesses:
             if one.access is not None:
                 username = one.access.status.username or one.access.spec.username
                 self._asked.setdefault(username, one.name)
-        of_access = {name: username for username, name in self._asked.items()}
+                of_access.setdefault(one.name, username)
+        for one in accesses:
+            if one.access is not None:
+                for login in names_of(one.access)[1:]:
+                    self._logins.setdefault(login, one.name)
         for server in found.servers:
             for database in server.databases:
                 for statement in database.statements:
@@ -300,7 +308,7 @@ class _Auditing:
             role=role.name,
             kind=self._kind(role),
             login=role.login,
-            asked_by=self._asked.get(role.name, ""),
+            asked_by=self._asker(role),
             powers=tuple(sorted(role.powers)),
             direct=self._of(role.name),
             groups=tuple(
@@ -324,7 +332,12 @@ class _Auditing:
             return "provider" if reserved(role.name) else "stranger"
         if self._around.installation not in {"", role.claim.installation}:
             return "foreign"
-        return "asked" if role.name in self._asked else "leftover"
+        return "asked" if self._asker(role) else "leftover"
+
+    def _asker(self, role: RoleFacts) -> str:
+        """Which access asks for a role; of logins only those that carry a claim are any's."""
+        asker = self._asked.get(role.name, "")
+        return asker or (self._logins.get(role.name, "") if role.claim is not None else "")
 
 
 T = TypeVar("T", Privilege, Owned)

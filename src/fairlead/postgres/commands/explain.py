@@ -38,11 +38,11 @@ from fairlead.postgres.commands.surroundings import (
     get_access,
     list_installed,
 )
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans import password as passwords
+from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.plan import Planned
 from fairlead.postgres.database.plans.snapshot import RoleFacts
@@ -261,10 +261,16 @@ class _Explaining:
             message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
             self._learn(Step(name="server", state="ok", message=message))
             username = access.status.username or access.spec.username
-            snapshot = await read_snapshot(session, [username], "")
+            snapshot = await read_snapshot(session, family(username), "")
             role = snapshot.roles.get(username)
         if access.metadata.deleting:
-            await self._removal(sessions, role)
+            uid = access.metadata.uid
+            logins = [
+                one
+                for name, one in snapshot.roles.items()
+                if name != username and one.claim is not None and one.claim.uid == uid
+            ]
+            await self._removal(sessions, role, logins)
             return
         planned = await self._planned(sessions)
         self._role(planned, role)
@@ -274,17 +280,7 @@ class _Explaining:
 
     async def _planned(self, sessions: Sessions) -> Planned:
         access = self._access
-        try:
-            password = await self._around.password(access) or passwords.generate()
-        except (AccessError, ApiError):
-            password = ""
-        wanted = wanted_of(
-            access,
-            self._around.claim(access.metadata),
-            password=password,
-            ends=expires_at(access),
-            adopt=may_adopt(access, self._around.settings),
-        )
+        wanted = await self._around.wanted(access, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 
@@ -322,28 +318,20 @@ class _Explaining:
         else:
             self._learn(Step(name="grants", state="ok", message="all are there, and no others"))
 
-    async def _removal(self, sessions: Sessions, role: RoleFacts | None) -> None:
-        """What keeps a role from being removed, as the server has it now."""
+    async def _removal(
+        self, sessions: Sessions, role: RoleFacts | None, logins: Sequence[RoleFacts]
+    ) -> None:
+        """What keeps a role and its logins from being removed, as the server has it now."""
         username = self._access.status.username or self._access.spec.username
         self._learn(Step(name="grants", state="ok", message="go with the role"))
         if role is None:
             self._blockers = []
             self._learn(Step(name="role", state="ok", message=f"role {username} is gone"))
             return
-        async with working(sessions, "read what the role owns") as session:
-            found = await read_dependencies(session, role.oid)
-        blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
-        for one in found.databases:
-            if not one.owned:
-                continue
-            if not one.connectable:
-                objects: Sequence[str] = [f"{_count(one.owned, 'object')}, and it is closed"]
-            else:
-                async with sessions.use(one.database) as session:
-                    objects = await read_owned(session, role.oid)
-            blockers.append(Blocking(database=one.database, objects=tuple(objects)))
+        blockers = [one for owner in (role, *logins) for one in await _owned(sessions, owner)]
         self._blockers = blockers
-        fenced = "may still log in" if role.login else "may not log in any more"
+        able = any(one.login for one in (role, *logins))
+        fenced = "may still log in" if able else "may not log in any more"
         message = f"role {username} {fenced}"
         if blockers and self._access.spec.cleanup_policy in {"Restrict", "Orphan"}:
             message += ", and owns what is listed below"
@@ -424,6 +412,23 @@ class _Explaining:
         if worst is not None:
             return NEXT.get(worst.reason, "correct what the message names")
         return NEXT.get(reason, "wait: the operator goes on by itself")
+
+
+async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
+    """What a role owns, by database."""
+    async with working(sessions, "read what the role owns") as session:
+        found = await read_dependencies(session, role.oid)
+    blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
+    for one in found.databases:
+        if not one.owned:
+            continue
+        if not one.connectable:
+            objects: Sequence[str] = [f"{_count(one.owned, 'object')}, and it is closed"]
+        else:
+            async with sessions.use(one.database) as session:
+                objects = await read_owned(session, role.oid)
+        blockers.append(Blocking(database=one.database, objects=tuple(objects)))
+    return blockers
 
 
 def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -14,10 +15,9 @@ from fairlead.api.timestamps import parse_time
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, names_of
 from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans import password as passwords
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
 from fairlead.postgres.database.reading.catalog import read_snapshot
@@ -148,8 +148,9 @@ class _Planning:
 
     async def _ready(self, name: str, access: PostgresAccess) -> _Ready:
         settings = self._around.settings
-        if excluded(
-            access.spec.username, settings.excluded_users, settings.excluded_user_patterns
+        if any(
+            excluded(one, settings.excluded_users, settings.excluded_user_patterns)
+            for one in names_of(access)
         ):
             raise refusal(
                 "UserExcluded",
@@ -158,20 +159,7 @@ class _Planning:
             )
         check_spec(access)
         endpoint = await self._around.sources.endpoint(access, enforce=True)
-        try:
-            password = await self._around.password(access) or passwords.generate()
-        except AccessError as error:
-            if error.reason != "SecretForbidden":
-                raise
-            self._around.notes.append(f"{error.message}: the password of {name} is not compared")
-            password = ""
-        wanted = wanted_of(
-            access,
-            self._around.claim(access.metadata),
-            password=password,
-            ends=expires_at(access),
-            adopt=may_adopt(access, settings),
-        )
+        wanted = await self._around.wanted(access, blind={"SecretForbidden"})
         manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
         return _Ready(name, Place.of(access, endpoint), wanted, manual, before)
@@ -260,7 +248,7 @@ async def with_claims(
     if around.knows_claims:
         return list(wanted)
     async with working(sessions, "read the catalogs") as session:
-        found = await read_snapshot(session, [one.username for one in wanted], "")
+        found = await read_snapshot(session, [name for one in wanted for name in one.names], "")
     known = []
     for one in wanted:
         role = found.roles.get(one.username)
@@ -285,8 +273,8 @@ def idle(access: PostgresAccess) -> str:
 
 def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
     """Those planned together; alone those with a digest of their own, or a rival."""
-    usernames = [one.wanted.username for one in ready]
-    alone = [one.manual or usernames.count(one.wanted.username) > 1 for one in ready]
+    usernames = Counter(name for one in ready for name in one.wanted.names)
+    alone = [one.manual or any(usernames[name] > 1 for name in one.wanted.names) for one in ready]
     together = [one for one, single in zip(ready, alone, strict=True) if not single]
     singles = [[one] for one, single in zip(ready, alone, strict=True) if single]
     return [*([together] if together else []), *singles]
@@ -300,11 +288,14 @@ def _without_rivals(
     winners: dict[str, str] = {}
     for batch, planned in found:
         first = batch[0]
-        username = first.wanted.username
-        if len(batch) == 1 and username not in planned.refused:
-            winner = winners.setdefault(username, first.name)
-            if winner != first.name:
-                message = f"role {username} is asked for by {winner} too, which was there first"
+        if len(batch) == 1 and first.wanted.username not in planned.refused:
+            names = first.wanted.names
+            taken = [name for name in names if winners.setdefault(name, first.name) != first.name]
+            if taken:
+                message = (
+                    f"role {taken[0]} is asked for by {winners[taken[0]]} too, which was there"
+                    " first"
+                )
                 fail(first.name, refusal("UsernameConflict", message))
                 continue
         left.append((batch, planned))

@@ -36,73 +36,44 @@ _OF_STEP: Final[Mapping[StepName, frozenset[str]]] = MappingProxyType(
     {
         "object": frozenset(
             {
-                *(
-                    "InvalidSpec",
-                    "NameInvalid",
-                    "GrantInvalid",
-                ),
-                *(
-                    "SchemaReserved",
-                    "AttributeInvalid",
-                    "UsernameChanged",
-                ),
-                *(
-                    "Suspended",
-                    "Expired",
-                    "Observed",
-                ),
-                *("ApprovalPending",),
+                "ApprovalPending",
+                "AttributeInvalid",
+                "Expired",
+                "GrantInvalid",
+                "InvalidSpec",
+                "MemberOfInvalid",
+                "NameInvalid",
+                "Observed",
+                "SchemaReserved",
+                "Suspended",
+                "UsernameChanged",
             }
         ),
         "server": frozenset(
             {
-                *(
-                    "ServerNotFound",
-                    "ConnectionInvalid",
-                    "ConnectionSecretMissing",
-                ),
-                *(
-                    "ConnectionSecretForbidden",
-                    "ConnectionFailed",
-                    "AuthenticationFailed",
-                ),
-                *(
-                    "TLSFailed",
-                    "AnswerTooLarge",
-                ),
+                "AnswerTooLarge",
+                "AuthenticationFailed",
+                "ConnectionFailed",
+                "ConnectionInvalid",
+                "ConnectionSecretForbidden",
+                "ConnectionSecretMissing",
+                "DiskFull",
+                "OutOfMemory",
+                "RoleIsFull",
+                "ServerNotFound",
+                "TLSFailed",
             }
         ),
-        "policy": frozenset(
-            {
-                *(
-                    "PolicyDenied",
-                    "ControllerInvalid",
-                    "UserExcluded",
-                ),
-            }
-        ),
-        "role": frozenset(
-            {
-                *(
-                    "UsernameConflict",
-                    "AdoptionRefused",
-                    "UserReserved",
-                ),
-                *("OwnsObjects",),
-            }
-        ),
+        "policy": frozenset({"ControllerInvalid", "PolicyDenied", "UserExcluded"}),
+        "role": frozenset({"AdoptionRefused", "OwnsObjects", "UserReserved", "UsernameConflict"}),
         "Secret": frozenset(
             {
-                *(
-                    "SecretConflict",
-                    "SecretTemplateInvalid",
-                    "PasswordPolicyInvalid",
-                ),
-                *(
-                    "PasswordInvalid",
-                    "PasswordSecretMissing",
-                    "KeyInvalid",
-                ),
+                "KeyInvalid",
+                "PasswordInvalid",
+                "PasswordPolicyInvalid",
+                "PasswordSecretMissing",
+                "SecretConflict",
+                "SecretTemplateInvalid",
             }
         ),
     }
@@ -136,6 +107,9 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "RoleNotFound": "create the role, or correct its name",
         "InsufficientPrivilege": "have the statements that give the rights run by who may",
         "TooManyGrantees": "let several roles share a group role, see spec.memberOf",
+        "RoleIsFull": "raise the connection limit of the administrator's role",
+        "DiskFull": "make room on the server's disk; the operator tries again by itself",
+        "OutOfMemory": "give the server more memory; the operator tries again by itself",
         "Locked": "wait: the operator tries again by itself",
         "Conflict": "wait: the operator tries again by itself",
         "TimedOut": "wait: the operator tries again by itself",

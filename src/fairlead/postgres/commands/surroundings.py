@@ -7,7 +7,7 @@ is an error where it does not.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from fairlead.api.meta import Key, Object, ObjectMeta
@@ -22,15 +22,26 @@ from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
     check_ours,
     check_template,
+    current_login,
     current_password,
     given_password,
     is_leftover,
     missing_password_secret,
 )
 from fairlead.postgres.controllers.rules.resolution import secret_data
-from fairlead.postgres.controllers.rules.rotation import password_defaults, password_rules
+from fairlead.postgres.controllers.rules.rotation import (
+    current_of,
+    password_defaults,
+    password_rules,
+    rotation_of,
+    turns_of,
+)
+from fairlead.postgres.controllers.rules.wishes import expires_at, may_adopt, wanted_of
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
+from fairlead.postgres.database.plans import logins
+from fairlead.postgres.database.plans import password as passwords
+from fairlead.postgres.database.plans.plan import Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
@@ -116,6 +127,64 @@ class Surroundings:
                 " that do",
             )
         return decode_server(found)
+
+    async def wanted(self, access: PostgresAccess, *, blind: Collection[str] = ()) -> Wanted:
+        """What the access asks for, with a password that is made now where there is none yet.
+
+        Args:
+            access: the object.
+            blind: reasons for which the password of a role that exists is left alone, * for all.
+
+        Raises:
+            AccessError: see :meth:`password`.
+        """
+        login, password = "", ""
+        try:
+            login, found = await self._login(access)
+            password = found or passwords.generate()
+        except AccessError as error:
+            if error.reason not in blind and "*" not in blind:
+                raise
+            if error.reason == "SecretForbidden":
+                key = access.metadata.key
+                self.notes.append(f"{error.message}: the password of {key} is not compared")
+        except ApiError:
+            if "*" not in blind:
+                raise
+        login = login or logins.current_login(
+            rotation_of(access.spec),
+            access.spec.username,
+            found="",
+            known=current_of(access.status.logins),
+        )
+        return wanted_of(
+            access,
+            self.claim(access.metadata),
+            password=password,
+            ends=expires_at(access),
+            turns=turns_of(access, login),
+            adopt=may_adopt(access, self.settings),
+        )
+
+    async def _login(self, access: PostgresAccess) -> tuple[str, str | None]:
+        """The login that the Secret has, or shall have, and its password; None makes a new one."""
+        spec = access.spec
+        rotation = rotation_of(spec)
+        password = await self.password(access)
+        secret = await self._secret(spec.generated_secret, access.metadata.namespace)
+        found = current_login(secret)
+        if spec.password_secret_ref is None and logins.must_rotate(
+            rotation, spec.username, found=found
+        ):
+            password = None
+        login = logins.current_login(
+            rotation,
+            spec.username,
+            found=found,
+            known=current_of(access.status.logins),
+            rotating=password is None,
+        )
+        return login, password
 
     async def password(self, access: PostgresAccess) -> str | None:
         """The password of the generated Secret, or of the one given; None where one will be made.

@@ -26,7 +26,7 @@ from fairlead.api.timestamps import now, parse_time
 from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
-from fairlead.postgres.controllers.access.passes import Pass, login_of, outcome_of
+from fairlead.postgres.controllers.access.passes import Pass, Verified, login_of, outcome_of
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.reconcile import (
     STAGES,
@@ -45,8 +45,15 @@ from fairlead.postgres.controllers.access.status import (
 )
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
-from fairlead.postgres.controllers.rules.rotation import password_defaults
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.rules.rotation import password_defaults, turns_of
+from fairlead.postgres.controllers.rules.wishes import (
+    check_spec,
+    expires_at,
+    may_adopt,
+    names_of,
+    needed_names,
+    wanted_of,
+)
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
@@ -156,6 +163,8 @@ class AccessController:
         self._waiting: dict[Request, _Waiting] = {}
         self._turns = Turns(self.controller.enqueue)
         self._outdated: set[Request] = set()
+        self._verified: dict[Request, Verified] = {}
+        """What the last pass has left behind, for the one that comes at once."""
 
     def watch(
         self,
@@ -202,6 +211,7 @@ class AccessController:
 
     def _look_again(self, request: Request) -> None:
         """Look at an access, also after a pass that is under way."""
+        self._verified.pop(request, None)
         self._outdated.add(request)
         self.controller.enqueue(request)
 
@@ -282,6 +292,7 @@ class AccessController:
 
     async def _begin(self, request: Request) -> Pass | None:
         self._outdated.discard(request)
+        verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
             return None
@@ -290,7 +301,7 @@ class AccessController:
             finalizer=FINALIZER in found.meta.finalizers,
             abandoned=found.meta.annotations.get(ABANDON_ANNOTATION) == "true",
         )
-        current = Pass(found=found, access=None, facts=facts)
+        current = Pass(found=found, access=None, facts=facts, verified=verified)
         try:
             access = current.access = decode_access(found)
             settings = self._settings.current
@@ -309,8 +320,9 @@ class AccessController:
             expired=expired,
             ended=expired and told and status.secret is None,
             planning=planning_of(access.spec),
-            excluded=excluded(
-                access.spec.username, settings.excluded_users, settings.excluded_user_patterns
+            excluded=any(
+                excluded(name, settings.excluded_users, settings.excluded_user_patterns)
+                for name in names_of(access)
             ),
             published=self._publication.exists(current),
             rotating=self._publication.may_rotate(current),
@@ -340,12 +352,21 @@ class AccessController:
                 current.ask(step, Look(await self._wanted(current)))
             case AccessStep.CHECK_ROLE:
                 claim = await self._claims.of(current.found.meta)
-                username, adopt = current.decoded.spec.username, self._adopts(current)
-                current.ask(step, Check(username, claim, adopt=adopt))
+                names, adopt = needed_names(current.decoded), self._adopts(current)
+                current.ask(step, Check(names, claim, adopt=adopt))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
+                if current.facts.synced:
+                    await self._publication.remove_renamed(current)
+            case AccessStep.STAGE_LOGIN:
+                current.ask(step, Sync(await self._wanted(current, staged=True)))
             case AccessStep.SYNC_DATABASE:
-                current.ask(step, Sync(await self._wanted(current)))
+                wanted = await self._wanted(current)
+                known = current.verified
+                if known is not None and known.holds(current.reached, wanted):
+                    await self._synced(current, known.synced)
+                else:
+                    current.ask(step, Sync(wanted))
             case AccessStep.GIVE_UP:
                 owner = owner_of(current.access) if current.access else ""
                 await self._leftovers.record(current.found, owner, "Abandon")
@@ -367,6 +388,8 @@ class AccessController:
                 if isinstance(answer, AccessError) and answer.verdict:
                     raise answer
                 current.learn(checked=True, answers=answer is None)
+            case AccessStep.STAGE_LOGIN:
+                self._staged(current, answer)
             case AccessStep.SYNC_DATABASE:
                 await self._synced(current, answer)
             case _:
@@ -379,12 +402,13 @@ class AccessController:
         current.place = Place.of(access, endpoint)
         current.learn(resolved=True)
 
-    async def _wanted(self, current: Pass) -> Wanted:
+    async def _wanted(self, current: Pass, *, staged: bool = False) -> Wanted:
         return wanted_of(
             current.decoded,
             await self._claims.of(current.found.meta),
             password=current.password,
             ends=current.expires_at,
+            turns=turns_of(current.decoded, current.login, staged=staged),
             iterations=current.iterations,
             adopt=self._adopts(current),
         )
@@ -403,6 +427,15 @@ class AccessController:
         # What cannot be had keeps nobody from approving the rest.
         agreed = asked == plan.digest() if plan.statements else not plan.refused
         current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
+
+    def _staged(self, current: Pass, answer: Answer) -> None:
+        """The server lets the next login in, so that the Secret may have it."""
+        if not isinstance(answer, Synced):
+            raise answered_otherwise(answer)
+        current.learn(secret="staged")  # noqa: S106
+        if answer.is_settled and not answer.problems:
+            current.synced = answer
+            current.learn(synced=True)
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):
@@ -484,6 +517,10 @@ class AccessController:
         else:
             self._work.forget(request)
             result = self._again(outcome)
+        if outcome.again == "at-once" and current.synced is not None:
+            self._verified[request] = Verified(
+                current.reached, await self._wanted(current), current.synced
+            )
         known = self._newest(Key(request.namespace, request.name))
         lost = current.synced is not None and current.synced.created and old.username
         if current.place is not None and (known is None or lost):
@@ -495,7 +532,7 @@ class AccessController:
             # Something has changed while the server was at work: the access, or a Secret of it.
             return Result(_AT_ONCE_SECONDS)
         if current.synced is not None:
-            result = sooner(result, self._publication.rotates_in(status.password))
+            result = sooner(result, self._publication.rotates_in(status))
         return sooner(result, seconds_until(current))
 
     def _count(self, request: Request, current: Pass, refused: str) -> None:
@@ -567,7 +604,9 @@ def former_status(current: Pass) -> PostgresAccessStatus:
     old = current.access.status if current.access else PostgresAccessStatus()
     facts = current.facts
     if facts.expired and facts.dropped:
-        old = msgspec.structs.replace(old, secret=None, password=None, applied_grants=[])
+        old = msgspec.structs.replace(
+            old, secret=None, password=None, applied_grants=[], logins=[]
+        )
     if current.expires_at or facts.synced:
         # Until the server knows otherwise it is to end when it was told.
         old = msgspec.structs.replace(old, expires_at=current.expires_at)

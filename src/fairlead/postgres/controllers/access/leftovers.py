@@ -20,11 +20,13 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import Claims
+from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_access
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import Watches
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.logins import login_names
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, give_up
@@ -73,9 +75,12 @@ class Leftovers:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
             return
         known = await self._holders(listed.items, unknown)
+        left: dict[str, dict[str, Claim]] = {}
         for role, claim in islice(unknown.items(), _MOST):
             if role not in known:
-                await self._remove(place, sessions, role, claim)
+                left.setdefault(await self._claims.object_of(claim), {})[role] = claim
+        for roles in left.values():
+            await self._remove(place, sessions, roles)
 
     async def _holders(
         self, accesses: Sequence[Object], claimed: Mapping[str, Claim]
@@ -93,8 +98,10 @@ class Leftovers:
                         by_hash[await self._claims.hash(meta.namespace, meta.name)] = access
                 # Made anew under the same name: then it holds the role of its username alone.
                 holder = by_hash.get(await self._claims.object_of(claim))
-                if holder is not None and _username(holder) not in {role, None}:
+                if holder is not None and role not in (_names(holder) or {role}):
                     holder = None
+            elif _is_former(role, holder):
+                holder = None
             if holder is not None:
                 found[role] = (claim, holder)
         return found
@@ -111,7 +118,7 @@ class Leftovers:
         for role, (claim, access) in known.items():
             uid = access.meta.uid
             objects[uid] = access
-            if _username(access) in {role, None}:
+            if role in (_names(access) or {role}):
                 continue
             renamed.setdefault(uid, set()).add(role)
             try:
@@ -137,13 +144,13 @@ class Leftovers:
             return
         try:
             listed = await self._client.list(POSTGRESACCESSES)
-            wanted = {_username(access) for access in listed.items}
-            if None in wanted:
+            names = [_names(access) for access in listed.items]
+            if not all(names):
                 _log.warning("no role is dropped, for not every PostgresAccess can be read")
                 return
             async with working(sessions, "read the catalogs") as session:
                 logins = await read_logins(session)
-            for role in unmanaged(logins, {one for one in wanted if one}, settings)[:_MOST]:
+            for role in unmanaged(logins, frozenset().union(*names), settings)[:_MOST]:
                 await drop_login(sessions, role)
                 _log.info("an unmanaged role was dropped", role=role, server=str(place.endpoint))
         except (AccessError, ClientError) as error:
@@ -174,9 +181,15 @@ class Leftovers:
         except AlreadyExists:
             return
 
-    async def _released(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> bool:
-        """Whether the role was given up; then it loses its claim, and the record goes."""
-        name, namespace = _record(await self._claims.object_of(claim)), self._settings.namespace
+    async def _released(
+        self, place: Place, sessions: Sessions, roles: Mapping[str, Claim]
+    ) -> bool:
+        """Whether the roles of an object were given up.
+
+        Then they lose their claims, and when all have the record goes.
+        """
+        some = next(iter(roles.values()))
+        name, namespace = _record(await self._claims.object_of(some)), self._settings.namespace
         record = await find(self._client, CONFIGMAPS, name, namespace)
         if record is None:
             return False
@@ -184,30 +197,40 @@ class Leftovers:
         if not place.is_trusted and data.get("owner") != place.owner:
             # Of the claim there is only the word of a server that some tenant names.
             return True
-        await give_up(sessions, role, claim, fence=data.get("policy") == "Retain")
+        for role, claim in _owners_first(roles):
+            await give_up(sessions, role, claim, fence=data.get("policy") == "Retain")
+            _log.info("a role that was given up has lost its claim", role=role)
         await self._client.delete(CONFIGMAPS, name, namespace)
-        _log.info("a role that was given up has lost its claim", role=role)
         return True
 
-    async def _remove(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> None:
+    async def _remove(self, place: Place, sessions: Sessions, roles: Mapping[str, Claim]) -> None:
+        """Remove the roles of an object that is gone."""
         try:
             settings = self._settings.current
-            if excluded(role, settings.excluded_users, settings.excluded_user_patterns):
+            users, patterns = settings.excluded_users, settings.excluded_user_patterns
+            if any(excluded(role, users, patterns) for role in roles):
                 return
-            if await self._released(place, sessions, role, claim):
+            if await self._released(place, sessions, roles):
                 return
         except (AccessError, ClientError) as error:
-            _log.warning("a role that may be given up stays", role=role, error=str(error))
+            _log.warning("roles that may be given up stay", roles=[*roles], error=str(error))
             return
+        for role, claim in _owners_first(roles):
+            await self._drop(place, sessions, role, claim)
+
+    async def _drop(self, place: Place, sessions: Sessions, role: str, claim: Claim) -> None:
+        settings = self._settings.latest
         if settings.unmanaged_users == "Report":
             _log.warning("a role's PostgresAccess is gone", role=role, server=str(place.endpoint))
             return
         try:
-            await cleanup(sessions, role, claim, "Restrict")
+            removed = await cleanup(sessions, role, claim, "Restrict")
         except AccessError as error:
             _log.warning("a leftover role cannot be removed", role=role, error=str(error))
         else:
-            _log.info("a leftover role was removed", role=role, server=str(place.endpoint))
+            # A login goes with its owner.
+            if removed:
+                _log.info("a leftover role was removed", role=role, server=str(place.endpoint))
 
 
 def _record(object_: str) -> str:
@@ -215,9 +238,24 @@ def _record(object_: str) -> str:
     return f"given-up-{object_}"
 
 
-def _username(access: Object) -> str | None:
-    """Of a PostgresAccess; None when that cannot be read."""
+def _names(access: Object) -> frozenset[str]:
+    """The roles of a PostgresAccess; none when they cannot be read."""
     try:
-        return decode_access(access).spec.username
+        return frozenset(names_of(decode_access(access)))
     except AccessError:
-        return None
+        return frozenset()
+
+
+def _owners_first(roles: Mapping[str, Claim]) -> list[tuple[str, Claim]]:
+    """Roles of one object; what becomes of an owner becomes of its logins too."""
+    logins = {login for role in roles for login in login_names(role)}
+    return sorted(roles.items(), key=lambda one: (one[0] in logins, one[0]))
+
+
+def _is_former(role: str, access: Object) -> bool:
+    """Whether the role was a login of an access that has one login now, and knows of no other."""
+    try:
+        username = decode_access(access).spec.username
+    except AccessError:
+        return False
+    return role in login_names(username) and role not in _names(access)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,10 +21,32 @@ from fairlead.postgres.controllers.access.status import (
     success,
     suspended,
 )
+from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Job, Place
 from fairlead.postgres.database.plans.password import ITERATIONS
-from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError, refusal
+
+
+class Verified(NamedTuple):
+    """What a server was left with by a pass that has read it again.
+
+    The pass that follows at once on a new password need not ask for the same a second time.
+    """
+
+    place: Place
+    wanted: Wanted
+    done: Synced
+
+    def holds(self, place: Place, wanted: Wanted) -> bool:
+        """Whether the same is wanted there: not where it depends on what was granted before."""
+        same = msgspec.structs.replace(wanted, ledger=self.wanted.ledger) == self.wanted
+        return place == self.place and wanted.policy == "Authoritative" and same
+
+    @property
+    def synced(self) -> Synced:
+        """What asking once more would come to: nothing is changed."""
+        return msgspec.structs.replace(self.done, changed=False, created=False)
 
 
 @dataclass(kw_only=True)
@@ -39,10 +62,13 @@ class Pass:
     step: AccessStep | None = None
     """Which of the steps the job is for."""
     password: str = field(default="", repr=False)
+    login: str = ""
+    """The role that the password is of."""
     iterations: int = ITERATIONS
     secret_uid: str = ""
     password_info: PasswordInfo | None = None
     synced: Synced | None = None
+    verified: Verified | None = None
     plan: Planned | None = None
     expires_at: str = ""
     renamed: frozenset[str] = frozenset()
@@ -78,13 +104,14 @@ def outcome_of(current: Pass) -> Outcome:
     """The outcome of a pass, from what it has learnt."""
     facts = current.facts
     if facts.excluded and facts.failure is None:
-        username = current.decoded.spec.username
+        username, *logins = names_of(current.decoded)
+        which = f"{username}, or one of its logins {', '.join(logins)}," if logins else username
         return failed(
             Failure(
                 "DatabaseSyncFailed",
                 refusal(
                     "UserExcluded",
-                    f"spec.username {username} is one of the operator's excluded users;"
+                    f"spec.username {which} is one of the operator's excluded users;"
                     " choose another",
                 ),
             )
@@ -111,6 +138,7 @@ def login_of(current: Pass) -> Login | None:
         secret=spec.generated_secret,
         secret_uid=current.secret_uid,
         password=current.password_info,
+        logins=synced.logins,
         server=ServerInfo(
             host=endpoint.public_host or endpoint.host,
             version=synced.server.version_text,

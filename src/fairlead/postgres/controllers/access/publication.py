@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fairlead.api.meta import Key, Object
-from fairlead.api.postgresaccess import PasswordInfo
+from fairlead.api.postgresaccess import PostgresAccessStatus
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
@@ -17,6 +17,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     check_ours,
     check_template,
     content,
+    current_login,
     current_password,
     given_password,
     is_leftover,
@@ -28,6 +29,8 @@ from fairlead.postgres.controllers.rules.rotation import (
     PasswordDefaults,
     PasswordRules,
     asked_for,
+    current_of,
+    ends_of,
     is_due,
     is_old,
     mark_of,
@@ -36,6 +39,7 @@ from fairlead.postgres.controllers.rules.rotation import (
     seconds_left,
 )
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
+from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError, invalid
 from fairlead.runtime import Delta, Informer, commit
@@ -104,8 +108,12 @@ class Publication:
         if self.exists(current):
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
         # One that is due is made when the plan is carried out; of it the plan shows nothing.
+        rules = password_rules(spec, self._defaults())
         kept = "" if current.facts.rotating else current_password(existing)
-        return kept or password_rules(spec, self._defaults()).generate()
+        if _changes_login(current, rules, existing):
+            kept = ""
+        current.login = _login(current, rules, existing, rotating=not kept)
+        return kept or rules.generate()
 
     def version(self, namespace: str, name: str) -> str:
         """The resourceVersion of a generated Secret, or of one that spec.passwordSecretRef names.
@@ -137,16 +145,17 @@ class Publication:
             rules = password_rules(access.spec, self._defaults())
         except AccessError:
             return False
-        return asked_for(meta, secret.meta) or is_old(rules, access.status.password, moment())
+        return asked_for(meta, secret.meta) or _is_old(current, rules)
 
-    def rotates_in(self, info: PasswordInfo | None) -> float | None:
-        """Seconds until the password is due, 0 when it is late; None when it stays."""
-        return seconds_left(info, moment())
+    def rotates_in(self, status: PostgresAccessStatus) -> float | None:
+        """Seconds until the password is due or a login ends, 0 when it is late; None for never."""
+        return seconds_left(status.password, moment(), status.logins)
 
     async def write(self, current: Pass) -> None:
         """Boxes S to W: reuse the password that is there or given, or make one.
 
-        Learns the password, and what the status shall say of it once the server has it.
+        Learns the password, and what the status shall say of it once the server has it. The
+        password of another login is only made at first, and written when the server has it.
 
         Raises:
             AccessError: the Secret is not ours, the template or the policy is wrong, or the
@@ -163,8 +172,10 @@ class Publication:
             meta.namespace, meta.name, wanted=given, opened=self._opened
         )
         password = await self._given(current) if given else ""
-        stored = await self._publish(current, rules, password)
         current.iterations = rules.iterations
+        stored = await self._publish(current, rules, password)
+        if stored is None:
+            return
         current.secret_uid = stored.meta.uid
         current.password_info = password_info(
             rules,
@@ -186,7 +197,7 @@ class Publication:
             raise missing_password_secret(name, namespace)
         return given_password(spec, found)
 
-    async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object:
+    async def _publish(self, current: Pass, rules: PasswordRules, given: str) -> Object | None:
         name, namespace = current.decoded.spec.generated_secret, current.found.meta.namespace
         # What the cache does not know is most likely not there: then one request does it.
         key = Key(namespace, name)
@@ -228,22 +239,31 @@ class Publication:
 
     async def _store(
         self, current: Pass, rules: PasswordRules, given: str, existing: Object | None
-    ) -> Object:
+    ) -> Object | None:
         access, found = current.decoded, current.found
         source = existing or await self._former(current)
         kept = given or current_password(source)
         mark = mark_of(found.meta)
+        changes = _changes_login(current, rules, source)
         if kept and source is not None and not given:
-            if await self._due(current, rules, source, kept):
+            if changes or await self._due(current, rules, source, kept):
                 kept = ""
             else:
                 mark = mark_of(source.meta)
+        login = _login(current, rules, source, rotating=not kept)
         # Stored before it is used: a password that only the database knew would be lost in a
-        # crash.
-        current.password = kept or rules.generate()
-        values = secret_values(access.spec, current.reached.endpoint, current.password)
+        # crash. Of a login that nobody has been given yet nothing is lost, and so it comes first.
+        staged = current.facts.secret == "staged" and login == current.login  # noqa: S105
+        if kept or not staged:
+            current.password = kept or rules.generate()
+        current.login = login
+        values = secret_values(access.spec, current.reached.endpoint, current.password, login)
         wanted = content(access.spec.secret_template, values, mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
+        turns = changes or (rules.rotation == "TwoLogins" and not kept)
+        if turns and not staged:
+            current.learn(secret="due")  # noqa: S106
+            return None
         if existing is None:
             stored = await self._client.create(SECRETS, body, found.meta.namespace)
         else:
@@ -259,6 +279,8 @@ class Publication:
         info, meta = current.decoded.status.password, current.found.meta
         fingerprint_ = await self._fingerprint(current, password)
         due = is_due(rules, meta, secret.meta, info, fingerprint_, moment())
+        if due and not asked_for(meta, secret.meta):
+            due = _is_old(current, rules)
         # While the server does not answer, the old password is the one that logs in.
         return due and current.facts.answers
 
@@ -311,6 +333,33 @@ class Publication:
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=False, opened=self._opened
         )
+
+
+def _login(current: Pass, rules: PasswordRules, secret: Object | None, *, rotating: bool) -> str:
+    """The login that the Secret shall have."""
+    access, now = current.decoded, moment()
+    ends = ends_of(access.status.logins)
+    return logins.current_login(
+        rules.rotation,
+        access.spec.username,
+        found=current_login(secret),
+        known=current_of(access.status.logins),
+        rotating=rotating,
+        ending=[name for name, end in ends.items() if end > now],
+    )
+
+
+def _changes_login(current: Pass, rules: PasswordRules, secret: Object | None) -> bool:
+    """Whether the Secret has a login of the other kind of rotation."""
+    username = current.decoded.spec.username
+    return logins.must_rotate(rules.rotation, username, found=current_login(secret))
+
+
+def _is_old(current: Pass, rules: PasswordRules) -> bool:
+    """Whether the clock asks for a new password, and no login would lose its grace for it."""
+    status, now = current.decoded.status, moment()
+    free = logins.may_rotate(rules.rotation, ends_of(status.logins), now)
+    return free and is_old(rules, status.password, now)
 
 
 def _is_same(one: Object, other: Object) -> bool:

@@ -22,6 +22,7 @@ class AccessStep(Enum):
     RESOLVE = "find the server and its policy"
     PLAN = "see what would be done"
     CHECK_ROLE = "see whether the role may be the access's own"
+    STAGE_LOGIN = "bring the next login into the database"
     WRITE_SECRET = "write the generated Secret"  # noqa: S105
     SYNC_DATABASE = "bring role and grants into the database"
     GIVE_UP = "record that the role is given up"
@@ -40,6 +41,7 @@ STAGES: dict[AccessStep, Stage] = {
     AccessStep.RESOLVE: "DatabaseSyncFailed",
     AccessStep.PLAN: "DatabaseSyncFailed",
     AccessStep.CHECK_ROLE: "DatabaseSyncFailed",
+    AccessStep.STAGE_LOGIN: "DatabaseSyncFailed",
     AccessStep.WRITE_SECRET: "SecretSyncFailed",
     AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
 }
@@ -58,9 +60,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     ``published`` says that there is a generated Secret, ``rotating`` that its password may be
     due, ``checked`` that the role is not another's as far as can be said, ``answers`` that the
-    server has said so, ``secret`` whether the password was there already. ``expired`` is an access
-    whose time is up, ``ended`` one whose role has gone for that. ``planning`` says why nothing is
-    done before it was ``planned``: it is only observed, or has to be ``approved``.
+    server has said so, ``secret`` whether the password was there already. Of two logins the next
+    one is ``due`` in the database before the Secret has it, and then it is ``staged``. ``expired``
+    is an access whose time is up, ``ended`` one whose role has gone for that. ``planning`` says
+    why nothing is done before it was ``planned``: it is only observed, or has to be ``approved``.
     """
 
     found: bool = True
@@ -79,7 +82,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     rotating: bool = False
     checked: bool = False
     answers: bool = False
-    secret: Literal["unknown", "reused", "generated"] = "unknown"  # noqa: S105
+    secret: Literal["unknown", "due", "staged", "reused", "generated"] = "unknown"  # noqa: S105
     synced: bool = False
     given_up: bool = False
     dropped: bool = False
@@ -125,6 +128,8 @@ def _live(facts: Facts) -> AccessStep:
         # A refused access gets no Secret, for that would log in nowhere; and no password is made
         # anew for a server that is away, for the old one still logs in there.
         return AccessStep.CHECK_ROLE
-    if facts.secret == "unknown":  # noqa: S105
+    if facts.secret == "due":  # noqa: S105
+        return AccessStep.STAGE_LOGIN
+    if facts.secret in {"unknown", "staged"}:
         return AccessStep.WRITE_SECRET
     return AccessStep.REPORT if facts.synced else AccessStep.SYNC_DATABASE

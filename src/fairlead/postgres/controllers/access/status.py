@@ -25,6 +25,7 @@ from fairlead.api.postgresaccess import (
     Binding,
     Blockers,
     Deletion,
+    LoginInfo,
     PasswordInfo,
     Plan,
     PostgresAccessStatus,
@@ -69,6 +70,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     server: ServerInfo
     secret_uid: str = ""
     password: PasswordInfo | None = None
+    logins: Sequence[LoginInfo] = ()
     applied: Sequence[str] = ()
     warnings: Sequence[str] = ()
 
@@ -277,6 +279,7 @@ def new_status(
         username=login.username,
         secret=SecretInfo(name=login.secret, uid=login.secret_uid),
         password=login.password,
+        logins=list(login.logins),
         server=login.server,
         applied_grants=list(login.applied[:_MAX_GRANTED]),
         warnings=list(login.warnings[:_MAX_WARNINGS]),

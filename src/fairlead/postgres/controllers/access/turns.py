@@ -12,8 +12,8 @@ from collections.abc import Callable
 from fairlead.runtime import Request
 
 
-MOST = 500
-"""Two batches of a server."""
+MOST = 250
+"""A batch of a server, and its passes that write to the API server meanwhile."""
 
 
 class Turns:

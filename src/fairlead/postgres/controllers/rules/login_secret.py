@@ -220,6 +220,16 @@ def current_password(existing: Object | None) -> str:
     return found
 
 
+def current_login(existing: Object | None) -> str:
+    """The username in the Secret, as its user may have edited it; "" where there is none."""
+    if existing is None:
+        return ""
+    try:
+        return text_of(secret_data(existing), "username", str(existing.key))
+    except AccessError:
+        return ""
+
+
 def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
     """The password in the Secret that spec.passwordSecretRef names.
 
@@ -251,16 +261,22 @@ def missing_password_secret(name: str, namespace: str) -> AccessError:
     )
 
 
-def secret_values(spec: PostgresAccessSpec, endpoint: Endpoint, secret: str) -> dict[str, str]:
-    """All default keys: a Service Binding's, and the names that clients of PostgreSQL look for."""
+def secret_values(
+    spec: PostgresAccessSpec, endpoint: Endpoint, secret: str, login: str = ""
+) -> dict[str, str]:
+    """All default keys: a Service Binding's, and the names that clients of PostgreSQL look for.
+
+    ``login`` is the role that logs in, if not spec.username itself.
+    """
+    username = login or spec.username
     database = spec.grants[0].database if spec.grants else endpoint.fallback
     database = database or endpoint.maintenance
     host = endpoint.public_host or endpoint.host
     port = str(endpoint.public_port or endpoint.port)
     hosts = [f"[{one}]" if ":" in one else one for one in host.split(",")]
     place = f"{','.join(f'{one}:{port}' for one in hosts)}/{quote(database, safe='')}"
-    login = f"{quote(spec.username, safe='')}:{quote(secret, safe='')}"
-    query = urlencode({"user": spec.username, "password": secret}, quote_via=quote, safe="")
+    user = f"{quote(username, safe='')}:{quote(secret, safe='')}"
+    query = urlencode({"user": username, "password": secret}, quote_via=quote, safe="")
     values = {
         "type": "postgresql",
         "provider": "fairlead",
@@ -268,13 +284,13 @@ def secret_values(spec: PostgresAccessSpec, endpoint: Endpoint, secret: str) -> 
         "port": port,
         "database": database,
         "dbname": database,
-        "username": spec.username,
-        "user": spec.username,
+        "username": username,
+        "user": username,
         "password": secret,
         "sslmode": endpoint.ssl_mode,
-        "uri": f"postgresql://{login}@{place}",
+        "uri": f"postgresql://{user}@{place}",
         "jdbc-uri": f"jdbc:postgresql://{place}?{query}",
-        "pgpass": _password_file(host.split(","), port, spec.username, secret),
+        "pgpass": _password_file(host.split(","), port, username, secret),
     }
     return values | ({"ca.crt": endpoint.ca} if endpoint.ca else {})
 

@@ -19,9 +19,13 @@ from fairlead.postgres.options import PostgresOptions, split_host
 
 
 def check_policy(
-    server: PostgresServer, spec: PostgresAccessSpec, namespace: str, labels: Mapping[str, str]
+    server: PostgresServer,
+    spec: PostgresAccessSpec,
+    namespace: str,
+    labels: Mapping[str, str],
+    names: Iterable[str] = (),
 ) -> None:
-    """Whether a server's profile allows this access.
+    """Whether a server's profile allows this access; ``names`` are its roles, if several.
 
     Raises:
         AccessError: PolicyDenied, naming the field of the profile.
@@ -35,9 +39,12 @@ def check_policy(
         ) from None
     if not selector.matches(labels):
         _deny(name, "allowedNamespaces", f"does not select namespace {namespace}")
-    if not matches(server.spec.username_pattern, spec.username, namespace):
-        pattern = server.spec.username_pattern.replace("{namespace}", namespace)
-        _deny(name, "usernamePattern", f"wants usernames like {pattern}")
+    pattern = server.spec.username_pattern
+    for username in dict.fromkeys((spec.username, *names)):
+        if not matches(pattern, username, namespace):
+            shown = pattern.replace("{namespace}", namespace)
+            which = "" if username == spec.username else f", and {username} would be a login"
+            _deny(name, "usernamePattern", f"wants usernames like {shown}{which}")
     privileges = server.spec.allowed_privileges
     for grant in spec.grants:
         if not _any(server.spec.allowed_databases, grant.database, namespace):

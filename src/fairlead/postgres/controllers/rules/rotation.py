@@ -8,7 +8,8 @@ with the password made for it, so that each value counts once however the writer
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
 import msgspec
@@ -17,18 +18,24 @@ from fairlead.api.durations import parse_duration
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.postgresaccess import (
     ROTATE_ANNOTATION,
+    LoginInfo,
     PasswordInfo,
+    PostgresAccess,
     PostgresAccessSpec,
 )
-from fairlead.api.postgresconnection import PasswordPolicy
+from fairlead.api.postgresconnection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.database.plans import password
+from fairlead.postgres.database.plans.logins import Turns, family
 from fairlead.postgres.errors import AccessError, invalid
 
 
 MIN_BITS = 96
 """Of a password, were its characters to be guessed."""
 _MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
+GRACE = timedelta(hours=1)
+"""How long a login works after another one has taken its turn, unless the policy says so."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _MAX_MARK = 128
 """Characters of an annotation's value that are copied; of longer ones a digest is."""
 
@@ -60,6 +67,7 @@ class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
     alphabet: str = password.ALPHABETS["urlsafe"]
     rotate_every: timedelta | None = None
     iterations: int = password.ITERATIONS
+    rotation: Rotation = "InPlace"
 
     def generate(self) -> str:
         """A new password."""
@@ -72,7 +80,7 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
     Raises:
         AccessError: PasswordPolicyInvalid, naming the field.
     """
-    own = spec.password_policy or PasswordPolicy()
+    own = spec.password_policy or LoginPolicy()
     length = own.length or defaults.length
     alphabet = _characters(own.alphabet or defaults.alphabet)
     # 2 to the 96th is an integer, so that no rounding decides.
@@ -90,16 +98,21 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordDefaults) -> Pass
         alphabet=alphabet,
         rotate_every=_period(spec, own, defaults),
         iterations=iterations,
+        rotation=rotation_of(spec),
     )
 
 
 def _period(
-    spec: PostgresAccessSpec, own: PasswordPolicy, defaults: PasswordDefaults
+    spec: PostgresAccessSpec, own: LoginPolicy, defaults: PasswordDefaults
 ) -> timedelta | None:
     every = own.rotate_every
     if spec.password_secret_ref is not None:
         if every:
             raise _wrong("rotateEvery", "spec.passwordSecretRef excludes it; remove one of them")
+        if own.rotation != "InPlace":
+            raise _wrong(
+                "rotation", "spec.passwordSecretRef excludes TwoLogins; remove one of them"
+            )
         return None
     if not every:
         return timedelta(seconds=defaults.rotate_every) if defaults.rotate_every else None
@@ -144,6 +157,36 @@ def asked_for(access: ObjectMeta, secret: ObjectMeta) -> bool:
     return bool(wanted) and wanted != mark_of(secret)
 
 
+def rotation_of(spec: PostgresAccessSpec) -> Rotation:
+    """How the password changes."""
+    return spec.password_policy.rotation if spec.password_policy is not None else "InPlace"
+
+
+def grace_of(spec: PostgresAccessSpec) -> timedelta:
+    """How long a login works after another one has taken its turn.
+
+    Raises:
+        AccessError: PasswordPolicyInvalid, when that is no duration of use.
+    """
+    own = spec.password_policy or LoginPolicy()
+    every = parse_duration(own.rotate_every or "")
+    if not own.grace_period:
+        return min(GRACE, every) if every is not None else GRACE
+    grace = parse_duration(own.grace_period)
+    if grace is None or not timedelta() <= grace <= _MAX_EVERY:
+        raise _wrong(
+            "gracePeriod",
+            f"{own.grace_period} is no duration from 0s to 87600h; write one like 1h",
+        )
+    if every is not None and grace > every:
+        raise _wrong(
+            "gracePeriod",
+            f"{own.grace_period} is longer than rotateEvery {own.rotate_every}, at the end of"
+            " which the turn is the same login's again; shorten it",
+        )
+    return grace
+
+
 def is_old(rules: PasswordRules, info: PasswordInfo | None, now: datetime) -> bool:
     """Whether the password's time is up."""
     due = _next_rotation(rules, info)
@@ -184,10 +227,60 @@ def password_info(
     return msgspec.structs.replace(info, next_rotation=format_time(due) if due else "")
 
 
-def seconds_left(info: PasswordInfo | None, now: datetime) -> float | None:
-    """Until the next rotation, 0 when it is late; None when there is none."""
-    moment = _moment(info.next_rotation) if info is not None else None
-    return None if moment is None else max(0.0, (moment - now).total_seconds())
+def seconds_left(
+    info: PasswordInfo | None, now: datetime, logins: Iterable[LoginInfo] = ()
+) -> float | None:
+    """Until the next rotation, or the next end of a login; None when there is none.
+
+    0 when it is late. A rotation by the clock waits for the ends.
+    """
+    ends = [end for one in logins if (end := _moment(one.ends_at)) is not None and end > now]
+    due = _moment(info.next_rotation) if info is not None else None
+    if due is not None and ends:
+        due = max(due, *ends)
+    moments = [one for one in (due, *ends) if one is not None]
+    return max(0.0, (min(moments) - now).total_seconds()) if moments else None
+
+
+def ends_of(logins: Iterable[LoginInfo]) -> dict[str, datetime]:
+    """When the logins that the status tells of end, or have ended."""
+    return {one.name: end for one in logins if (end := _moment(one.ends_at)) is not None}
+
+
+def current_of(logins: Iterable[LoginInfo]) -> str:
+    """The login that is in the Secret by the status, "" where it says nothing."""
+    return next((one.name for one in logins if one.current), "")
+
+
+def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Turns | None:
+    """Whose turn it is; None where there is one login, and never was another.
+
+    Args:
+        access: the object.
+        login: the one in the Secret, or in the Secret that is about to be written.
+        staged: whether it is about to be written.
+
+    Raises:
+        AccessError: PasswordPolicyInvalid.
+    """
+    spec, told = access.spec, access.status.logins
+    rotation = rotation_of(spec)
+    grace = grace_of(spec)
+    if rotation == "InPlace" and not told and login == spec.username and not staged:
+        return None
+    known = ends_of(told)
+    if told:
+        # What the status does not tell of has no password that anybody has been given.
+        names = {one.name for one in told}
+        known |= {name: _LONG_AGO for name in family(spec.username) if name not in names}
+    return Turns(
+        rotation=rotation,
+        current=login,
+        grace=grace,
+        known=known,
+        staged=staged,
+        patient=spec.approval == "Manual" or spec.mode == "Observe",
+    )
 
 
 def _next_rotation(rules: PasswordRules, info: PasswordInfo | None) -> datetime | None:

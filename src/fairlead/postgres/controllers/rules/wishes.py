@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 from fairlead.api.durations import parse_duration
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.postgres.controllers.rules.rotation import grace_of, rotation_of
 from fairlead.postgres.database.plans.attributes import (
     check_attributes,
     check_members,
     valid_until,
 )
 from fairlead.postgres.database.plans.grants import check_grants
+from fairlead.postgres.database.plans.logins import Turns, family
 from fairlead.postgres.database.plans.names import check_username
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Wanted
@@ -33,7 +35,8 @@ def check_spec(access: PostgresAccess) -> None:
     spec = access.spec
     check_username(spec.username)
     check_grants(spec.grants)
-    check_members(spec.member_of or [], spec.username)
+    check_members(spec.member_of or [], names_of(access))
+    grace_of(spec)
     if spec.attributes is not None:
         check_attributes(spec.attributes)
     known = access.status.username
@@ -43,6 +46,17 @@ def check_spec(access: PostgresAccess) -> None:
             f"spec.username was {known} and cannot be changed; set it back, or create another"
             " PostgresAccess",
         )
+
+
+def needed_names(access: PostgresAccess) -> tuple[str, ...]:
+    """The roles that an access asks for, its username first."""
+    spec = access.spec
+    return family(spec.username) if rotation_of(spec) == "TwoLogins" else (spec.username,)
+
+
+def names_of(access: PostgresAccess) -> tuple[str, ...]:
+    """The same, with those that it had before, and has still to end."""
+    return family(access.spec.username) if access.status.logins else needed_names(access)
 
 
 def end_of(created: str, after: str) -> datetime | None:
@@ -84,6 +98,7 @@ def wanted_of(
     *,
     password: str,
     ends: str,
+    turns: Turns | None = None,
     iterations: int = ITERATIONS,
     adopt: bool = False,
 ) -> Wanted:
@@ -94,6 +109,7 @@ def wanted_of(
         claim: that it makes on its role.
         password: of the login; "" leaves that of a role which exists alone.
         ends: when it ends, "" for never.
+        turns: whose turn it is to log in.
         iterations: of the verifier of a new password.
         adopt: whether it may take over a role that nobody has claimed.
     """
@@ -110,4 +126,5 @@ def wanted_of(
         valid_until=valid_until(spec.attributes, ends, status.expires_at),
         member_of=None if spec.member_of is None else tuple(spec.member_of),
         adopt=adopt,
+        turns=turns,
     )

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 
 from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.errors import AccessError
@@ -20,11 +21,16 @@ Answer = Synced | Planned | AccessError | Exception | None
 
 
 class Check(NamedTuple):
-    """May this claim have the role? The answer is None, or why not."""
+    """May this claim have these roles, the username first? The answer is None, or why not."""
 
-    username: str
+    names: tuple[str, ...]
     claim: Claim
     adopt: bool = False
+
+    @property
+    def username(self) -> str:
+        """Of the role."""
+        return self.names[0]
 
 
 class Sync(NamedTuple):
@@ -37,6 +43,11 @@ class Sync(NamedTuple):
         """Of the role."""
         return self.wanted.username
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all its roles."""
+        return self.wanted.names
+
 
 class Drop(NamedTuple):
     """Remove the role as the policy says."""
@@ -45,6 +56,11 @@ class Drop(NamedTuple):
     claim: Claim
     policy: Removal
     orphan_to: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all its roles."""
+        return family(self.username)
 
 
 class Look(NamedTuple):
@@ -56,6 +72,11 @@ class Look(NamedTuple):
     def username(self) -> str:
         """Of the role."""
         return self.wanted.username
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all its roles."""
+        return self.wanted.names
 
 
 Job = Check | Sync | Drop | Look

@@ -32,6 +32,7 @@ from fairlead.postgres.controllers.rules.resolution import (
     server_endpoint,
     text_of,
 )
+from fairlead.postgres.controllers.rules.wishes import needed_names
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import Watches
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -100,7 +101,7 @@ class Sources:
             if enforce:
                 namespace = access.metadata.namespace
                 labels = await self._labels(namespace)
-                check_policy(server, access.spec, namespace, labels)
+                check_policy(server, access.spec, namespace, labels, needed_names(access))
                 for group in access.spec.member_of or ():
                     check_membership(group.role, namespace, server, self._settings.current)
             return await self.server_endpoint(server)

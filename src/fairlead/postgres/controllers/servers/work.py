@@ -15,17 +15,18 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import structlog
 
 from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Synced
+from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.cleanup import cleanup, drop_logins
 from fairlead.postgres.database.work.drift import Found, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import check_claims, sync
+from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
@@ -246,9 +247,9 @@ class _Server:
         batch: dict[Request, Job] = {}
         usernames: set[str] = set()
         for request, job in self.jobs.items():
-            if len(batch) < _BATCH and job.username not in usernames:
+            if len(batch) < _BATCH and usernames.isdisjoint(job.names):
                 batch[request] = job
-                usernames.add(job.username)
+                usernames.update(job.names)
         for request in batch:
             del self.jobs[request]
         return batch
@@ -280,19 +281,32 @@ class _Server:
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
         return await check_claims(
-            self._sessions,
-            {job.username: job.claim for job in jobs},
-            adopting=frozenset(job.username for job in jobs if job.adopt),
+            self._sessions, [Claimed(job.names, job.claim, job.adopt) for job in jobs]
         )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
         wanted = [job.wanted for job in jobs]
-        return await sync(
+        found = await sync(
             self._sessions,
             wanted,
             self._verifiers,
             at_once=max(1, self._surroundings.connections() - 1),
         )
+        return {**found, **{one.username: await self._retire(one, found) for one in wanted}}
+
+    async def _retire(self, wanted: Wanted, found: Mapping[str, Synced | AccessError]) -> Answer:
+        """Drop logins that have ended for good."""
+        answer = found[wanted.username]
+        if isinstance(answer, AccessError) or not answer.retired:
+            return answer
+        try:
+            await drop_logins(self._sessions, wanted.username, answer.retired, wanted.claim)
+        except AccessError as error:
+            return msgspec.structs.replace(answer, problems=(*answer.problems, error))
+        left = tuple(one for one in answer.logins if one.name not in answer.retired)
+        if all(one.current for one in left):
+            left = ()
+        return msgspec.structs.replace(answer, logins=left, changed=True)
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
         found: dict[str, Answer] = {}
@@ -373,7 +387,7 @@ class _Server:
             self._drifted = usernames & found.differing
             self._metrics.seconds.observe(loop.time() - begun)
         self._reached(failure)
-        self._verifiers.keep(usernames)
+        self._verifiers.keep({one.wanted.login for one in kept.values()})
         for request, one in kept.items():
             if one.wanted.username in found.differing:
                 self._surroundings.differs(request)

@@ -1,14 +1,18 @@
 """The sessions of one administrator on one server, kept from one pass to the next.
 
 A login costs several round trips and a key derivation on both sides, so that a session is used
-again while it lives. Sessions that are not used are few: the oldest go first.
+again while it lives. Sessions that are not used are few: the oldest go first, and those in a
+database that somebody wants to himself.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import Session, open_session
@@ -17,6 +21,18 @@ from fairlead.postgres.errors import AccessError
 
 _KEPT = 8
 """Sessions with nothing to do that are kept open."""
+_WATCH_SECONDS = 3.0
+"""Between two looks at who waits for our idle sessions; PostgreSQL has them wait for 5 s."""
+_WAITED_FOR = sql.SQL("""
+SELECT DISTINCT d.datname::text
+  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.objid
+ WHERE l.locktype = 'object' AND l.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
+   AND l.mode IN ('ShareLock', 'AccessExclusiveLock')
+""")
+"""The databases that somebody drops, renames, moves or copies, which takes all others to leave.
+
+Each of these locks the database before it waits for its sessions, and everybody may see locks.
+"""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Why another database may let the administrator in."""
 
@@ -37,6 +53,9 @@ class Sessions:
         self.tally = tally or Tally()
         self._idle: OrderedDict[Session, str] = OrderedDict()
         self._maintenance = endpoint.maintenance
+        self._watcher: asyncio.Task[None] | None = None
+        self._asked: Session | None = None
+        self._asking = asyncio.Lock()
 
     @asynccontextmanager
     async def use(self, database: str) -> AsyncIterator[Session]:
@@ -61,6 +80,8 @@ class Sessions:
         while len(self._idle) > _KEPT:
             oldest, _ = self._idle.popitem(last=False)
             await oldest.close()
+        if self._watcher is None:
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Session]:
@@ -90,14 +111,60 @@ class Sessions:
     async def _idle_in(self, database: str) -> Session | None:
         """The session that was used last, for the others may be let go."""
         for session in reversed([one for one, name in self._idle.items() if name == database]):
-            del self._idle[session]
+            if session is self._asked:
+                async with self._asking:
+                    pass
+            if self._idle.pop(session, None) is None:
+                continue
             if session.is_usable():
                 return session
             await session.close()
         return None
 
+    async def _watch(self) -> None:
+        """Look after what is idle until nothing is."""
+        while self._idle:
+            await asyncio.sleep(_WATCH_SECONDS)
+            await self._leave()
+        self._watcher = None
+
+    async def _leave(self) -> None:
+        """End the idle sessions in databases that somebody waits to have to himself."""
+        if not self._idle:
+            return
+        # Any session sees the locks of all databases.
+        asked = next(iter(self._idle))
+        wanted = await self._wanted(asked)
+        for session, database in list(self._idle.items()):
+            if database in wanted:
+                await self._end(session)
+
+    async def _end(self, session: Session) -> None:
+        self._idle.pop(session, None)
+        await session.close()
+
+    async def _wanted(self, asked: Session) -> set[str]:
+        """The databases that somebody waits for; a session that cannot say so is ended."""
+        async with self._asking:
+            self._asked = asked
+            try:
+                self.tally.statements += 1
+                return {name for (name,) in await asked.rows(_WAITED_FOR)}
+            except asyncio.CancelledError:
+                await self._end(asked)
+                raise
+            except Exception:  # noqa: BLE001 - whoever needs a session tells why there is none
+                await self._end(asked)
+                return set()
+            finally:
+                self._asked = None
+
     async def close(self) -> None:
         """End the sessions that nobody uses."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.cancel()
+            await asyncio.wait([watcher])
         while self._idle:
             session, _ = self._idle.popitem()
             await session.close()

@@ -96,8 +96,8 @@ def _moment(text: str) -> datetime | None:
         return None
 
 
-def check_members(groups: Sequence[MemberOf], username: str) -> None:
-    """Refuse names that PostgreSQL would cut, and what contradicts itself.
+def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
+    """Refuse names that PostgreSQL would cut, and the ``names`` of the access's own roles.
 
     Raises:
         AccessError: NameInvalid or MemberOfInvalid, naming the field.
@@ -106,8 +106,10 @@ def check_members(groups: Sequence[MemberOf], username: str) -> None:
     for index, group in enumerate(groups):
         field = f"spec.memberOf[{index}].role"
         check_identifier(group.role, field)
-        if group.role == username:
-            raise refusal("MemberOfInvalid", f"{field} is spec.username itself; remove it")
+        if group.role in names:
+            raise refusal(
+                "MemberOfInvalid", f"{field} is spec.username itself, or a login of it; remove it"
+            )
         if group.role in known:
             raise refusal("MemberOfInvalid", f"{field} names {group.role} again; remove one")
         known.add(group.role)

@@ -16,21 +16,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Literal
 
 import msgspec
 from psycopg import sql
 
+from fairlead.api.postgresconnection import Rotation
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES
 
 
-Rotation = Literal["InPlace", "TwoLogins"]
-"""One login whose password changes, or two in turn."""
-
-MULTIPLE_GRANTORS = 160000
-"""The first server_version_num whose memberships have options INHERIT and SET."""
 _SUFFIXES = ("_a", "_b")
 _DIGEST_CHARACTERS = 8
+_ALMOST_A_SECOND = timedelta(microseconds=999_999)
+
+
+class Turns(msgspec.Struct, frozen=True, kw_only=True):
+    """What an access asks for that has logins beside its owner, or had them.
+
+    ``current`` is the login of the Secret, the owner itself where the rotation is in place.
+    ``known`` are ends that the status remembers. While it is ``staged`` the others are left as
+    they are, for the Secret still has one of them. A ``patient`` access leaves the logins that the
+    server has ended (VALID UNTIL) as they are until their next turn.
+    """
+
+    rotation: Rotation
+    current: str
+    grace: timedelta
+    known: Mapping[str, datetime] = {}
+    staged: bool = False
+    patient: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +84,13 @@ def family(username: str) -> tuple[str, str, str]:
 
 
 def current_login(
-    rotation: Rotation, username: str, *, found: str, known: str = "", rotating: bool = False
+    rotation: Rotation,
+    username: str,
+    *,
+    found: str,
+    known: str = "",
+    rotating: bool = False,
+    ending: Iterable[str] = (),
 ) -> str:
     """The login whose name and password the Secret shall have.
 
@@ -81,13 +100,14 @@ def current_login(
         found: the username in the Secret, "" where there is none; somebody may have edited it.
         known: the current login by the status, "" where it says nothing.
         rotating: whether a new password is made.
+        ending: those in their grace, which nobody should lose without need.
     """
     if rotation == "InPlace":
         return username
     first, second = login_names(username)
     before = next((name for name in (found, known) if name in {first, second}), "")
     if not before:
-        return first
+        return second if first in ending and second not in ending else first
     if not rotating:
         return before
     return second if before == first else first
@@ -131,8 +151,10 @@ def turn(
         now: this moment.
     """
     others = {name for name in family(username) if name != current} & set(able)
+    # The server is told of whole seconds, and nothing ends before its time.
+    latest = (now + grace + _ALMOST_A_SECOND).replace(microsecond=0)
     # An end further away than the grace is another policy's: the shorter one counts.
-    ends = {name: min(known.get(name, now + grace), now + grace) for name in others}
+    ends = {name: min(known.get(name, latest), latest) for name in others}
     return Turn(
         current=current,
         ending={name: end for name, end in sorted(ends.items()) if end > now},
@@ -140,17 +162,10 @@ def turn(
     )
 
 
-def create_owner(username: str) -> sql.Composed:
-    """A role that owns and may not log in."""
-    return sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(username))
-
-
-def join_owner(login: str, username: str, version: int) -> sql.Composed:
-    """Let a login have all that the owner has, and become it."""
-    options = " WITH INHERIT TRUE, SET TRUE" if version >= MULTIPLE_GRANTORS else ""
-    return sql.SQL("GRANT {} TO {}" + options).format(
-        sql.Identifier(username), sql.Identifier(login)
-    )
+def create_owner(username: str, parts: Iterable[sql.Composable] = ()) -> sql.Composed:
+    """A role that owns and may not log in, with ``parts`` for its other attributes."""
+    head = sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(username))
+    return sql.SQL(" ").join([head, *parts])
 
 
 def act_as_owner(login: str, username: str) -> sql.Composed:
@@ -160,7 +175,11 @@ def act_as_owner(login: str, username: str) -> sql.Composed:
     )
 
 
-def end_login(login: str, until: datetime | None) -> sql.Composed:
-    """Have the server refuse a login's password from that moment on; None takes the end back."""
+def end_login(login: str, until: datetime | None, *, fence: bool = False) -> sql.Composed:
+    """Have the server refuse a login's password from that moment on; None takes the end back.
+
+    With ``fence`` it refuses the login now, whatever that has to show.
+    """
     end = until.isoformat() if until is not None else "infinity"
-    return sql.SQL("ALTER ROLE {} VALID UNTIL {}").format(sql.Identifier(login), sql.Literal(end))
+    words = "ALTER ROLE {} NOLOGIN VALID UNTIL {}" if fence else "ALTER ROLE {} VALID UNTIL {}"
+    return sql.SQL(words).format(sql.Identifier(login), sql.Literal(end))

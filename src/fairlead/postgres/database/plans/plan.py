@@ -8,23 +8,31 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 
 import msgspec
 from psycopg import sql
 
-from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, MemberOf
+from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, LoginInfo, MemberOf
 from fairlead.postgres.database.plans import statements
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
-    GroupFacts,
     attribute_parts,
     foreign_memberships,
     membership_statements,
     refused_settings,
     setting_statements,
 )
+from fairlead.postgres.database.plans.claiming import check_roles
+from fairlead.postgres.database.plans.family import (
+    Asked,
+    LoginStep,
+    acting_steps,
+    ending_steps,
+)
 from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.logins import Turns, create_owner, family, login_names
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.snapshot import (
     Claim,
@@ -34,7 +42,7 @@ from fairlead.postgres.database.plans.snapshot import (
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.database.plans.targets import parse
-from fairlead.postgres.errors import AccessError, refusal
+from fairlead.postgres.errors import AccessError
 
 
 _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
@@ -57,6 +65,46 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     member_of: tuple[MemberOf, ...] | None = None
     adopt: bool = False
     """Whether a role may be taken over that nobody has claimed."""
+    turns: Turns | None = None
+    """Whose turn it is, where there are logins beside the role, or may be."""
+
+    @property
+    def login(self) -> str:
+        """The role that has the password."""
+        return self.username if self.turns is None else self.turns.current
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all roles that it has, or had."""
+        return (self.username,) if self.turns is None else family(self.username)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The names that nobody else may have."""
+        turning = self.turns is not None and self.turns.rotation == "TwoLogins"
+        return self.names if turning else (self.username,)
+
+    def own(self, snapshot: Snapshot) -> dict[str, RoleFacts]:
+        """Its roles as they are; a former login may be somebody else's by now."""
+        found = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
+        return {
+            name: role
+            for name, role in found.items()
+            if name in self.needed or (role.claim and role.claim.same_object(self.claim))
+        }
+
+    @property
+    def asked(self) -> Asked | None:
+        """What it asks of its logins."""
+        if self.turns is None:
+            return None
+        return Asked(
+            username=self.username,
+            turns=self.turns,
+            attributes=self.attributes,
+            until=self.valid_until or "",
+            groups=self.member_of is not None,
+        )
 
     def __repr__(self) -> str:
         return f"Wanted({self.username!r})"
@@ -74,10 +122,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     usernames: tuple[str, ...]
     alone: bool = False
     """Whether it may fail without failing all of its access."""
+    text: str = ""
+    """What is told in place of the statement, where that has a time in it."""
 
     def shown(self) -> str:
         """The statement, with *** for the verifier of a password."""
-        return _VERIFIER.sub("'***'", self.statement.as_string())
+        return self.text or _VERIFIER.sub("'***'", self.statement.as_string())
 
 
 class DatabaseChange(Change, frozen=True, kw_only=True):
@@ -125,6 +175,15 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
     created: bool = False
+    logins: tuple[LoginInfo, ...] = ()
+    """Where there are some beside the role itself."""
+    retired: tuple[str, ...] = ()
+    """Logins that are to be dropped."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody else could ever log in than the current login."""
+        return all(one.current for one in self.logins)
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,71 +218,13 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
-    """Refuse roles that are not this access's to change.
-
-    The first claim wins, so that neither namespaces nor clusters take a role from one another. A
-    role that nobody claims may be taken over with ``adopt``.
-
-    Raises:
-        AccessError: UserReserved, AdoptionRefused or UsernameConflict.
-    """
-    if role is None:
-        return
-    if role.name == admin:
-        raise refusal(
-            "UserReserved",
-            f"role {role.name} is the administrator's own; choose another spec.username",
-        )
-    if role.claim is None and not adopt:
-        raise refusal(
-            "AdoptionRefused",
-            f"role {role.name} exists and was not made by Fairlead;"
-            " choose another spec.username, or drop the role",
-        )
-    if role.claim is not None and not role.claim.same_object(claim):
-        raise refusal("UsernameConflict", _conflict(role.name, role.claim, claim))
-    if role.powers:
-        raise refusal(
-            "UserReserved",
-            f"role {role.name} has been given {', '.join(sorted(role.powers))};"
-            " take that away, or choose another spec.username",
-        )
-
-
-def check_adoption(
-    role: RoleFacts | None, groups: Mapping[str, GroupFacts], *, adopt: bool
-) -> None:
-    """Refuse to take over a role that others have given powers to, be it by a group.
-
-    Raises:
-        AccessError: AdoptionRefused.
-    """
-    if not adopt or role is None or role.claim is not None:
-        return
-    if groups.get(role.name, GroupFacts()).powerful:
-        raise refusal(
-            "AdoptionRefused",
-            f"role {role.name} has powers over roles or over the server, or is a member of a role"
-            " that has; choose another spec.username",
-        )
-
-
-def _conflict(username: str, holder: Claim, claim: Claim) -> str:
-    """Say who holds the role, but no names of another cluster or namespace."""
-    if holder.installation != claim.installation:
-        return (
-            f"role {username} belongs to another installation of Fairlead;"
-            " choose another spec.username, or drop the role if that installation is gone"
-        )
-    return f"role {username} is taken by another PostgresAccess; choose another spec.username"
-
-
 def plan_role(
     wanted: Wanted,
     snapshot: Snapshot,
     verifier: str | None,
     around: Around = NOTHING_AROUND,
+    *,
+    now: datetime | None = None,
 ) -> tuple[list[Change], list[AccessError]]:
     """What is missing of the role itself, and what stands in the way of single parts.
 
@@ -232,14 +233,18 @@ def plan_role(
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
         around: what is known of groups and parameters.
+        now: this moment, which decides about logins that end.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
     """
     name = wanted.username
     role = snapshot.roles.get(name)
-    check_role(role, wanted.claim, snapshot.server.admin, adopt=wanted.adopt)
-    changes = list(_role_steps(wanted, role, verifier))
+    check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
+    if wanted.login == name:
+        changes = list(_role_steps(wanted, role, verifier))
+    else:
+        changes = list(_owner_steps(wanted, role))
     memberships, problems = membership_statements(
         name, wanted.member_of, role, around.groups, snapshot.server.version
     )
@@ -248,17 +253,70 @@ def plan_role(
         Change(usernames=(name,), alone=True, **step._asdict())
         for step in (*settings, *memberships)
     ]
+    if wanted.asked is not None:
+        moment = datetime.now(UTC) if now is None else now
+        changes += _login_steps(wanted, wanted.asked, snapshot, verifier, around, moment)
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
 
-def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
+def _owner_steps(wanted: Wanted, role: RoleFacts | None) -> Iterator[Change]:
+    """What is missing of a role that others log in for."""
     name = wanted.username
-    parts = attribute_parts(wanted.attributes, wanted.valid_until, role)
+    parts = attribute_parts(wanted.attributes, None, role)
+    if role is None or parts:
+        yield Change(
+            statement=create_owner(name, parts)
+            if role is None
+            else statements.alter_role(name, login=False, verifier=None, parts=parts),
+            what=f"{'create' if role is None else 'change the attributes of'} role {name}",
+            why="there is no role of this name" if role is None else _OTHER_ATTRIBUTES,
+            usernames=(name,),
+        )
+    yield from _claim_steps(wanted, name, role)
+
+
+def _login_steps(
+    wanted: Wanted,
+    asked: Asked,
+    snapshot: Snapshot,
+    verifier: str | None,
+    around: Around,
+    now: datetime,
+) -> Iterator[Change]:
+    """What is missing of the logins of a role, of the current one first."""
+    known, version = wanted.own(snapshot), snapshot.server.version
+    login, owner = wanted.login, (wanted.username,)
+    steps: list[LoginStep] = []
+    if login != wanted.username:
+        yield from _role_steps(wanted, known.get(login), verifier)
+        steps += acting_steps(asked, login, known.get(login), version, around)
+    steps += ending_steps(asked, known, version, now)
+    for step in steps:
+        yield Change(usernames=owner, **step._asdict())
+    for name in login_names(wanted.username):
+        if name != login and name in known:
+            yield from _claim_steps(wanted, name, known[name])
+
+
+_OTHER_ATTRIBUTES = "spec asks for other attributes than the role has"
+
+
+def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) -> Iterator[Change]:
+    """What is missing of the role that logs in."""
+    name = wanted.login
+    # A login whose turn comes has had an end before.
+    until = wanted.valid_until or ("" if wanted.turns is not None else wanted.valid_until)
+    asked = wanted.attributes
+    if name != wanted.username:
+        # Before PostgreSQL 16 it depends on the login whether it has what its owner has.
+        asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
+    parts = attribute_parts(asked, until, role)
 
     def change(statement: sql.Composed, what: str, *why: str) -> Change:
-        return Change(statement=statement, what=what, why="; ".join(why), usernames=(name,))
+        users = (wanted.username,)
+        return Change(statement=statement, what=what, why="; ".join(why), usernames=users)
 
-    attributes = ["spec asks for other attributes than the role has"] if parts else []
+    attributes = [_OTHER_ATTRIBUTES] if parts else []
     if role is None:
         statement = statements.create_role(name, verifier or "", parts)
         yield change(statement, f"create role {name}", "there is no role of this name")
@@ -272,9 +330,16 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
     elif parts:
         statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
         yield change(statement, f"change the attributes of role {name}", *attributes)
+    yield from _claim_steps(wanted, name, role)
+
+
+def _claim_steps(wanted: Wanted, name: str, role: RoleFacts | None) -> Iterator[Change]:
     if role is None or role.claim is None or role.claim.text() != wanted.claim.text():
-        yield change(
-            statements.comment_role(name, wanted.claim), f"claim role {name}", _claiming(role)
+        yield Change(
+            statement=statements.comment_role(name, wanted.claim),
+            what=f"claim role {name}",
+            why=_claiming(role),
+            usernames=(wanted.username,),
         )
 
 

@@ -29,7 +29,7 @@ PROBE_SECONDS = 300.0
 _AT_ONCE = 4
 """Threads that work verifiers out for one server, and logins that try passwords there."""
 _SPARE = 1000
-"""Usernames of which something is known although nobody keeps them."""
+"""Logins of which something is known although nobody keeps them."""
 
 _NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
@@ -50,7 +50,7 @@ class _Known:
 
 
 class Verifiers:
-    """Knows which verifier is of which password, by username."""
+    """Knows which verifier is of which password, by the role that logs in."""
 
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
@@ -60,13 +60,14 @@ class Verifiers:
     ) -> tuple[dict[str, str], dict[str, AccessError]]:
         """The verifiers to be stored, of those whose password the server does not have.
 
-        Also why of some nobody could tell, for one that does not answer keeps no other waiting.
+        These by the roles that log in. And by usernames why of some nobody could tell, for one
+        that does not answer keeps no other waiting.
         """
         without: list[Wanted] = []
         doubtful: list[tuple[Wanted, RoleFacts]] = []
         reads = snapshot.server.reads_verifiers
         for one in wanted:
-            role = snapshot.roles.get(one.username)
+            role = snapshot.roles.get(one.login)
             if role is None or not _may_match(one, role, reads=reads):
                 without.append(one)
             elif not self._is_known(one, role, reads=reads):
@@ -78,12 +79,15 @@ class Verifiers:
             left = [one for one, role in doubtful if not self._has_ended(one, role)]
             without += await self._tried(sessions, left, failed)
         await self._make(without)
-        return {one.username: self._known[one.username].verifier for one in without}, failed
+        return {one.login: self._known[one.login].verifier for one in without}, failed
 
     def _has_ended(self, one: Wanted, role: RoleFacts) -> bool:
         """Whether no password logs in any more, so that nothing can be told of this one."""
+        if one.turns is not None and one.valid_until != role.valid_until:
+            # Its turn comes again, with another password.
+            return False
         known = self._of(one)
-        told = known.proven > _NEVER if known is not None else one.username not in self._known
+        told = known.proven > _NEVER if known is not None else one.login not in self._known
         if not told or not has_ended(role):
             return False
         self._remember(one, known.verifier if known else "").proven = monotonic()
@@ -143,34 +147,34 @@ class Verifiers:
             self._remember(one, verifier)
 
     def _of(self, one: Wanted) -> _Known | None:
-        known = self._known.get(one.username)
+        known = self._known.get(one.login)
         return known if known is not None and known.digest == _digest(one.password) else None
 
     def _remember(self, one: Wanted, verifier: str) -> _Known:
-        known = self._known[one.username] = _Known(verifier, _digest(one.password))
+        known = self._known[one.login] = _Known(verifier, _digest(one.password))
         return known
 
-    def stored(self, usernames: Iterable[str]) -> None:
+    def stored(self, logins: Iterable[str]) -> None:
         """Note that the server has taken the verifiers that were missing."""
-        for username in usernames:
-            if (known := self._known.get(username)) is not None:
+        for login in logins:
+            if (known := self._known.get(login)) is not None:
                 known.proven = monotonic()
 
-    def is_due(self, username: str) -> bool:
+    def is_due(self, login: str) -> bool:
         """Whether a login must prove the password again, where verifiers cannot be read."""
-        known = self._known.get(username)
+        known = self._known.get(login)
         return known is None or monotonic() - known.proven >= PROBE_SECONDS
 
-    def holds(self, username: str, verifier: str | None) -> bool:
+    def holds(self, login: str, verifier: str | None) -> bool:
         """Whether the server still has the verifier that was compared with the password."""
-        known = self._known.get(username)
+        known = self._known.get(login)
         return known is not None and known.verifier == verifier
 
-    def keep(self, usernames: Collection[str]) -> None:
+    def keep(self, logins: Collection[str]) -> None:
         """Forget others when there are many of them."""
-        if len(self._known) > 2 * len(usernames) + _SPARE:
-            for username in self._known.keys() - usernames:
-                del self._known[username]
+        if len(self._known) > 2 * len(logins) + _SPARE:
+            for login in self._known.keys() - logins:
+                del self._known[login]
 
 
 def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
@@ -184,7 +188,7 @@ async def _logs_in(sessions: Sessions, one: Wanted) -> bool:
     database = min((grant.database for grant in one.grants), default="")
     database = database or sessions.endpoint.maintenance
     sessions.tally.logins += 1
-    return await logs_in(sessions.endpoint, database, one.username, one.password)
+    return await logs_in(sessions.endpoint, database, one.login, one.password)
 
 
 async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:

@@ -7,9 +7,9 @@ a deletion that is stuck has taken the login away. The order is PostgreSQL's own
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
-from typing import Literal, cast
+from typing import Literal, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -17,6 +17,7 @@ from psycopg import sql
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP, Claim, RoleFacts, ServerFacts
 from fairlead.postgres.database.plans.statements import comment_role, fence_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
@@ -48,8 +49,10 @@ async def cleanup(
 ) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
 
-    Fence takes the login alone, Retain also the claim. Orphan gives what it owns to ``orphan_to``,
-    or else to the owner of each database.
+    The logins that act as it go with it, and are fenced with it before anything else is done.
+    Fence takes the logins alone. Retain also takes the claim, and drops the logins beside the
+    role, of which it gets what they own. Orphan gives what they own to ``orphan_to``, or else to
+    the owner of each database.
 
     Returns:
         Whether there was anything to do.
@@ -59,15 +62,87 @@ async def cleanup(
             server could not be worked on.
     """
     async with working(sessions, f"remove role {username}") as session:
-        snapshot = await read_snapshot(session, [username], "")
-        role = snapshot.roles.get(username)
-        if role is None or role.claim is None or not role.claim.same_object(claim):
-            return False
-        removal = _Removal(sessions, session, role, snapshot.server, orphan_to)
-        await removal.fence(retain=policy == "Retain")
-        if policy not in {"Retain", "Fence"}:
-            await removal.run(cast("CleanupPolicy", policy))
-    return True
+        owner, logins = await _read(sessions, session, username, claim, orphan_to)
+        found = [*logins, *([owner] if owner is not None else [])]
+        await _fence(session, found, f"take the login of role {username} away")
+        for removal in found:
+            await removal.terminate()
+        if policy == "Retain":
+            for login in logins:
+                login.heir = username if owner is not None else orphan_to
+            await _run(logins, "Orphan")
+            if owner is not None:
+                await owner.release()
+        elif policy != "Fence":
+            await _run(found, policy)
+    return bool(found)
+
+
+async def drop_logins(
+    sessions: Sessions, username: str, names: Collection[str], claim: Claim
+) -> None:
+    """Drop logins of a role that stays: it gets what they own.
+
+    Raises:
+        AccessError: why the server could not be worked on.
+    """
+    async with working(sessions, f"drop logins of role {username}") as session:
+        _, logins = await _read(sessions, session, username, claim, username)
+        ended = [one for one in logins if one.role.name in names and not one.role.login]
+        for login in ended:
+            await login.terminate()
+        await _run(ended, "Orphan")
+
+
+async def _read(
+    sessions: Sessions, session: Session, username: str, claim: Claim, heir: str
+) -> tuple[_Removal | None, list[_Removal]]:
+    """The role and its logins, as far as they are this claim's."""
+    names = family(username)
+    snapshot = await read_snapshot(session, names, "")
+    found = {
+        name: _Removal(sessions, session, role, snapshot.server, heir)
+        for name, role in snapshot.roles.items()
+        if role.claim is not None and role.claim.same_object(claim)
+    }
+    return found.get(username), [found[name] for name in names[1:] if name in found]
+
+
+async def _fence(session: Session, removals: Iterable[_Removal], what: str) -> None:
+    """Take all logins away in one transaction."""
+    able = [one.role.name for one in removals if one.role.login]
+
+    async def fence() -> None:
+        async with session.transaction():
+            for name in able:
+                await session.run(fence_role(name))
+
+    if able:
+        await retried(fence, what)
+
+
+async def _run(removals: Sequence[_Removal], policy: CleanupPolicy) -> None:
+    """Remove roles: none of them while one cannot be.
+
+    Raises:
+        AccessError: OwnsObjects, with what each of them owns.
+    """
+    blockers: dict[str, list[str]] = {}
+    found = [await one.look(policy) for one in removals]
+    for one in found:
+        for database, owned in one.blockers:
+            blockers.setdefault(database, []).extend(owned)
+    if blockers:
+        raise owns_objects(removals[-1].role.name, list(blockers.items()))
+    for removal, one in zip(removals, found, strict=True):
+        await removal.run(policy, one.databases)
+
+
+class _Look(NamedTuple):
+    """Where a role has something, and what of that keeps it from being dropped."""
+
+    databases: tuple[Dependent, ...]
+    blockers: list[tuple[str, list[str]]]
 
 
 async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
@@ -83,7 +158,9 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
             return False
         if not role.login:
             return False
-        await _Removal(sessions, session, role, snapshot.server).fence(retain=False)
+        removal = _Removal(sessions, session, role, snapshot.server)
+        await _fence(session, [removal], f"take the login of role {username} away")
+        await removal.terminate()
     return True
 
 
@@ -99,8 +176,9 @@ async def drop_login(sessions: Sessions, username: str) -> None:
         if role is None or role.claim is not None or role.powers:
             return
         removal = _Removal(sessions, session, role, snapshot.server)
-        await removal.fence(retain=False)
-        await removal.run("Restrict")
+        await _fence(session, [removal], f"take the login of role {username} away")
+        await removal.terminate()
+        await _run([removal], "Restrict")
 
 
 async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
@@ -137,52 +215,54 @@ class _Removal:
         server: ServerFacts,
         heir: str = "",
     ) -> None:
-        self._heir = heir
+        self.heir = heir
         self._sessions = sessions
         self._session = session
-        self._role = role
+        self.role = role
         self._server = server
         self._name = sql.Identifier(role.name)
 
-    async def fence(self, *, retain: bool) -> None:
-        """Take the login away, and end the sessions that are open."""
+    async def release(self) -> None:
+        """Take the claim off."""
 
-        async def fence() -> None:
+        async def release() -> None:
             async with self._session.transaction():
-                if self._role.login:
-                    await self._session.run(fence_role(self._role.name))
-                if retain:
-                    await self._session.run(comment_role(self._role.name, None))
+                await self._session.run(comment_role(self.role.name, None))
 
-        if self._role.login or retain:
-            await retried(fence, f"take the login of role {self._role.name} away")
+        await retried(release, f"take the claim off role {self.role.name}")
+
+    async def terminate(self) -> None:
+        """End the sessions that are open."""
         try:
             async with self._membership(self._session):
-                await self._session.rows(_TERMINATE, {"role": self._role.oid})
+                await self._session.rows(_TERMINATE, {"role": self.role.oid})
         except psycopg.errors.InsufficientPrivilege:
             return
 
-    async def run(self, policy: CleanupPolicy) -> None:
-        found = await read_dependencies(self._session, self._role.oid)
-        check_shared(self._role.name, found, policy)
-        if policy == "Restrict":
-            await self._check_nothing_owned(found.databases)
+    async def look(self, policy: CleanupPolicy) -> _Look:
+        """What is to be removed, and what of it may not be."""
+        found = await read_dependencies(self._session, self.role.oid)
+        check_shared(self.role.name, found, policy)
+        blockers = await self._owned(found.databases) if policy == "Restrict" else []
+        return _Look(found.databases, blockers)
+
+    async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
+        """Clear the databases where it has something, and drop it."""
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
-        names = {self._sessions.endpoint.maintenance: 0} if not found.databases else {}
-        names |= {one.database: one.owned for one in found.databases}
+        names = {self._sessions.endpoint.maintenance: 0} if not databases else {}
+        names |= {one.database: one.owned for one in databases}
         for name, owned in names.items():
             await self._clean(name, policy, owned=owned)
         await self._drop()
 
-    async def _check_nothing_owned(self, databases: tuple[Dependent, ...]) -> None:
+    async def _owned(self, databases: Iterable[Dependent]) -> list[tuple[str, list[str]]]:
         blockers = []
         for one in databases:
             if one.owned:
                 async with self._sessions.use(one.database) as session:
-                    owned = await read_owned(session, self._role.oid)
+                    owned = await read_owned(session, self.role.oid)
                 blockers.append((one.database, owned))
-        if any(owned for _, owned in blockers):
-            raise owns_objects(self._role.name, blockers)
+        return blockers if any(owned for _, owned in blockers) else []
 
     async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> None:
         async with self._sessions.use(database) as session:
@@ -190,18 +270,18 @@ class _Removal:
             async def clean() -> None:
                 async with session.transaction(), self._membership(session):
                     if policy == "Restrict":
-                        left = await read_owned(session, self._role.oid)
+                        left = await read_owned(session, self.role.oid)
                         if left:
-                            raise owns_objects(self._role.name, [(database, left)])
+                            raise owns_objects(self.role.name, [(database, left)])
                     if policy == "Orphan" and owned:
                         await self._reassign(session, database)
                     how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
                     await session.run(sql.SQL("DROP OWNED BY {} {}").format(self._name, how))
 
-            await retried(clean, f"clear database {database} of role {self._role.name}")
+            await retried(clean, f"clear database {database} of role {self.role.name}")
 
     async def _reassign(self, session: Session, database: str) -> None:
-        owner = await read_heir(session, self._heir, database)
+        owner = await read_heir(session, self.heir, database)
         await session.run(
             sql.SQL("REASSIGN OWNED BY {} TO {}").format(self._name, sql.Identifier(owner))
         )
@@ -209,14 +289,14 @@ class _Removal:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction():
-                found = await read_snapshot(self._session, [self._role.name], "")
-                role = found.roles.get(self._role.name)
+                found = await read_snapshot(self._session, [self.role.name], "")
+                role = found.roles.get(self.role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
-                if role is None or role.claim != self._role.claim:
+                if role is None or role.claim != self.role.claim:
                     return
                 await self._session.run(sql.SQL("DROP ROLE {}").format(self._name))
 
-        await retried(drop, f"drop role {self._role.name}")
+        await retried(drop, f"drop role {self.role.name}")
 
     @asynccontextmanager
     async def _membership(self, session: Session) -> AsyncIterator[None]:

@@ -15,6 +15,7 @@ import psycopg
 from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
+from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.grants import Desired, desired_grants
 from fairlead.postgres.database.plans.plan import (
     Wanted,
@@ -77,7 +78,7 @@ async def look(
     async with working(sessions, "read the catalogs") as session:
         snapshot = await read_snapshot(
             session,
-            [one.username for one in wanted],
+            [name for one in wanted for name in one.names],
             installation,
             databases=databases,
             claims=True,
@@ -109,14 +110,14 @@ def _differs(
     around: Around,
 ) -> bool:
     wanted = one.wanted
-    role = snapshot.roles.get(wanted.username)
+    role = snapshot.roles.get(wanted.login)
     if role is None:
         return True
     if snapshot.server.reads_verifiers:
-        changed = not verifiers.holds(wanted.username, role.verifier)
+        changed = not verifiers.holds(wanted.login, role.verifier)
     else:
-        changed = verifiers.is_due(wanted.username)
-    if changed:
+        changed = verifiers.is_due(wanted.login)
+    if changed or (wanted.asked is not None and retired(wanted.asked, wanted.own(snapshot))):
         return True
     try:
         planned, problems = plan_role(wanted, snapshot, None, around)

@@ -5,13 +5,17 @@ Passwords are ***, so that the same plan reads the same however its verifiers ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 import psycopg
+from psycopg import sql
 
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import differences
+from fairlead.postgres.database.plans.claiming import check_adoption, check_roles
+from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.grants import Desired, desired_grants
 from fairlead.postgres.database.plans.plan import (
     REVOKE_PUBLIC,
@@ -20,8 +24,6 @@ from fairlead.postgres.database.plans.plan import (
     Planned,
     Statement,
     Wanted,
-    check_adoption,
-    check_role,
     plan_databases,
     plan_public,
     plan_role,
@@ -86,12 +88,13 @@ class _Planning:
         wanted = self._wanted.values()
         databases = {grant.database for one in wanted for grant in one.grants}
         async with working(self._sessions, "read the catalogs") as session:
-            snapshot = await read_snapshot(session, self._wanted, "", databases=databases)
+            names = [name for one in wanted for name in one.names]
+            snapshot = await read_snapshot(session, names, "", databases=databases)
             around = await look_around(session, wanted, snapshot)
         for one in wanted:
             try:
-                role, admin = snapshot.roles.get(one.username), snapshot.server.admin
-                check_role(role, one.claim, admin, adopt=one.adopt)
+                role = snapshot.roles.get(one.username)
+                check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
                 check_adoption(role, around.groups, adopt=one.adopt)
             except AccessError as error:
                 self._refuse(one.username, [error])
@@ -99,7 +102,7 @@ class _Planning:
             one
             for one in wanted
             if one.username not in self.refused
-            and (one.password or one.username not in snapshot.roles)
+            and (one.password or one.login not in snapshot.roles)
         ]
         missing, unknown = await verifiers.missing(self._sessions, given, snapshot)
         for username, why in unknown.items():
@@ -110,7 +113,7 @@ class _Planning:
             if name in self.refused:
                 continue
             try:
-                own, problems = plan_role(one, snapshot, missing.get(name), around)
+                own, problems = plan_role(one, snapshot, missing.get(one.login), around)
             except AccessError as error:
                 self.refused[name] = [error]
                 continue
@@ -124,6 +127,22 @@ class _Planning:
             await self._lacks(snapshot, changes, on_databases)
         self.statements += [self._shared(change, of_role=True) for change in changes]
         self.statements += [self._shared(change) for change in (*on_public, *on_databases)]
+        for one in left:
+            self.statements += self._retire(one, snapshot)
+
+    def _retire(self, one: Wanted, snapshot: Snapshot) -> Iterator[Statement]:
+        """Logins that are nobody's turn any more."""
+        asked = one.asked
+        if asked is None:
+            return
+        for name in retired(asked, one.own(snapshot), datetime.now(UTC)):
+            yield Statement(
+                database=self._sessions.endpoint.maintenance,
+                text=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)).as_string(),
+                reason="its grace is over, and the rotation is in place",
+                usernames=(one.username,),
+                of_role=True,
+            )
 
     def _shared(self, change: Change, *, of_role: bool = False) -> Statement:
         """A statement in the shared catalogs."""

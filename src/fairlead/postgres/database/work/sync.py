@@ -21,7 +21,8 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import asynccontextmanager
-from typing import TypeVar
+from datetime import UTC, datetime
+from typing import NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -30,14 +31,14 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
+from fairlead.postgres.database.plans.claiming import check_adoption, check_roles
+from fairlead.postgres.database.plans.family import login_infos, retired
 from fairlead.postgres.database.plans.grants import Desired, desired_grants
 from fairlead.postgres.database.plans.plan import (
     Change,
     DatabaseChange,
     Synced,
     Wanted,
-    check_adoption,
-    check_role,
     databases_to_visit,
     missing_database,
     plan_databases,
@@ -83,31 +84,47 @@ async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
         raise explain_statement(error, what, sessions.endpoint.username) from None
 
 
+class Claimed(NamedTuple):
+    """The roles that an access would have, its username first, and its claim.
+
+    With ``adopt`` the first may be taken over when nobody claims it.
+    """
+
+    names: tuple[str, ...]
+    claim: Claim
+    adopt: bool = False
+
+    @property
+    def username(self) -> str:
+        """Of the access."""
+        return self.names[0]
+
+
 async def check_claims(
-    sessions: Sessions, claims: Mapping[str, Claim], adopting: Collection[str] = ()
+    sessions: Sessions, asked: Sequence[Claimed]
 ) -> dict[str, AccessError | None]:
     """Why roles are not those claims' to make or to change, by username; None where they are.
 
     Args:
         sessions: of the server.
-        claims: by username.
-        adopting: usernames whose role may be taken over when nobody claims it.
+        asked: what is to be checked.
 
     Raises:
         AccessError: the server could not be asked.
     """
     async with working(sessions, "read the catalogs") as session:
-        snapshot = await read_snapshot(session, claims, "")
-        around = await read_around(session, adopting)
+        names = {name for one in asked for name in one.names}
+        snapshot = await read_snapshot(session, names, "")
+        around = await read_around(session, [one.username for one in asked if one.adopt])
     refused: dict[str, AccessError | None] = {}
-    for username, claim in claims.items():
-        refused[username] = None
+    for one in asked:
+        refused[one.username] = None
         try:
-            role, adopt = snapshot.roles.get(username), username in adopting
-            check_role(role, claim, snapshot.server.admin, adopt=adopt)
-            check_adoption(role, around.groups, adopt=adopt)
+            check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
+            role = snapshot.roles.get(one.username)
+            check_adoption(role, around.groups, adopt=one.adopt)
         except AccessError as error:
-            refused[username] = error
+            refused[one.username] = error
     return refused
 
 
@@ -139,10 +156,13 @@ async def sync(
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
         if username not in results:
+            wanted_, asked = roles.wanted[username], roles.wanted[username].asked
             results[username] = Synced(
                 server=snapshot.server,
                 applied=desired.describe(),
-                warnings=warnings_of(roles.wanted[username], desired, snapshot),
+                warnings=warnings_of(wanted_, desired, snapshot),
+                logins=() if asked is None else login_infos(asked, wanted_.own(snapshot)),
+                retired=() if asked is None else retired(asked, wanted_.own(snapshot)),
                 problems=(
                     *desired.problems,
                     *roles.hindered.get(username, ()),
@@ -164,9 +184,14 @@ async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snap
         if one.adopt and role is not None and role.claim is None:
             groups.add(one.username)
         if one.attributes is not None:
-            stored = role.config if role is not None else {}
+            stored = [name for known in one.names for name in _config(snapshot, known)]
             parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
     return await read_around(session, groups, parameters)
+
+
+def _config(snapshot: Snapshot, name: str) -> Iterable[str]:
+    role = snapshot.roles.get(name)
+    return role.config if role is not None else ()
 
 
 class _RolePass:
@@ -209,7 +234,7 @@ class _RolePass:
 
     async def _look(self) -> tuple[Snapshot, list[Change]]:
         wanted = [one for name, one in self.wanted.items() if name not in self.failed]
-        names = [one.username for one in wanted]
+        names = [name for one in wanted for name in one.names]
         snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
@@ -221,8 +246,10 @@ class _RolePass:
         wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
+        now = datetime.now(UTC)
         for one in wanted:
-            own, problems = plan_role(one, snapshot, missing.get(one.username), around)
+            verifier = missing.get(one.login)
+            own, problems = plan_role(one, snapshot, verifier, around, now=now)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
@@ -238,12 +265,7 @@ class _RolePass:
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
             try:
-                check_role(
-                    snapshot.roles.get(one.username),
-                    one.claim,
-                    snapshot.server.admin,
-                    adopt=one.adopt,
-                )
+                check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
             except AccessError as error:
                 self.failed[one.username] = error
 
@@ -271,7 +293,11 @@ class _RolePass:
             raise
         self.created |= self.desired.keys() - snapshot.roles.keys()
         self.changed |= {name for change in changes for name in change.usernames}
-        self._verifiers.stored(stored - self.failed.keys())
+        self._verifiers.stored(
+            one.login
+            for name, one in self.wanted.items()
+            if one.login in stored and name not in self.failed
+        )
 
     async def _apply(self, changes: Sequence[Change], admin: str) -> None:
         """All of them in one round trip; each access alone when that fails."""

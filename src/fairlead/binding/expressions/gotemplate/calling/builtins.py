@@ -1,0 +1,196 @@
+"""The functions of every template (https://pkg.go.dev/text/template#hdr-Functions).
+
+``and`` and ``or`` are not among what runs here: they look at no argument that does not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote_plus
+
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
+from fairlead.binding.expressions.gotemplate.calling import comparing
+from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
+from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
+from fairlead.binding.expressions.gotemplate.calling.verbs import formatted
+from fairlead.binding.expressions.gotemplate.values import (
+    NO_VALUE,
+    Boxed,
+    Byte,
+    Int,
+    box,
+    from_bytes,
+    size,
+    to_bytes,
+    truth,
+    type_name,
+    unbox,
+)
+
+
+def _index(budget: Budget, item: Any, *keys: Any) -> Any:
+    value = unbox(item)
+    if value is NO_VALUE:
+        raise CallError("index of untyped nil")
+    for key in map(unbox, keys):
+        inner = unbox(value)
+        if inner is NO_VALUE:
+            raise CallError("index of nil pointer")
+        match inner:
+            case dict():
+                value = _member(inner, key)
+            case list():
+                value = box(inner[_place(key, len(inner), "slice")])
+            case str():
+                value = _byte(budget, inner, key)
+            case _:
+                raise CallError(f"can't index item of type {type_name(inner)}")
+    return value
+
+
+def _member(value: dict[str, Any], key: Any) -> Boxed:
+    if key is NO_VALUE:
+        raise CallError("value is nil; should be of type string")
+    if not isinstance(key, str):
+        raise CallError(f"value has type {type_name(key)}; should be string")
+    return box(value.get(key))
+
+
+def _byte(budget: Budget, text: str, key: Any) -> Byte:
+    budget.spend(0 if text.isascii() else len(text))
+    content = to_bytes(text)
+    return Byte(content[_place(key, len(content), "string")])
+
+
+def _place(key: Any, length: int, word: str) -> int:
+    place = _position(key, length)
+    if place == length:
+        raise CallError(f"reflect: {word} index out of range")
+    return place
+
+
+def _position(key: Any, most: int) -> int:
+    if key is NO_VALUE:
+        raise CallError("cannot index slice/array with nil")
+    if isinstance(key, bool) or not isinstance(key, int):
+        raise CallError(f"cannot index slice/array with type {type_name(key)}")
+    if not 0 <= key <= most:
+        raise CallError(f"index out of range: {int(key)}")
+    return int(key)
+
+
+def _slice(budget: Budget, item: Any, *keys: Any) -> Any:
+    value = unbox(item)
+    if value is NO_VALUE:
+        raise CallError("slice of untyped nil")
+    if len(keys) > 3:
+        raise CallError(f"too many slice indexes: {len(keys)}")
+    if isinstance(value, str):
+        if len(keys) == 3:
+            raise CallError("cannot 3-index slice a string")
+        budget.spend(size(value))
+        content = to_bytes(value)
+        start, end = _limits(keys, len(content))
+        return from_bytes(content[start:end])
+    if not isinstance(value, list):
+        raise CallError(f"can't slice item of type {type_name(value)}")
+    start, end = _limits(keys, len(value))
+    budget.spend(end - start)
+    return value[start:end]
+
+
+def _limits(keys: tuple[Any, ...], length: int) -> tuple[int, int]:
+    """Start and end; a third key limits a capacity that nobody sees."""
+    # Go takes literals and variables here, but nothing straight from the data.
+    given = [_position(key, length) for key in keys]
+    places = [*given, *(0, length, length)[len(given) :]]
+    for low, high in ((0, 1), (1, 2)):
+        if places[low] > places[high]:
+            raise CallError(f"invalid slice index: {places[low]} > {places[high]}")
+    return places[0], places[1]
+
+
+def _length(budget: Budget, item: Any) -> Int:
+    if item is NO_VALUE:
+        raise CallError("reflect: call of reflect.Value.Type on zero Value")
+    value = unbox(item)
+    if value is NO_VALUE:
+        raise CallError("len of nil pointer")
+    if isinstance(value, str):
+        budget.spend(0 if value.isascii() else len(value))
+        return Int(size(value))
+    if not isinstance(value, dict | list):
+        raise CallError(f"len of type {type_name(value)}")
+    return Int(len(value))
+
+
+def _call(function: Any, *_: Any) -> Any:
+    value = unbox(function)
+    if value is NO_VALUE:
+        raise CallError("call of nil")
+    raise CallError(f"non-function of type {type_name(value)}")
+
+
+def _html(budget: Budget, *values: Any) -> str:
+    return _text(budget, values).translate(_HTML)
+
+
+_HTML = str.maketrans(
+    {'"': "&#34;", "'": "&#39;", "&": "&amp;", "<": "&lt;", ">": "&gt;", "\0": "\ufffd"}
+)
+
+
+def _js(budget: Budget, *values: Any) -> str:
+    text = _text(budget, values)
+    budget.spend((ESCAPING - 1) * len(text))
+    return "".join(map(_script, text))
+
+
+def _script(char: str) -> str:
+    if char in "\\'\"":
+        return f"\\{char}"
+    code = ord(char)
+    if 0xDC80 <= code < 0xDD00:
+        return "\ufffd"
+    if char in "<>&=" or code < 0x20 or (code > 0x7F and not char.isprintable()):
+        return f"\\u{code:04X}"
+    return char
+
+
+def _query(budget: Budget, *values: Any) -> str:
+    return quote_plus(to_bytes(_text(budget, values)))
+
+
+def _text(budget: Budget, values: tuple[Any, ...]) -> str:
+    if len(values) == 1 and isinstance(values[0], str):
+        budget.spend(len(values[0]))
+        return values[0]
+    return printed(budget, *("<no value>" if value is None else value for value in values))
+
+
+def _not(value: Any) -> bool:
+    return not truth(value)
+
+
+BUILTINS: Mapping[str, Callee] = {
+    "and": Callee(truth, ("value",), "value"),
+    "or": Callee(truth, ("value",), "value"),
+    "not": Callee(_not, ("value",)),
+    "call": Callee(_call, ("value",), "value"),
+    "html": Callee(_html, (), "any", counts=True),
+    "js": Callee(_js, (), "any", counts=True),
+    "urlquery": Callee(_query, (), "any", counts=True),
+    "index": Callee(_index, ("value",), "value", counts=True),
+    "slice": Callee(_slice, ("value",), "value", counts=True),
+    "len": Callee(_length, ("value",), counts=True),
+    "print": Callee(printed, (), "any", counts=True),
+    "printf": Callee(formatted, ("string",), "any", counts=True),
+    "println": Callee(printed_line, (), "any", counts=True),
+    "eq": Callee(comparing.equal, ("value",), "value", counts=True),
+    "ne": Callee(comparing.unequal, ("value", "value"), counts=True),
+    "lt": Callee(comparing.less, ("value", "value"), counts=True),
+    "le": Callee(comparing.less_or_equal, ("value", "value"), counts=True),
+    "gt": Callee(comparing.greater, ("value", "value"), counts=True),
+    "ge": Callee(comparing.greater_or_equal, ("value", "value"), counts=True),
+}

@@ -1,0 +1,86 @@
+"""``eq`` and its like: Go compares values of one basic kind alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.calling.calls import CallError
+from fairlead.binding.expressions.gotemplate.values import (
+    NO_VALUE,
+    kind,
+    to_bytes,
+    type_name,
+    unbox,
+)
+
+
+_INTEGERS = {"int", "uint"}
+_INCOMPATIBLE = "incompatible types for comparison"
+_INVALID = "invalid type for comparison"
+
+
+def equal(budget: Budget, first: Any, *others: Any) -> bool:
+    """Whether the first is equal to any of the others."""
+    if not others:
+        raise CallError("missing argument for comparison")
+    left = unbox(first)
+    return any(_equal(budget, left, unbox(other)) for other in others)
+
+
+def unequal(budget: Budget, first: Any, second: Any) -> bool:
+    """Whether two values differ."""
+    return not equal(budget, first, second)
+
+
+def _equal(budget: Budget, left: Any, right: Any) -> bool:
+    kinds = {kind(left), kind(right)}
+    if len(kinds) > 1 and kinds != _INTEGERS:
+        if left is NO_VALUE or right is NO_VALUE:
+            return False
+        raise CallError(_INCOMPATIBLE)
+    if "" not in kinds:
+        budget.spend(len(left) if isinstance(left, str) else 1)
+        return bool(left == right)
+    if left is NO_VALUE or right is NO_VALUE:
+        return left is right
+    # Go shows the values, which may have passwords in them.
+    if type(left) is type(right):
+        raise CallError(f"non-comparable type {type_name(left)}")
+    raise CallError(f"non-comparable types {type_name(left)}, {type_name(right)}")
+
+
+def less(budget: Budget, first: Any, second: Any) -> bool:
+    """Whether the first comes before the second."""
+    left, right = unbox(first), unbox(second)
+    kinds = {kind(left), kind(right)}
+    if "" in kinds:
+        raise CallError(_INVALID)
+    if len(kinds) > 1 and kinds != _INTEGERS:
+        raise CallError(_INCOMPATIBLE)
+    if kinds & {"bool", "complex"}:
+        raise CallError(_INVALID)
+    if isinstance(left, str):
+        budget.spend(len(left) + len(right))
+        return left < right if _plain(left, right) else to_bytes(left) < to_bytes(right)
+    return bool(left < right)
+
+
+def _plain(left: str, right: str) -> bool:
+    """Whether the order of characters is that of bytes."""
+    return left.isascii() and right.isascii()
+
+
+def less_or_equal(budget: Budget, first: Any, second: Any) -> bool:
+    """Whether the first does not come after the second."""
+    return less(budget, first, second) or equal(budget, first, second)
+
+
+def greater(budget: Budget, first: Any, second: Any) -> bool:
+    """Whether the first comes after the second."""
+    return not less_or_equal(budget, first, second)
+
+
+def greater_or_equal(budget: Budget, first: Any, second: Any) -> bool:
+    """Whether the first does not come before the second."""
+    return not less(budget, first, second)

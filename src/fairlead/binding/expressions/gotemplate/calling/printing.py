@@ -1,0 +1,30 @@
+"""``print`` and ``println``: values as Go's ``%v`` shows them, with its rule for spaces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.binding.expressions.gotemplate.bounds import Budget
+from fairlead.binding.expressions.gotemplate.values import joined
+from fairlead.binding.expressions.gotext import go_text
+
+
+def printed(budget: Budget, *values: Any) -> str:
+    """The values, with a space between two of which neither is a string."""
+    parts: list[str] = []
+    for place, value in enumerate(values):
+        if place and not isinstance(value, str) and not isinstance(values[place - 1], str):
+            parts.append(" ")
+        parts.append(_shown(budget, value))
+    return joined(parts)
+
+
+def printed_line(budget: Budget, *values: Any) -> str:
+    """The values with spaces between them, and a line's end."""
+    return joined([" ".join(_shown(budget, value) for value in values), "\n"])
+
+
+def _shown(budget: Budget, value: Any) -> str:
+    text = go_text(value)
+    budget.spend(len(text) + 1)
+    return text

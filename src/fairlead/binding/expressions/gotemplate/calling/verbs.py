@@ -1,0 +1,278 @@
+"""``printf``: Go's verbs and flags (https://pkg.go.dev/fmt), for the types that templates have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, Budget
+from fairlead.binding.expressions.gotemplate.calling.fields import (
+    Flags,
+    floating,
+    hexadecimal,
+    integer,
+    padded,
+    quoted,
+    unicode,
+)
+from fairlead.binding.expressions.gotemplate.values import (
+    Byte,
+    box,
+    from_bytes,
+    joined,
+    to_bytes,
+    type_name,
+)
+
+
+_MOST = 1_000_000
+"""Widths and precisions beyond it are none."""
+_FLAGS = re.compile(r"[#0+\- ]*")
+_NUMBER = re.compile(r"[0-9]*")
+_POSITION = re.compile(r"\[([^\]]*)\]")
+_DIGITS = re.compile(r"[0-9]{1,7}")
+
+
+def formatted(budget: Budget, layout: str, *values: Any) -> str:
+    """The layout with its verbs replaced; what does not fit says so in the text, as in Go."""
+    return _Printer(budget, layout, values).run()
+
+
+class _Printer:
+    def __init__(self, budget: Budget, layout: str, values: tuple[Any, ...]) -> None:
+        self.budget = budget
+        self.layout = layout
+        self.values = values
+        self.position = 0
+        self.last = layout.rfind("]")
+        self.next = 0
+        self.reordered = False
+        self.fits = True
+        self.parts: list[str] = []
+
+    def add(self, text: str) -> None:
+        self.budget.spend(len(text) + 1)
+        self.parts.append(text)
+
+    def run(self) -> str:
+        while (start := self.layout.find("%", self.position)) >= 0:
+            self.add(self.layout[self.position : start])
+            self.position = start + 1
+            self.verb()
+        self.add(self.layout[self.position :])
+        if not self.reordered and self.next < len(self.values):
+            self.extra()
+        return joined(self.parts)
+
+    def extra(self) -> None:
+        shown: list[str] = []
+        for value in self.values[self.next :]:
+            name = "" if value is None else f"{type_name(value)}="
+            shown.append(name + self.value(value, "v", Flags()))
+        self.add(f"%!(EXTRA {', '.join(shown)})")
+
+    def verb(self) -> None:
+        """One verb, from after its ``%``."""
+        flags = self.flags()
+        self.fits = True
+        numbered = self.precision(flags, self.width(flags))
+        if not numbered:
+            self.argument_number()
+        if self.position >= len(self.layout):
+            self.add("%!(NOVERB)")
+            return
+        verb = self.layout[self.position]
+        self.position += 1
+        if verb == "%":
+            self.add("%")
+        elif not self.fits:
+            self.add(f"%!{verb}(BADINDEX)")
+        elif self.next >= len(self.values):
+            self.add(f"%!{verb}(MISSING)")
+        else:
+            value = self.values[self.next]
+            self.next += 1
+            if verb in "vw":
+                flags.syntax, flags.sharp = flags.sharp, False
+                flags.plus = False
+            self.add(self.value(value, verb, flags))
+
+    def flags(self) -> Flags:
+        found = _FLAGS.match(self.layout, self.position).group()  # type: ignore[union-attr]
+        self.position += len(found)
+        return Flags(
+            sharp="#" in found,
+            zero="0" in found,
+            plus="+" in found,
+            minus="-" in found,
+            space=" " in found,
+        )
+
+    def argument_number(self) -> bool:
+        """Takes ``[3]``, the number of the argument that comes next; whether there was one."""
+        if not self.layout.startswith("[", self.position):
+            return False
+        self.reordered = True
+        closed = self.position < self.last
+        found = _POSITION.match(self.layout, self.position) if closed else None
+        self.position = found.end() if found else self.position + 1
+        digits = found[1] if found else ""
+        is_number = bool(_DIGITS.fullmatch(digits))
+        number = int(digits) if is_number else 0
+        if 0 < number <= len(self.values):
+            self.next = number - 1
+        else:
+            self.fits = False
+        return is_number
+
+    def width(self, flags: Flags) -> bool:
+        """Takes the width; whether an argument's number stands before what follows."""
+        numbered = self.argument_number()
+        if not self.star():
+            flags.width = self.digits()
+            self.fits = self.fits and not (numbered and flags.width is not None)
+            return numbered
+        flags.width = self.from_argument()
+        if flags.width is None:
+            self.add("%!(BADWIDTH)")
+        elif flags.width < 0:
+            flags.width, flags.minus, flags.zero = -flags.width, True, False
+        return False
+
+    def precision(self, flags: Flags, numbered: bool) -> bool:
+        """Takes the precision, if there is one; whether an argument's number precedes the verb."""
+        if not self.layout.startswith(".", self.position):
+            return numbered
+        self.position += 1
+        self.fits = self.fits and not numbered
+        numbered = self.argument_number()
+        if not self.star():
+            flags.precision = self.digits() or 0
+            return numbered
+        flags.precision = self.from_argument()
+        if flags.precision is None or flags.precision < 0:
+            flags.precision = None
+            self.add("%!(BADPREC)")
+        return False
+
+    def star(self) -> bool:
+        if not self.layout.startswith("*", self.position):
+            return False
+        self.position += 1
+        return True
+
+    def digits(self) -> int | None:
+        found = _NUMBER.match(self.layout, self.position).group()  # type: ignore[union-attr]
+        self.position += len(found)
+        if not found or len(found) > 8 or int(found) > _MOST:
+            return None
+        return int(found)
+
+    def from_argument(self) -> int | None:
+        if self.next >= len(self.values):
+            return None
+        value = self.values[self.next]
+        self.next += 1
+        is_int = isinstance(value, int) and not isinstance(value, bool)
+        return int(value) if is_int and abs(value) <= _MOST else None
+
+    def value(self, value: Any, verb: str, flags: Flags) -> str:
+        """A value under a verb."""
+        value = box(value).value
+        if value is None:
+            return padded("<nil>", flags) if verb in "vT" else self.bad(value, verb, flags)
+        if verb == "T":
+            return padded(type_name(value)[: flags.precision], flags)
+        match value:
+            # Go shows an address for %p, and takes %w for errors alone.
+            case dict() if verb not in "pw":
+                return self.members(value, verb, flags)
+            case list() if verb not in "pw":
+                return self.items(value, verb, flags)
+        if isinstance(value, str):
+            self.budget.spend(len(value) * (ESCAPING if verb == "q" or flags.syntax else 1))
+        shown = _scalar(value, verb, flags)
+        return self.bad(value, verb, flags) if shown is None else shown
+
+    def bad(self, value: Any, verb: str, flags: Flags) -> str:
+        if value is None:
+            return f"%!{verb}(<nil>)"
+        return f"%!{verb}({type_name(value)}={self.value(value, 'v', flags)})"
+
+    def members(self, value: dict[str, Any], verb: str, flags: Flags) -> str:
+        shown: list[str] = []
+        for name in sorted(value):
+            key = self.value(name, verb, flags)
+            shown.append(f"{key}:{self.inner(value[name], verb, flags)}")
+        if flags.syntax:
+            return f"{type_name(value)}{{{', '.join(shown)}}}"
+        return f"map[{' '.join(shown)}]"
+
+    def items(self, value: list[Any], verb: str, flags: Flags) -> str:
+        shown = [self.inner(item, verb, flags) for item in value]
+        if flags.syntax:
+            return f"{type_name(value)}{{{', '.join(shown)}}}"
+        return f"[{' '.join(shown)}]"
+
+    def inner(self, value: Any, verb: str, flags: Flags) -> str:
+        """A member of a list or object, paid for as it is made."""
+        if value is None:
+            shown = "interface {}(nil)" if flags.syntax else "<nil>"
+        else:
+            shown = self.value(value, verb, flags)
+        self.budget.spend(len(shown) + 1)
+        return shown
+
+
+def _scalar(value: Any, verb: str, flags: Flags) -> str | None:
+    """None for a verb that the type does not have."""
+    match value:
+        case bool():
+            return padded("true" if value else "false", flags) if verb in "tv" else None
+        case int():
+            return _whole(value, verb, flags)
+        case float():
+            return floating(value, verb, flags) if verb in "vbgGxXfFeE" else None
+        case complex():
+            return _complex(value, verb, flags) if verb in "vbgGxXfFeE" else None
+    return _string(value, verb, flags)
+
+
+def _whole(value: int, verb: str, flags: Flags) -> str | None:
+    match verb:
+        case "v" if flags.syntax and isinstance(value, Byte):
+            flags = flags.copy(sharp=True)
+            return integer(value, "x", flags)
+        case "v" | "d":
+            return integer(value, "d", flags)
+        case "b" | "o" | "O" | "x" | "X":
+            return integer(value, verb, flags)
+        case "c":
+            return padded(_rune(value), flags)
+        case "q":
+            return padded(quoted(_rune(value), flags, "'"), flags)
+        case "U":
+            return unicode(value, flags)
+    return None
+
+
+def _rune(value: int) -> str:
+    valid = 0 <= value <= 0x10FFFF and not 0xD800 <= value < 0xE000
+    return chr(value) if valid else "\ufffd"
+
+
+def _complex(value: complex, verb: str, flags: Flags) -> str:
+    real = floating(value.real, verb, flags)
+    return f"({real}{floating(value.imag, verb, flags.copy(plus=True))}i)"
+
+
+def _string(value: str, verb: str, flags: Flags) -> str | None:
+    if verb in "xX":
+        content = to_bytes(value)
+        return hexadecimal(content[: flags.precision], verb, flags)
+    if verb not in "vsq":
+        return None
+    text = value if flags.precision is None else value[: flags.precision]
+    if verb == "q" or flags.syntax:
+        return padded(quoted(text, flags, '"'), flags)
+    return padded(from_bytes(to_bytes(text)), flags)

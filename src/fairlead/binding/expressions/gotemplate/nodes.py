@@ -1,0 +1,198 @@
+"""What a template is made of; expressions print as they are written, for error messages."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from fairlead.binding.expressions.gotemplate.values import Int
+
+
+_LONGEST = 1_000
+
+
+class TemplateError(ValueError):
+    """A template that cannot be read, does not fit its data, or goes beyond a bound.
+
+    The text fits into a condition, however long the names in the template are.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+
+
+class Dot(msgspec.Struct, frozen=True):
+    """The value at hand."""
+
+    position: int
+
+    def __str__(self) -> str:
+        return "."
+
+
+class Nil(msgspec.Struct, frozen=True):
+    """The word ``nil``."""
+
+    position: int
+
+    def __str__(self) -> str:
+        return "nil"
+
+
+class Bool(msgspec.Struct, frozen=True):
+    """``true`` or ``false``."""
+
+    position: int
+    value: bool
+
+    def __str__(self) -> str:
+        return "true" if self.value else "false"
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A number or a character; the value is None when no ``int`` holds it."""
+
+    position: int
+    text: str
+    value: Int | float | complex | None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Quoted(msgspec.Struct, frozen=True):
+    """A string, as it is written and as it is meant."""
+
+    position: int
+    text: str
+    value: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Function(msgspec.Struct, frozen=True):
+    """The name of a function."""
+
+    position: int
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Field(msgspec.Struct, frozen=True):
+    """Fields of the value at hand, one within the other."""
+
+    position: int
+    names: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(f".{name}" for name in self.names)
+
+
+class Variable(msgspec.Struct, frozen=True):
+    """A variable, its name with ``$``, and fields of it."""
+
+    position: int
+    name: str
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ".".join((self.name, *self.fields))
+
+
+class Chain(msgspec.Struct, frozen=True):
+    """Fields of what an expression gives."""
+
+    position: int
+    of: Pipeline | Function
+    fields: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join((_operand(self.of), *self.fields))
+
+
+class Command(msgspec.Struct, frozen=True):
+    """An operand, or a function with its arguments."""
+
+    position: int
+    words: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return " ".join(map(_operand, self.words))
+
+
+class Pipeline(msgspec.Struct, frozen=True):
+    """Commands, each with the value of the one before as last argument, and who gets the last."""
+
+    position: int
+    commands: tuple[Command, ...]
+    variables: tuple[Variable, ...] = ()
+    assigns: bool = False
+
+    def __str__(self) -> str:
+        names = ", ".join(map(str, self.variables))
+        mark = " = " if self.assigns else " := "
+        return f"{names}{mark if names else ''}{' | '.join(map(str, self.commands))}"
+
+
+Operand: TypeAlias = (
+    Dot | Nil | Bool | Number | Quoted | Function | Field | Variable | Chain | Pipeline
+)
+
+
+def _operand(node: Operand) -> str:
+    return f"({node})" if isinstance(node, Pipeline) else str(node)
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Text between actions."""
+
+    text: str
+
+
+class Action(msgspec.Struct, frozen=True):
+    """A pipeline whose value is printed, unless variables get it."""
+
+    position: int
+    pipeline: Pipeline
+
+    def __str__(self) -> str:
+        return f"{{{{{self.pipeline}}}}}"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """``template``, or the place of a ``block``."""
+
+    position: int
+    name: str
+    quoted: str
+    pipeline: Pipeline | None
+
+    def __str__(self) -> str:
+        return f"{{{{template {self.quoted}{f' {self.pipeline}' if self.pipeline else ''}}}}}"
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """``if``, ``with`` or ``range``."""
+
+    position: int
+    word: str
+    pipeline: Pipeline
+    body: list[Node]
+    otherwise: list[Node] | None
+
+    def __str__(self) -> str:
+        return f"{{{{{self.word} {self.pipeline}}}}}"
+
+
+class Jump(msgspec.Struct, frozen=True):
+    """``break`` or ``continue``."""
+
+    word: str
+
+
+Node: TypeAlias = Text | Action | Call | Branch | Jump
+Placed: TypeAlias = Operand | Command | Action | Call | Branch

@@ -1,0 +1,175 @@
+"""Go's literals: quoted strings both ways, characters and numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from fairlead.binding.expressions.gotemplate.values import Int, from_bytes, to_bytes
+
+
+class LiteralError(ValueError):
+    """A literal that Go does not take; the text is Go's."""
+
+
+_NAMED = dict(zip("abfnrtv\\'\"", (7, 8, 12, 10, 13, 9, 11, 92, 39, 34), strict=True))
+_LETTERS = {code: letter for letter, code in _NAMED.items() if letter not in "'\""}
+_ESCAPE = re.compile(
+    r"\\(?:(?P<octal>[0-7]{3})|x(?P<byte>[0-9a-fA-F]{2})|u(?P<short>[0-9a-fA-F]{4})"
+    r"|U(?P<long>[0-9a-fA-F]{8})|(?P<named>.)|\Z)",
+    re.DOTALL,
+)
+
+
+def unquote(text: str) -> str:
+    """The string that a quoted or raw literal, with its quotes, stands for.
+
+    Raises:
+        LiteralError: an escape is none of Go's.
+    """
+    body = text[1:-1]
+    if text[0] == "`":
+        return body.replace("\r", "")
+    if "\\" not in body:
+        return body
+    foreign = "'" if text[0] == '"' else '"'
+    plain = _ESCAPE.sub(lambda found: _escaped(found, foreign)[0], body)
+    return from_bytes(to_bytes(plain))
+
+
+def character(text: str) -> Int:
+    """The code of a character constant, with its quotes.
+
+    Raises:
+        LiteralError: it is no single character.
+    """
+    if text[1] == "\\":
+        found = _ESCAPE.match(text, 1)
+        if found is None or text[1:] == "\\'":
+            raise LiteralError("invalid syntax")
+        code, end = _escaped(found, '"')[1], found.end()
+    elif text[1] == "'":
+        raise LiteralError("invalid syntax")
+    else:
+        code, end = ord(text[1]), 2
+    if text[end:] != "'":
+        raise LiteralError(f"malformed character constant: {text}")
+    return Int(code)
+
+
+def _escaped(found: re.Match[str], foreign: str) -> tuple[str, int]:
+    """The characters of an escape and its code; ``foreign`` is the quote not to be escaped."""
+    octal, byte = found["octal"], found["byte"]
+    if octal or byte:
+        code = int(octal, 8) if octal else int(byte, 16)
+        if code > 255:
+            raise LiteralError("invalid syntax")
+        return (chr(code) if code < 128 else chr(0xDC00 + code)), code
+    if found["short"] or found["long"]:
+        code = int(found["short"] or found["long"], 16)
+        if code > 0x10FFFF or 0xD800 <= code < 0xE000:
+            raise LiteralError("invalid syntax")
+        return chr(code), code
+    named = found["named"]
+    if named not in _NAMED or named == foreign:
+        raise LiteralError("invalid syntax")
+    return chr(_NAMED[named]), _NAMED[named]
+
+
+def quote(text: str, mark: str = '"', *, ascii_only: bool = False) -> str:
+    """A string, or with ``'`` as mark a character, as Go source has it."""
+    return f"{mark}{''.join(_shown(char, mark, ascii_only) for char in text)}{mark}"
+
+
+def _shown(char: str, mark: str, ascii_only: bool) -> str:
+    code = ord(char)
+    if char in {mark, "\\"}:
+        return f"\\{char}"
+    if char.isprintable() and (code < 128 or not ascii_only):
+        return char
+    if code in _LETTERS:
+        return f"\\{_LETTERS[code]}"
+    if 0xDC80 <= code < 0xDD00:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x20 or code == 0x7F:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_WHOLE = re.compile(
+    r"[+-]?(?:0[xX](?P<hex>(?:_?[0-9a-fA-F])+)|0[bB](?P<bin>(?:_?[01])+)"
+    r"|0[oO]?(?P<oct>(?:_?[0-7])+)|(?P<dec>0|[1-9](?:_?[0-9])*))"
+)
+_BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
+_DECIMAL = re.compile(
+    r"[+-]?(?:\d(?:_?\d)*\.?(?:\d(?:_?\d)*)?|\.\d(?:_?\d)*)(?:[eE][+-]?\d+)?", re.ASCII
+)
+_HEXADECIMAL = re.compile(
+    r"[+-]?0[xX]_?(?:[\da-fA-F](?:_?[\da-fA-F])*\.?(?:[\da-fA-F](?:_?[\da-fA-F])*)?"
+    r"|\.[\da-fA-F](?:_?[\da-fA-F])*)[pP][+-]?\d+",
+    re.ASCII,
+)
+_DIGITS = 400
+"""More digits than any number needs; a longer one is no integer that fits."""
+_COMPLEX = re.compile(r"(.*?[^eEpP])([+-].*)i")
+
+
+def number(text: str) -> Int | float | complex | None:
+    """The value of a number; None for one that only an unsigned integer could hold.
+
+    Raises:
+        LiteralError: it is no number, or too large.
+    """
+    if text.endswith("i"):
+        return _imaginary(text)
+    whole, real = _whole(text), None
+    if whole is None or _is_float(text):
+        real = _float(text)
+        if real is None and whole is None:
+            raise LiteralError(f'illegal number syntax: "{text}"')
+    if whole is None and not any(mark in text for mark in ".eEpP"):
+        raise LiteralError(f'integer overflow: "{text}"')
+    if whole is None or _is_float(text):
+        return float(whole or 0) if real is None else real
+    return Int(whole) if -(2**63) <= whole < 2**63 else None
+
+
+def _is_float(text: str) -> bool:
+    hexadecimal = text[:2] in {"0x", "0X"} and "p" not in text and "P" not in text
+    return not hexadecimal and any(mark in text for mark in ".eEpP")
+
+
+def _whole(text: str) -> int | None:
+    found = _WHOLE.fullmatch(text)
+    if not found:
+        return None
+    name = found.lastgroup or "dec"
+    digits = found[name].replace("_", "").lstrip("0") or "0"
+    if len(digits) > _DIGITS:
+        return None
+    value = int(digits, _BASES[name]) * (-1 if text[0] == "-" else 1)
+    low = 0 if text[0] == "+" or value >= 2**63 else -(2**63)
+    fits = value < 2**64 and text[0] not in "+-" if value >= 2**63 else value >= low
+    return value if fits else None
+
+
+def _float(text: str) -> float | None:
+    try:
+        if _HEXADECIMAL.fullmatch(text):
+            value = float.fromhex(text.replace("_", ""))
+        elif _DECIMAL.fullmatch(text):
+            value = float(text)
+        else:
+            return None
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _imaginary(text: str) -> complex:
+    found = _COMPLEX.fullmatch(text)
+    parts = found.groups() if found else ("0", text[:-1])
+    values = [_float(part) for part in parts]
+    if values[0] is None or values[1] is None:
+        raise LiteralError(f'illegal number syntax: "{text}"')
+    return complex(values[0], values[1])

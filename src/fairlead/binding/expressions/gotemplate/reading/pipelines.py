@@ -1,0 +1,237 @@
+"""The inside of an action: pipelines, commands and operands."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from fairlead.binding.expressions.gotemplate.bounds import NESTING
+from fairlead.binding.expressions.gotemplate.nodes import (
+    Bool,
+    Chain,
+    Command,
+    Dot,
+    Field,
+    Function,
+    Nil,
+    Number,
+    Operand,
+    Pipeline,
+    Quoted,
+    TemplateError,
+    Variable,
+)
+from fairlead.binding.expressions.gotemplate.reading.lexer import Token, tokens
+from fairlead.binding.expressions.gotemplate.reading.literals import (
+    LiteralError,
+    character,
+    number,
+    quote,
+    unquote,
+)
+from fairlead.binding.expressions.gotemplate.scopes import Names
+
+
+_STARTS = {
+    *("bool", "char", "dot", "field", "word", "number", "nil", "raw", "string", "variable", "("),
+}
+_NOT_CALLED = (Bool, Dot, Nil, Number, Quoted)
+
+
+class Pipelines:
+    """Reads pipelines from the tokens of one text; errors carry the line of the last token."""
+
+    def __init__(self, text: str, name: str, functions: Collection[str]) -> None:
+        self.text = text
+        self.name = name
+        self.functions = functions
+        self.names = Names()
+        self.started: Token | None = None
+        self._tokens = tokens(text)
+        self._ahead: list[Token] = []
+        self.latest = Token("text", "", 0)
+        self._nesting = 0
+
+    def next(self) -> Token:
+        """The next token."""
+        if self._ahead:
+            return self._ahead.pop()
+        self.latest = next(self._tokens, Token("eof", "EOF", len(self.text)))
+        return self.latest
+
+    def back(self, *tokens: Token) -> None:
+        """Give tokens back, to come again in this order."""
+        self._ahead += reversed(tokens)
+
+    def peek(self) -> Token:
+        """The next token, which stays."""
+        token = self.next()
+        self.back(token)
+        return token
+
+    def next_word(self) -> Token:
+        """The next token that is no space."""
+        while (token := self.next()).kind == "space":
+            pass
+        return token
+
+    def peek_word(self) -> Token:
+        """The next token that is no space; spaces before it are gone."""
+        token = self.next_word()
+        self.back(token)
+        return token
+
+    def expect(self, kind: str, context: str) -> None:
+        """Takes a token of a kind.
+
+        Raises:
+            TemplateError: it is another one.
+        """
+        if (token := self.next_word()).kind != kind:
+            raise self.unexpected(token, context)
+
+    def error(self, text: str) -> TemplateError:
+        """An error in the line of the token read last, in Go's form."""
+        return TemplateError(f"template: {self.name}:{self._line(self.latest)}: {text}")
+
+    def _line(self, token: Token) -> int:
+        return self.text.count("\n", 0, token.position) + 1
+
+    def unexpected(self, token: Token, context: str) -> TemplateError:
+        """The error of a token that cannot stand here, or that is one itself."""
+        if token.kind != "error":
+            return self.error(f"unexpected {token} in {context}")
+        text = token.text
+        if self.started and (line := self._line(self.started)) != self._line(token):
+            text += "" if text.endswith(" action") else " in action"
+            text += f" started at {self.name}:{line}"
+        return self.error(text)
+
+    def pipeline(self, context: str, end: str) -> Pipeline:
+        """Reads a pipeline up to the token that ends it.
+
+        Raises:
+            TemplateError: it is none.
+        """
+        position = self.peek_word().position
+        variables, assigns = self._declarations(context)
+        commands: list[Command] = []
+        while (token := self.next_word()).kind != end:
+            if token.kind not in _STARTS:
+                raise self.unexpected(token, context)
+            self.back(token)
+            commands.append(self._command())
+        self._check(commands, context)
+        return Pipeline(position, tuple(commands), variables, assigns)
+
+    def _check(self, commands: list[Command], context: str) -> None:
+        if not commands:
+            raise self.error(f"missing value for {context}")
+        for stage, command in enumerate(commands[1:], 2):
+            if isinstance(command.words[0], _NOT_CALLED):
+                raise self.error(f"non executable command in pipeline stage {stage}")
+
+    def _declarations(self, context: str) -> tuple[tuple[Variable, ...], bool]:
+        """The variables before ``:=`` or ``=``, and whether they are only assigned."""
+        variables: list[Variable] = []
+        while (token := self.peek_word()).kind == "variable":
+            self.next()
+            after = self.peek()
+            following = self.peek_word()
+            is_comma = (following.kind, following.text) == ("mark", ",")
+            if following.kind not in {"assign", "declare"} and not is_comma:
+                # What follows a space is another operand, and the space has to be seen.
+                self.back(token, *([after] if after.kind == "space" else []))
+                break
+            self.next_word()
+            variables.append(Variable(token.position, token.text))
+            self.names.declare(token.text)
+            if not is_comma:
+                return tuple(variables), following.kind == "assign"
+            self._check_second(context, len(variables))
+        return tuple(variables), False
+
+    def _check_second(self, context: str, count: int) -> None:
+        if context != "range" or count > 1:
+            raise self.error(f"too many declarations in {context}")
+        if self.peek_word().kind not in {"variable", "right", ")"}:
+            raise self.error("range can only initialize variables")
+
+    def _command(self) -> Command:
+        position = self.peek_word().position
+        words: list[Operand] = []
+        while True:
+            if (operand := self._operand()) is not None:
+                words.append(operand)
+            token = self.next()
+            if token.kind == "space":
+                continue
+            if token.kind in {"right", ")"}:
+                self.back(token)
+            elif token.kind != "pipe":
+                raise self.unexpected(token, "operand")
+            break
+        if not words:
+            raise self.error("empty command")
+        return Command(position, tuple(words))
+
+    def _operand(self) -> Operand | None:
+        node = self._term()
+        if node is None or self.peek().kind != "field":
+            return node
+        position = self.peek().position
+        names: list[str] = []
+        while self.peek().kind == "field":
+            names.append(self.next().text[1:])
+        match node:
+            case Field():
+                return Field(position, (*node.names, *names))
+            case Variable():
+                return Variable(position, node.name, tuple(names))
+            case Function() | Pipeline():
+                return Chain(position, node, tuple(names))
+        raise self.error(f"unexpected . after term {quote(str(node))}")
+
+    def _term(self) -> Operand | None:
+        token = self.next_word()
+        position, text = token.position, token.text
+        match token.kind:
+            case "word":
+                if text not in self.functions:
+                    raise self.error(f'function "{text}" not defined')
+                return Function(position, text)
+            case "dot":
+                return Dot(position)
+            case "nil":
+                return Nil(position)
+            case "variable":
+                if text not in self.names:
+                    raise self.error(f'undefined variable "{text}"')
+                return Variable(position, text)
+            case "field":
+                return Field(position, (text[1:],))
+            case "bool":
+                return Bool(position, text == "true")
+            case "number" | "char" | "string" | "raw":
+                return self._literal(token)
+            case "(":
+                return self._parenthesized()
+        self.back(token)
+        return None
+
+    def _parenthesized(self) -> Pipeline:
+        self._nesting += 1
+        if self._nesting > NESTING:
+            raise self.error(f"parentheses nest deeper than {NESTING}")
+        node = self.pipeline("parenthesized pipeline", ")")
+        self._nesting -= 1
+        return node
+
+    def _literal(self, token: Token) -> Number | Quoted:
+        try:
+            if token.kind == "number":
+                return Number(token.position, token.text, number(token.text))
+            if token.kind == "char":
+                return Number(token.position, token.text, character(token.text))
+            return Quoted(token.position, token.text, unquote(token.text))
+        except LiteralError as error:
+            raise self.error(str(error)) from None

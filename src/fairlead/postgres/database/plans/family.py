@@ -1,0 +1,198 @@
+"""What is missing of the logins of an owner, see ``logins``: their ends, and that they act as it.
+
+Pure. The login of the Secret is planned like any role; what is here comes on top of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from psycopg import sql
+
+from fairlead.api.postgresaccess import Attributes, LoginInfo, MemberOf
+from fairlead.api.timestamps import parse_time
+from fairlead.postgres.database.plans.attributes import (
+    NOTHING_AROUND,
+    Around,
+    GroupFacts,
+    membership_statements,
+    setting_statements,
+)
+from fairlead.postgres.database.plans.logins import (
+    Turn,
+    Turns,
+    act_as_owner,
+    end_login,
+    family,
+    turn,
+)
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+
+
+_MEMBER = "a login has all that the owner has, as its member, and no power over it"
+
+
+class LoginStep(NamedTuple):
+    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
+
+    Where ``text`` is given it is told instead, for the same plan reads the same at any time.
+    ``alone`` ones may fail without failing all of the access.
+    """
+
+    statement: sql.Composed
+    what: str
+    why: str
+    text: str = ""
+    alone: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What an access asks of its logins; ``until`` is when it ends itself, "" for never.
+
+    ``groups`` says whether the memberships of its roles are its concern.
+    """
+
+    username: str
+    turns: Turns
+    attributes: Attributes | None = None
+    until: str = ""
+    groups: bool = False
+
+
+def acting_steps(
+    asked: Asked, login: str, role: RoleFacts | None, version: int, around: Around = NOTHING_AROUND
+) -> Iterator[LoginStep]:
+    """What is missing so that the sessions of a login are its owner's.
+
+    Args:
+        asked: of the access.
+        login: which.
+        role: the login as it is, None when it is about to be made.
+        version: ``server_version_num``.
+        around: what is known of parameters.
+    """
+    owner = asked.username
+    if role is not None:
+        kept = {name: one for name, one in role.groups.items() if asked.groups or name == owner}
+        role = msgspec.structs.replace(role, groups=kept)
+    steps, _ = membership_statements(
+        login, [MemberOf(role=owner)], role, {owner: GroupFacts()}, version
+    )
+    for step in steps:
+        yield LoginStep(step.statement, step.what, _MEMBER)
+    config = dict(role.config) if role is not None else {}
+    if config.pop("role", None) != owner:
+        what = f"have the sessions of role {login} act as {owner}"
+        yield LoginStep(act_as_owner(login, owner), what, "what a login makes is the owner's")
+    if role is not None:
+        role = msgspec.structs.replace(role, config=config)
+    for step in setting_statements(login, asked.attributes, role, around.reserved):
+        yield LoginStep(*step, alone=True)
+
+
+def ending_steps(
+    asked: Asked, roles: Mapping[str, RoleFacts], version: int, now: datetime
+) -> Iterator[LoginStep]:
+    """What is missing so that those who are not current end when they should."""
+    turns = asked.turns
+    if turns.staged:
+        return
+    whose = _turn(asked, roles, now)
+    for name, last in whose.ending.items():
+        role = roles[name]
+        end = min(last, parse_time(asked.until)) if asked.until else last
+        if _end(role) != end:
+            yield LoginStep(
+                end_login(name, end),
+                f"end the login of role {name} after its grace",
+                f"{turns.current} has taken its turn",
+                _told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
+            )
+        if name != asked.username:
+            yield from acting_steps(asked, name, role, version)
+    for name in sorted(whose.ended):
+        yield from _ended_steps(asked, roles[name], now)
+
+
+def _turn(asked: Asked, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
+    return turn(
+        asked.username,
+        asked.turns.current,
+        able=[name for name, role in roles.items() if role.login],
+        known=_ends(asked.turns, roles),
+        grace=asked.turns.grace,
+        now=now,
+    )
+
+
+def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[LoginStep]:
+    end = _end(role)
+    over = end is not None and end <= now
+    is_owner = role.name == asked.username
+    will_turn = asked.turns.rotation == "TwoLogins" and not is_owner
+    if asked.turns.patient and over and will_turn:
+        return
+    why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
+    until = None if is_owner else end if over else now.replace(microsecond=0)
+    yield LoginStep(
+        end_login(role.name, until, fence=True),
+        f"end the login of role {role.name}",
+        why,
+        _told(role.name, "NOLOGIN"),
+    )
+
+
+def retired(
+    asked: Asked, roles: Mapping[str, RoleFacts], now: datetime | None = None
+) -> tuple[str, ...]:
+    """The logins that have ended for good, since the rotation is in place again.
+
+    Args:
+        asked: of the access.
+        roles: its own, as they are.
+        now: this moment, where those count too that are about to lose their login.
+    """
+    if asked.turns.rotation != "InPlace" or asked.turns.staged:
+        return ()
+    over = _turn(asked, roles, now).ended if now is not None else frozenset()
+    _, *logins = family(asked.username)
+    return tuple(
+        name for name in logins if name in roles and (name in over or not roles[name].login)
+    )
+
+
+def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
+    """What the status says of the roles that log in, and of those that did.
+
+    Nothing where the rotation is in place, and no other login is left.
+    """
+    current = asked.turns.current
+    others = [
+        LoginInfo(name=name, ends_at=roles[name].valid_until)
+        for name in family(asked.username)
+        if name in roles and name != current and (roles[name].login or name != asked.username)
+    ]
+    if not others and asked.turns.rotation == "InPlace":
+        return ()
+    return LoginInfo(name=current, current=True), *others
+
+
+def _ends(turns: Turns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
+    """Of what the server remembers and what the status does, the earlier."""
+    found = dict(turns.known)
+    for name, role in roles.items():
+        end = _end(role)
+        if end is not None:
+            found[name] = min(end, found.get(name, end))
+    return found
+
+
+def _end(role: RoleFacts) -> datetime | None:
+    return datetime.fromisoformat(role.valid_until).astimezone(UTC) if role.valid_until else None
+
+
+def _told(login: str, rest: str) -> str:
+    return f"ALTER ROLE {sql.Identifier(login).as_string()} {rest}"

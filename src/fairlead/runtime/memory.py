@@ -1,0 +1,76 @@
+"""Gives memory back to the system when a burst of work is over.
+
+What thousands of passes have used stays with the C library as holes between what is kept, and the
+process looks larger by that; nothing but malloc_trim(3) gives them back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from collections.abc import Callable
+from functools import lru_cache
+
+
+BURST = 200
+"""Passes after which there may be something worth giving back."""
+QUIET_SECONDS = 2.0
+"""Without as much as a tenth of a burst, after which it is over."""
+
+
+class Bursts:
+    """Counts work, and calls ``trim`` when much of it is over."""
+
+    def __init__(self, trim: Callable[[], None] | None = None) -> None:
+        self._trim = trim or give_back
+        self._done = 0
+        self._seen = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """Starting is a burst as well: lists were decoded, and modules loaded."""
+        if self._timer is None:
+            self._look_later()
+
+    def worked(self) -> None:
+        """One pass is over."""
+        self._done += 1
+        if self._done >= BURST and self._timer is None:
+            self._look_later()
+
+    def close(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._done = None, 0
+
+    def _look_later(self) -> None:
+        self._seen = self._done
+        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self._done - self._seen > BURST // 10:
+            self._look_later()
+            return
+        self.close()
+        self._trim()
+
+
+def give_back() -> None:
+    """Give free memory back to the system, where the C library is one that can."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@lru_cache(maxsize=1)
+def _malloc_trim() -> Callable[[int], int] | None:
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        # macOS and musl have none, and hold back less.
+        return None
+    trim.argtypes = (ctypes.c_size_t,)
+    trim.restype = ctypes.c_int
+    found: Callable[[int], int] = trim
+    return found

@@ -1,0 +1,241 @@
+"""Two logins in turn on both control planes: killed at each step, asked for what cannot be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from contextlib import AsyncExitStack
+
+import pytest
+from msgspec.structs import replace
+from tests.e2e.test_postgres import World, failed_with, grant
+from tests.e2e.test_postgres_secrets import (
+    KILLS,
+    OPTIONS,
+    POLICY,
+    WAYS,
+    Clock,
+    Tripwire,
+    annotate,
+    clock,
+    create_secret,
+    fingerprint,
+    logs_in,
+    looked_at,
+    postgres,
+    settled,
+    trigger,
+    world,
+)
+from tests.support.postgres import running
+from tests.support.team import eventually
+from tests.support.waiting import SECONDS
+from tests.unit.postgres.helpers import run
+
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import ROTATE_ANNOTATION
+from fairlead.client import Invalid, NotFound
+
+
+__all__ = ["clock", "postgres", "world"]
+
+TURNS: JSON = {"passwordPolicy": {**POLICY, "rotation": "TwoLogins", "gracePeriod": "30m"}}
+
+
+def current(body: JSON) -> list[str]:
+    return [one["name"] for one in body["status"]["logins"] if one.get("current")]
+
+
+@pytest.mark.parametrize(("what", "after"), KILLS)
+@pytest.mark.parametrize("way", WAYS)
+async def test_an_operator_killed_at_any_step_fails_no_login(
+    world: World,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    way: str,
+    what: str,
+    after: bool,
+) -> None:
+    wire = Tripwire(world.admin, monkeypatch)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(world.admin, OPTIONS))
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        first, known = await world.ready(name), await world.secret(name)
+        assert known["username"] == f"{name}_a"
+        wire.set(what, after=after)
+        await trigger(world, clock, name, way)
+        async with asyncio.timeout(SECONDS):
+            await wire.hit.wait()
+    # Nobody is at work: whoever has read the Secret before or now logs in.
+    then: dict[str, str] = {}
+    with contextlib.suppress(NotFound):
+        then = await world.secret(name)
+    assert await world.logs_in(known["uri"])
+    if then.get("password"):
+        assert await world.logs_in(then["uri"])
+    written = then.get("username") == f"{name}_b"
+    assert written is ((what, after) != ("Secret", False))
+    wire.remove()
+    async with running(world.admin, OPTIONS):
+        second = await settled(world, name, fingerprint(first))
+        secret = await world.secret(name)
+        if written:
+            assert secret["password"] == then["password"]
+        assert secret["username"] == f"{name}_b"
+        assert current(second) == [f"{name}_b"]
+        assert await world.logs_in(secret["uri"])
+        assert await world.logs_in(known["uri"])
+        assert fingerprint(await looked_at(world, name)) == fingerprint(second)
+        assert await world.secret(name) == secret
+
+
+@pytest.mark.parametrize(("what", "after"), KILLS)
+async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
+) -> None:
+    wire = Tripwire(world.admin, monkeypatch)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(world.admin, OPTIONS))
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        await world.ready(name)
+        known = await world.secret(name)
+        wire.set(what, after=after)
+        await world.patch(name, **TURNS)
+        async with asyncio.timeout(SECONDS):
+            await wire.hit.wait()
+    assert await world.logs_in(known["uri"])
+    assert await world.logs_in((await world.secret(name))["uri"])
+    wire.remove()
+    async with running(world.admin, OPTIONS):
+        await world.wait(
+            name,
+            lambda body: (
+                body.get("status", {}).get("observedGeneration") == 2
+                and current(body) == [f"{name}_a"]
+            ),
+        )
+        await world.ready(name)
+        assert await world.logs_in(known["uri"])
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_the_server_ends_a_login_with_the_operator_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy: JSON = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "3s"}}
+    wire = Tripwire(world.admin, monkeypatch)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(world.admin, OPTIONS))
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **policy)
+        await world.ready(name)
+        known = await world.secret(name)
+        # The database knows of the end, and the status is not written any more.
+        wire.set("status", after=False)
+        await annotate(world, name, **{ROTATE_ANNOTATION: "now"})
+        async with asyncio.timeout(SECONDS):
+            await wire.hit.wait()
+    assert await world.logs_in(known["uri"])
+
+    async def ended() -> bool:
+        return not await world.logs_in(known["uri"])
+
+    await eventually(ended)
+    assert await world.logs_in((await world.secret(name))["uri"])
+    wire.remove()
+
+
+async def test_an_owner_is_adopted_and_its_login_has_a_grace(world: World) -> None:
+    name = world.name()
+    await run(world.postgres, "postgres", "CREATE ROLE {r} LOGIN PASSWORD 'by hand'", r=name)
+    async with running(world.admin, replace(OPTIONS, allow_adoption=True)):
+        await world.create(
+            grants=[grant(world.database, "CONNECT")], adoptionPolicy="IfUnclaimed", **TURNS
+        )
+        body = await world.ready(name)
+        assert [one["name"] for one in body["status"]["logins"]] == [f"{name}_a", name]
+        assert await logs_in(world, name, "by hand")
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_two_become_one_whose_password_is_from_elsewhere(world: World) -> None:
+    await create_secret(world, "vault", password="made elsewhere")
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        await world.ready(name)
+        known = await world.secret(name)
+        await world.patch(
+            name,
+            passwordSecretRef={"name": "vault"},
+            passwordPolicy={"rotation": "InPlace", "rotateEvery": None},
+        )
+        await world.wait(
+            name,
+            lambda body: body["status"]["observedGeneration"] == 2 and current(body) == [name],
+        )
+        await world.ready(name)
+        secret = await world.secret(name)
+        assert (secret["username"], secret["password"]) == (name, "made elsewhere")
+        assert await world.logs_in(secret["uri"])
+        assert await world.logs_in(known["uri"])
+
+
+async def test_what_is_dropped_for_nobody_asks_for_it_is_no_login(world: World) -> None:
+    stranger = f"stranger_{world.id}"
+    await run(world.postgres, "postgres", "CREATE ROLE {r} LOGIN", r=stranger)
+    options = replace(OPTIONS, unmanaged_users="Drop", synced_interval=0.5)
+    async with running(world.admin, options):
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        await world.ready(name)
+        known = await world.secret(name)
+        await annotate(world, name, **{ROTATE_ANNOTATION: "now"})
+        await world.wait(name, lambda body: current(body) == [f"{name}_b"])
+
+        async def dropped() -> bool:
+            return not await world.role_exists(stranger)
+
+        await eventually(dropped)
+        assert await world.logs_in(known["uri"])
+        assert await world.logs_in((await world.secret(name))["uri"])
+
+
+async def test_a_login_that_is_excluded_refuses_the_access(world: World) -> None:
+    options = replace(OPTIONS, excluded_user_patterns=("*_b",))
+    async with running(world.admin, options):
+        name = await world.create(**TURNS)
+        await world.wait(name, failed_with("UserExcluded"))
+        assert not await world.role_exists(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {
+                "passwordSecretRef": {"name": "x"},
+                "passwordPolicy": {"rotation": "TwoLogins"},
+            },
+            "excludes (passwordPolicy.rotation )?TwoLogins",
+            id="password-from-elsewhere",
+        ),
+        pytest.param(
+            {"passwordPolicy": {"rotateEvery": "1h", "gracePeriod": "2h"}},
+            "gracePeriod must not be longer than rotateEvery",
+            id="longer-than-a-turn",
+        ),
+        pytest.param(
+            {"passwordPolicy": {"gracePeriod": "87601h"}},
+            "gracePeriod must be between 0s and 87600h",
+            id="too-long",
+        ),
+    ],
+)
+async def test_what_cannot_be_asked_for(world: World, spec: JSON, message: str) -> None:
+    if not world.is_real:
+        with pytest.raises(Invalid, match=message):
+            await world.create(**spec)
+        return
+    # This one is older than rules: the operator says it, before anything is made.
+    async with running(world.admin, OPTIONS):
+        name = await world.create(**spec)
+        await world.wait(name, failed_with("PasswordPolicyInvalid"))
+        assert not await world.role_exists(name)

@@ -1,0 +1,63 @@
+"""What the pass that follows at once may take over from the one before."""
+
+from __future__ import annotations
+
+from dataclasses import replace as with_
+from typing import Any
+
+import msgspec
+import pytest
+from tests.unit.postgres.helpers import claim, grant, wanted
+
+from fairlead.postgres.controllers.access.passes import Verified
+from fairlead.postgres.controllers.servers.jobs import Place
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.plans.plan import Synced
+from fairlead.postgres.database.plans.snapshot import ServerFacts
+
+
+SERVER = ServerFacts(
+    version=180000,
+    version_text="18.0",
+    system_identifier="1",
+    admin="postgres",
+    admin_oid=10,
+    superuser=True,
+    reads_verifiers=True,
+)
+ENDPOINT = Endpoint(
+    host="db", port=5432, username="postgres", password="secret", ssl_mode="disable"
+)
+HERE = Place("PostgresServer main", ENDPOINT)
+WANTED = wanted("app", grant("shop", "CONNECT"))
+DONE = Synced(server=SERVER, applied=["CONNECT"], warnings=[], changed=True, created=True)
+VERIFIED = Verified(HERE, WANTED, DONE)
+
+
+def test_what_is_the_same_is_not_asked_again() -> None:
+    assert VERIFIED.holds(HERE, msgspec.structs.replace(WANTED, ledger=frozenset({"CONNECT"})))
+    assert not VERIFIED.synced.changed
+    assert not VERIFIED.synced.created
+    assert VERIFIED.synced.applied == DONE.applied
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"password": "another"}, id="password"),
+        pytest.param({"grants": (grant("shop", "TEMPORARY"),)}, id="grants"),
+        pytest.param({"claim": claim("other")}, id="claim"),
+        pytest.param({"policy": "Additive"}, id="what was granted before counts"),
+        pytest.param({"valid_until": "2030-01-01T00:00:00Z"}, id="end"),
+    ],
+)
+def test_what_has_changed_is_asked(change: dict[str, Any]) -> None:
+    assert not VERIFIED.holds(HERE, msgspec.structs.replace(WANTED, **change))
+
+
+def test_another_server_is_asked() -> None:
+    elsewhere = HERE._replace(endpoint=with_(ENDPOINT, host="other"))
+    assert not VERIFIED.holds(elsewhere, WANTED)
+    assert not VERIFIED.holds(HERE._replace(owner="PostgresServer other"), WANTED)
+    additive = msgspec.structs.replace(WANTED, policy="Additive")
+    assert not Verified(HERE, additive, DONE).holds(HERE, additive)

@@ -1,0 +1,341 @@
+"""Whatever the strings of the API are, a statement is what it is with plain ones.
+
+PostgreSQL's own parser says so; that each is one statement of a known kind is looked after in all
+tests of this folder that work on a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg import sql
+from tests.support.statements import SENT, parsed, tree, watched, wrong
+from tests.unit.postgres.helpers import fetch, run
+
+from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.postgresaccess import Attributes, CleanupPolicy, MemberOf
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.rules.wishes import check_spec, wanted_of
+from fairlead.postgres.controllers.servers.sources import decode_access
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans import logins, statements
+from fairlead.postgres.database.plans.attributes import (
+    GroupFacts,
+    attribute_parts,
+    membership_statements,
+    setting_statements,
+)
+from fairlead.postgres.database.plans.differences import Change, Item
+from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES, check_username
+from fairlead.postgres.database.plans.plan import Synced
+from fairlead.postgres.database.plans.snapshot import Claim, Membership, RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.statements import DatabaseAction
+from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.rights import join
+from fairlead.postgres.database.work.sync import sync
+from fairlead.postgres.errors import AccessError
+
+
+def cut(name: str, end: str = "") -> str:
+    """As much of it as fits into an identifier, with an end."""
+    return name.encode()[: MAX_IDENTIFIER_BYTES - len(end)].decode(errors="ignore") + end
+
+
+def is_role(name: str) -> bool:
+    """Whether it may be a role's; PostgreSQL takes "public" for PUBLIC in quotes too."""
+    return name not in {"public", "none"}
+
+
+AWKWARD = st.sampled_from(
+    ["'", '"', "''", '""', "\\", ";", "--", "/*", "$$", "%", "{", "}", "%(a)s"]
+)
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+TEXT = st.lists(st.one_of(AWKWARD, st.text(CHARACTERS, max_size=8)), max_size=6).map("".join)
+NAME = TEXT.map(lambda text: cut(text or "name")).filter(is_role)
+
+
+class Composer(NamedTuple):
+    """A statement of some strings, and which kind it is; the first are names, the last a text."""
+
+    kind: str
+    compose: Callable[..., sql.Composable]
+
+
+SERVER = ServerFacts(
+    version=180004,
+    version_text="18.4",
+    system_identifier="1",
+    admin="admin",
+    admin_oid=10,
+    superuser=False,
+    reads_verifiers=False,
+)
+
+
+def with_all(name: str, verifier: str) -> sql.Composable:
+    attributes = Attributes(connection_limit=3, inherit=False)
+    parts = attribute_parts(attributes, "2030-01-01T00:00:00Z", None)
+    return statements.alter_role(name, login=True, verifier=verifier, parts=parts)
+
+
+def setting(parameter: str) -> Callable[[str, str], sql.Composable]:
+    def compose(name: str, value: str) -> sql.Composable:
+        (step,) = setting_statements(name, Attributes(config={parameter: value}), None)
+        return step.statement
+
+    return compose
+
+
+def reset(name: str) -> sql.Composable:
+    role = RoleFacts(oid=1, name=name, login=True, config={"app.name": "x"})
+    (step,) = setting_statements(name, Attributes(), role)
+    return step.statement
+
+
+def member(version: int) -> Callable[[str, str], sql.Composable]:
+    def compose(name: str, group: str) -> sql.Composable:
+        one = MemberOf(role=group, admin=True)
+        steps, _ = membership_statements(name, [one], None, {group: GroupFacts()}, version)
+        return steps[0].statement
+
+    return compose
+
+
+def left(name: str, group: str, grantor: str) -> sql.Composable:
+    role = RoleFacts(oid=1, name=name, login=True, groups={group: Membership(grantor=grantor)})
+    steps, _ = membership_statements(name, [], role, {}, 180000)
+    return steps[0].statement
+
+
+def only_admin(name: str, group: str) -> sql.Composable:
+    role = RoleFacts(oid=1, name=name, login=True, groups={group: Membership(admin=True)})
+    steps, _ = membership_statements(
+        name, [MemberOf(role=group)], role, {group: GroupFacts()}, 150000
+    )
+    return steps[0].statement
+
+
+def change(action: Any, level: Any, *, option: bool) -> Callable[..., sql.Composable]:
+    def compose(schema: str, name: str, other: str, first: str, second: str) -> sql.Composable:
+        arguments = ((schema, other), ("pg_catalog", "int4")) if level == "routine" else ()
+        return Change(
+            action=action,
+            level=level,
+            privileges=("SELECT", "USAGE"),
+            items=(Item(schema, name, arguments), Item(schema, other)),
+            usernames=(first, second),
+            option=option,
+            within=other if level == "column" else "",
+        ).statement
+
+    return compose
+
+
+NOON = datetime(2030, 1, 1, tzinfo=UTC)
+COMPOSERS: dict[str, Composer] = {
+    "create": Composer("CreateRoleStmt", statements.create_role),
+    "alter": Composer("AlterRoleStmt", with_all),
+    "fence": Composer("AlterRoleStmt", statements.fence_role),
+    "comment": Composer("CommentStmt", statements.comment_role),
+    "set": Composer("AlterRoleSetStmt", setting("app.name")),
+    "reset": Composer("AlterRoleSetStmt", reset),
+    "member-15": Composer("GrantRoleStmt", member(150000)),
+    "member-18": Composer("GrantRoleStmt", member(180000)),
+    "left": Composer("GrantRoleStmt", left),
+    "only-admin": Composer("GrantRoleStmt", only_admin),
+    "revoke-public": Composer(
+        "GrantStmt", lambda database: statements.revoke_public(["CONNECT", "CREATE"], database)
+    ),
+    "owner": Composer("CreateRoleStmt", logins.create_owner),
+    "act-as-owner": Composer("AlterRoleSetStmt", logins.act_as_owner),
+    "end-login": Composer("AlterRoleStmt", lambda name: logins.end_login(name, NOON)),
+    "join": Composer("GrantRoleStmt", lambda name: join(name, SERVER)),
+}
+for verb in ("grant", "revoke"):
+    for option in (False, True):
+        COMPOSERS[f"{verb}-database-{option}"] = Composer(
+            "GrantStmt",
+            lambda database, *names, verb=verb, option=option: statements.database_grant(
+                DatabaseAction(verb, ("CONNECT", "TEMPORARY"), database, option), names
+            ),
+        )
+for action in ("grant", "revoke", "revoke option"):
+    for level in ("schema", "table", "column", "sequence", "routine", "type"):
+        COMPOSERS[f"{action}-{level}"] = Composer(
+            "GrantStmt", change(action, level, option=action != "revoke")
+        )
+    for level in ("table", "sequence", "routine", "type", "schema", "large object"):
+        COMPOSERS[f"{action}-future-{level}"] = Composer(
+            "AlterDefaultPrivilegesStmt", change(action, f"future {level}", option=False)
+        )
+NUMBERS = {
+    "create": 2, "alter": 2, "fence": 1, "comment": 2, "set": 2, "reset": 1, "member-15": 2,
+    "member-18": 2, "left": 3, "only-admin": 2, "revoke-public": 1, "owner": 1, "join-owner": 2,
+    "act-as-owner": 2, "end-login": 1, "join": 1,
+}  # fmt: skip
+"""Strings of each; the others have five."""
+
+
+@pytest.mark.parametrize("which", COMPOSERS)
+@given(st.lists(NAME, min_size=5, max_size=5, unique=True), TEXT)
+@settings(max_examples=25, deadline=None)
+def test_a_statement_is_what_it_is_with_plain_names(
+    which: str, names: list[str], text: str
+) -> None:
+    kind, compose = COMPOSERS[which]
+    number = NUMBERS.get(which, 5)
+    given_ = names[:number]
+    if which in {"create", "alter", "comment", "set"}:
+        given_[-1] = text
+    plain = [f"plain{index}" for index in range(number)]
+    odd, even = compose(*given_).as_string(), compose(*plain).as_string()
+    assert type(parsed(odd)).__name__ == kind in SENT
+    assert tree(parsed(odd)) == tree(parsed(even), dict(zip(plain, given_, strict=True)))
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters", "right"),
+    [
+        ("SELECT 1", False, True),
+        ("SELECT %(a)s LIKE '%%'", True, True),
+        ("SELECT 1; SELECT 2", False, False),
+        ("DROP ROLE a; DROP ROLE b", False, False),
+        ("DROP TABLE t", False, False),
+        ("ALTER SYSTEM SET a = 1", False, False),
+        ("GRANT", False, False),
+        ("", False, False),
+    ],
+)
+def test_what_may_be_sent(text: str, parameters: bool, right: bool) -> None:
+    assert (wrong(text, parameters=parameters) == "") is right
+
+
+def _is_username(name: str) -> bool:
+    try:
+        check_username(name)
+    except AccessError:
+        return False
+    return True
+
+
+LINE = st.characters(codec="utf-8", exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp", "Zs"])
+USERNAME = (
+    st.lists(AWKWARD | st.text(LINE, max_size=8), max_size=6)
+    .map(lambda parts: cut("".join(parts), "-app"))
+    .filter(_is_username)
+)
+PLAIN = st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])
+OBJECT = st.lists(AWKWARD | st.text(PLAIN, max_size=8), max_size=6).map("".join)
+USUAL = st.integers(0, 9).map(bool)
+"""Almost always true: a single string that is refused refuses a whole spec."""
+TIMES = st.sampled_from(["2031-01-02T03:04:05Z", "2031-01-02T03:04:05.5+13:45"])
+
+
+def grants(group: str, schema: str, table: str, other: str) -> list[JSON]:
+    there = {"database": "app", "schema": schema, "privileges": ["SELECT"]}
+    return [
+        {**there, "on": "Tables", "names": [table], "columns": [other]},
+        {**there, "on": "Tables", "names": [other]},
+        {**there, "on": "Tables", "includeFuture": {"ownedBy": [group]}, "grantOption": True},
+        {**there, "on": "Routines", "names": [f"{table}(int)", other], "privileges": ["EXECUTE"]},
+        {**there, "schema": other},
+        {**there, "database": other},
+        {"database": "app", "schema": schema, "access": "ReadOnly"},
+    ]
+
+
+def or_anything(usual: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    anything = TEXT | st.text(max_size=70)
+    return USUAL.flatmap(lambda is_usual: usual if is_usual else anything)
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> JSON:
+    group, schema = draw(OBJECT), draw(OBJECT)
+    text = draw(TEXT)
+    policies = st.sampled_from(["Restrict", "Cascade", "Orphan", "Retain"])
+    return {
+        "username": draw(or_anything(USERNAME)),
+        "generatedSecret": "login",
+        "connection": {"serverRef": {"name": "main"}},
+        "cleanupPolicy": draw(policies),
+        "orphanTo": cut(group, "-group"),
+        "memberOf": [{"role": cut(group, "-group")}],
+        "attributes": {
+            "validUntil": draw(or_anything(TIMES)),
+            "config": {"app.name": text, "search_path": text},
+        },
+        "grants": grants(
+            cut(group, "-group"),
+            cut(schema, "-schema"),
+            cut(draw(OBJECT), "-table"),
+            draw(or_anything(OBJECT.map(lambda name: cut(name, "-other")))),
+        ),
+    }
+
+
+@pytest.fixture
+async def _app(postgres: EmbeddedPostgres) -> AsyncIterator[None]:
+    await run(postgres, "postgres", "CREATE DATABASE app")
+    yield
+    await run(postgres, "postgres", "DROP DATABASE app WITH (FORCE)")
+
+
+@pytest.mark.usefixtures("_app")
+@given(specs(), st.lists(st.text(), min_size=4, max_size=4), st.text(min_size=1))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_whole_specs(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, spec: JSON, words: list[str], password: str
+) -> None:
+    """On a real server: nothing is sent but what is meant, and nothing of it stays."""
+    meta = {"name": "app", "namespace": "team", "uid": "u1"}
+    body = {"apiVersion": "access.k8s.delta10.nl/v1", "kind": "PostgresAccess"}
+    policy: CleanupPolicy = spec["cleanupPolicy"]
+    try:
+        access = decode_access(object_from_dict({**body, "metadata": meta, "spec": spec}))
+        check_spec(access)
+    except AccessError:
+        return
+    installation, uid, namespace, name = words
+    mine = Claim(installation=installation, uid=uid, namespace=namespace, name=name)
+    wanted = wanted_of(access, mine, password=password, ends="")
+    group, table = spec["memberOf"][0]["role"], spec["grants"][0]["names"][0]
+    schema = spec["grants"][0]["schema"]
+    before = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")
+    names = {"g": group, "s": schema, "t": table}
+    await run(postgres, "postgres", "CREATE ROLE {g}", **names)
+    await run(postgres, "app", "CREATE SCHEMA {s}", "CREATE TABLE {s}.{t} (id int)", **names)
+    sessions, verifiers = Sessions(endpoint), Verifiers()
+    try:
+        with watched() as faults:
+            plan = await plan_accesses(sessions, [wanted], verifiers)
+            (outcome,) = (await sync(sessions, [wanted], verifiers)).values()
+            gone = await cleanup(
+                sessions, wanted.username, mine, policy, orphan_to=spec["orphanTo"]
+            )
+        assert faults == []
+        assert all(not wrong(one.text, parameters=False) for one in plan.statements)
+        assert isinstance(outcome, (Synced, AccessError))
+        if isinstance(outcome, Synced) and policy != "Retain":
+            assert gone
+    finally:
+        await sessions.close()
+        await run(postgres, "app", "DROP SCHEMA {s} CASCADE", "DROP OWNED BY {g}", **names)
+        await run(postgres, "postgres", "DROP ROLE {g}", **names)
+        if policy == "Retain":
+            statements_ = ("DROP OWNED BY {r}", "DROP ROLE {r}")
+            await run(postgres, "app", *statements_, r=wanted.username)
+    after = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")
+    assert after == before

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from fairlead.runtime import memory
+from fairlead.runtime.memory import BURST, Bursts, give_back
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "QUIET_SECONDS", 0.01)
+
+
+def work(bursts: Bursts, passes: int) -> None:
+    for _ in range(passes):
+        bursts.worked()
+
+
+async def test_a_burst_gives_back_once_it_is_over() -> None:
+    trimmed = asyncio.Event()
+    bursts = Bursts(trimmed.set)
+    work(bursts, BURST)
+    assert not trimmed.is_set()
+    await asyncio.wait_for(trimmed.wait(), 10)
+    trimmed.clear()
+    work(bursts, BURST)
+    await asyncio.wait_for(trimmed.wait(), 10)
+
+
+async def test_a_start_is_a_burst() -> None:
+    trimmed = asyncio.Event()
+    bursts = Bursts(trimmed.set)
+    bursts.begin()
+    bursts.begin()
+    await asyncio.wait_for(trimmed.wait(), 10)
+
+
+async def test_what_goes_on_is_not_over() -> None:
+    trims: list[None] = []
+    bursts = Bursts(lambda: trims.append(None))
+    work(bursts, BURST)
+    for _ in range(3):
+        work(bursts, BURST // 10 + 1)
+        bursts._look()
+        assert not trims
+    work(bursts, BURST // 10)
+    bursts._look()
+    assert len(trims) == 1
+
+
+async def test_a_few_passes_are_no_burst_and_a_closed_one_is_over() -> None:
+    trims: list[None] = []
+    bursts = Bursts(lambda: trims.append(None))
+    work(bursts, BURST - 1)
+    assert bursts._timer is None
+    work(bursts, 1)
+    assert bursts._timer is not None
+    bursts.close()
+    bursts.close()
+    assert bursts._timer is None
+    assert not trims
+
+
+def test_the_system_takes_it() -> None:
+    give_back()
