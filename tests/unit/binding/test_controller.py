@@ -22,7 +22,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.resource import Resource
+from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding.cluster.mappings import Mappings
@@ -36,6 +36,7 @@ from fairlead.binding.controller import (
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get
+from fairlead.binding.records import RECORD_PREFIX, read_kinds
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
 
@@ -152,6 +153,58 @@ async def test_a_binding_lives_from_finalizer_to_finalizer(
     assert await bench.reconcile() is None
     assert not bench.binding["metadata"].get("finalizers")
     assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+
+
+@pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
+async def test_the_kind_is_noted_with_the_finalizer_and_a_changed_one_besides(
+    coreos: bool,
+) -> None:
+    direct = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
+    make = coreos_binding(services=direct) if coreos else spec_binding(service=SECRET_SERVICE)
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    bench = Bench(make, secret(), deployment(), cron, coreos=coreos)
+    assert await bench.reconcile() is None
+    assert bench.client.writes[0] == ("patch", "ServiceBinding")
+    assert bench.client.writes.count(("patch", "ServiceBinding")) == 1
+    first = read_kinds(bench.binding["metadata"]["annotations"]) or []
+    assert [kind.version for kind in first] == ["v1"]
+
+    if coreos:
+        changed = {"group": "batch", "version": "v1", "kind": "CronJob", "name": "night"}
+        bench.binding["spec"]["application"] = changed
+    else:
+        changed = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+        bench.binding["spec"]["workload"] = changed
+    informer = bench.cluster.informer(DEPLOYMENTS)
+    informer.objects["web"] = object_from_dict(bench.client.object("Deployment", "web"))
+    seen: list[int] = []
+    patch = bench.client.merge_patch
+
+    async def noting(*given: Any, **more: Any) -> Object:
+        seen.append(len(read_kinds(bench.binding["metadata"]["annotations"]) or []))
+        return await patch(*given, **more)
+
+    bench.client.merge_patch = noting  # type: ignore[method-assign]
+    await bench.reconcile()
+    # Both are noted while either may have something; then the new one alone.
+    assert seen[1:] == [2] * (len(seen) - 1)
+    assert [kind.group for kind in read_kinds(bench.binding["metadata"]["annotations"]) or []] == [
+        "batch"
+    ]
+    assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+    assert RECORD_PREFIX not in str(bench.client.object("Deployment", "web")["metadata"])
+
+
+async def test_a_binding_from_before_gets_records_first_and_its_kind_then() -> None:
+    body = spec_binding(service=SECRET_SERVICE)
+    body["status"] = {"binding": {"name": "s1"}}
+    bench = Bench(body, secret())
+    await bench.reconcile()
+    assert read_kinds(bench.binding["metadata"]["annotations"]) is None
+    bench.client.objects["Deployment", "web"] = deployment()
+    await bench.reconcile()
+    assert read_kinds(bench.binding["metadata"]["annotations"])
+    assert RECORD_PREFIX in str(bench.client.object("Deployment", "web")["metadata"])
 
 
 async def test_a_binding_that_is_gone_or_let_go_is_forgotten() -> None:

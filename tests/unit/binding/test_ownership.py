@@ -22,7 +22,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON
 from fairlead.binding.reads import Failure, Get, Read
-from fairlead.binding.records import RECORD_PREFIX
+from fairlead.binding.records import RECORD_PREFIX, RECORDED_ANNOTATION
 
 
 BOUND = ("True", "ApplicationsBound")
@@ -464,3 +464,75 @@ def _mapping(template: JSON) -> JSON:
         "metadata": {"name": "deployments.apps"},
         "spec": {"versions": [template]},
     }
+
+
+def _generated(cluster: FakeCluster, binding: JSON, host: str) -> str:
+    """Change the content, have it projected; the name of the Secret then."""
+    cluster.set(secret(type="t", host=host))
+    cluster.reconcile(binding)
+    name = binding["status"]["binding"]["name"]
+    cluster.get("secrets", name)["metadata"]["annotations"] = {RECORDED_ANNOTATION: "true"}
+    return str(name)
+
+
+REPLICAS = {**KINDS, "apps/v1/ReplicaSet": "replicasets"}
+
+
+@pytest.mark.parametrize(
+    "change", ["", "not recorded", "revision", "spoiled record", "list fails"]
+)
+def test_former_secrets_go_once_nothing_has_them_in_its_record(change: str) -> None:
+    cluster, binding = FakeCluster(REPLICAS, [secret(), deployment()]), files(type="t")
+    former = _generated(cluster, binding, host="a")
+    copied = copy.deepcopy(web(cluster)["metadata"]["annotations"])
+    _generated(cluster, binding, host="b")
+    if change == "not recorded":
+        cluster.get("secrets", former)["metadata"]["annotations"] = {}
+    elif change in {"revision", "spoiled record"}:
+        revision = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+        annotations = copied if change == "revision" else dict.fromkeys(copied, "{")
+        metadata = {"name": "web-1", "namespace": "ns", "annotations": annotations}
+        cluster.set({**revision, "metadata": metadata})
+    elif change == "list fails":
+        cluster.failing["list", "replicasets"] = "no"
+    names = [name for name, _ in cluster.reconcile(binding).superseded]
+    assert names == ([] if change else [former])
+
+
+def test_former_secrets_stay_where_nobody_can_tell_who_reads_them() -> None:
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cluster = world(cron)
+    workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+    binding = files(type="t", workload=workload)
+    _generated(cluster, binding, host="a")
+    _generated(cluster, binding, host="b")
+    assert cluster.reconcile(binding).superseded == []
+
+
+def test_a_former_revision_of_a_deployment_is_no_workload_of_the_binding() -> None:
+    """Its record is a copy; it is what a rollback goes back to."""
+    cluster, binding = FakeCluster(REPLICAS, [secret(), deployment()]), files()
+    cluster.reconcile(binding)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web"}
+    copied = copy.deepcopy(web(cluster))
+    copied |= {"kind": "ReplicaSet"}
+    copied["metadata"] |= {"name": "web-1", "ownerReferences": [{**owner, "controller": True}]}
+    cluster.set(copied)
+    workload = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "another"}
+    edited(binding, workload=workload)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+    assert cluster.get("replicasets", "web-1") == copied
+
+
+def test_a_workload_that_may_not_be_updated_keeps_no_other_from_being_bound() -> None:
+    requester = {"servicebinding.io/requester": '{"username": "bob", "groups": []}'}
+    binding = files(workload=SELECTOR, annotations=requester)
+    one, two = (deployment(name, labels={"a": "b"}) for name in ("one", "two"))
+    cluster = world(one, two)
+    cluster.denied = [{"verb": "update", "name": "one"}]
+    made = cluster.reconcile(binding)
+    assert "cannot update application resource one" in message(binding, "Ready")
+    assert made.flow.transient
+    assert web(cluster, "one") == one
+    assert pod(web(cluster, "two"))["volumes"]
