@@ -536,3 +536,18 @@ def test_a_workload_that_may_not_be_updated_keeps_no_other_from_being_bound() ->
     assert made.flow.transient
     assert web(cluster, "one") == one
     assert pod(web(cluster, "two"))["volumes"]
+
+
+def test_a_projection_that_is_not_whole_is_not_taken_for_ours() -> None:
+    """The binding has projected this Secret, but nothing says that it was onto this workload."""
+    variable = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+    mount = {"name": "sb", "mountPath": "/mine"}
+    volume = {"name": "sb", "secret": {"secretName": "s1"}}
+    own = deployment(
+        containers=[{"name": "app", "env": [variable], "volumeMounts": [mount]}], volumes=[volume]
+    )
+    cluster, binding = world(own), files(env=ENV)
+    binding["status"] = {"binding": {"name": "s1"}}
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert web(cluster) == own
