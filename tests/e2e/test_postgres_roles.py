@@ -31,6 +31,8 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers
+from fairlead.postgres.commands.audit import audit
+from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead.runtime import Cluster
@@ -456,6 +458,33 @@ async def test_another_server_is_told_of(team: Alone) -> None:
         await team.delete(name)
         await team.gone(name)
         assert not await there.role_exists(name)
+
+
+async def test_what_an_access_left_at_another_server_goes_with_it(team: Alone) -> None:
+    async with EmbeddedPostgres() as elsewhere, running(team.client, OPTIONS):
+        name, stays = await team.create(), await team.create("stays")
+        await team.ready(name)
+        await team.ready(stays)
+        there = Alone.of(team.client, elsewhere)
+        await team.patch(name, connection={"serverRef": None, **there.directly()})
+        await team.wait(
+            name,
+            lambda body: is_ready(body) and body["status"]["server"]["host"] == elsewhere.host,
+        )
+        assert await there.role_exists(name)
+        assert await team.role_exists(name)
+        surroundings = await Surroundings.of(team.client, DEFAULT_NAMESPACE)
+        (found,) = (await audit(surroundings, team.server, [name])).roles
+        assert (found.kind, found.login) == ("leftover", True)
+        await team.delete(name)
+        await team.gone(name)
+
+        async def away() -> bool:
+            await team.poke()
+            return not await team.role_exists(name)
+
+        await eventually(away)
+        assert await team.role_exists(stays)
 
 
 async def test_an_access_torn_out_while_its_server_works_leaves_no_role(team: Alone) -> None:

@@ -783,7 +783,10 @@ async def test_a_change_while_the_server_is_at_work_is_not_missed(
         assert not await world.logs_in(known["uri"])
 
 
-async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(world: World) -> None:
+@pytest.mark.parametrize("policy", [{}, {"rotation": "TwoLogins"}], ids=["one", "two"])
+async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(
+    world: World, policy: JSON
+) -> None:
     await binding.prepare(world.admin)
     team = binding.Team(world.admin, world.namespace)
     code = (
@@ -794,7 +797,7 @@ async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(world: World
         "psycopg.connect(read('uri')).close(); print(read('password'))"
     )
     async with running(world.admin, OPTIONS), binding.running(world.admin):
-        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        name = await world.create(grants=[grant(world.database, "CONNECT")], passwordPolicy=policy)
         print_ = fingerprint(await world.ready(name))
         await team.deployment("shop")
         service = {

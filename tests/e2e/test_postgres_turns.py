@@ -119,6 +119,32 @@ async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
         assert await world.logs_in((await world.secret(name))["uri"])
 
 
+@pytest.mark.parametrize(("what", "after"), KILLS)
+async def test_an_operator_killed_at_any_step_of_a_creation_leaves_one_login(
+    world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
+) -> None:
+    wire = Tripwire(world.admin, monkeypatch)
+    wire.set(what, after=after)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(world.admin, OPTIONS))
+        name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
+        async with asyncio.timeout(SECONDS):
+            await wire.hit.wait()
+    then: dict[str, str] = {}
+    with contextlib.suppress(NotFound):
+        then = await world.secret(name)
+        # What is there to be read logs in, whoever comes back and when.
+        assert await world.logs_in(then["uri"])
+    wire.remove()
+    async with running(world.admin, OPTIONS):
+        body = await world.ready(name)
+        secret = await world.secret(name)
+        assert secret == (then or secret)
+        assert current(body) == [f"{name}_a"]
+        assert await world.logs_in(secret["uri"])
+        assert not await world.role_exists(f"{name}_b")
+
+
 async def test_the_server_ends_a_login_with_the_operator_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,7 +29,7 @@ from fairlead.api.postgresconnection import (
 )
 from fairlead.api.postgresconnection import rules as _rules
 from fairlead.api.postgrescontroller import CONTROLLER_COLUMNS, CONTROLLERS, Controller
-from fairlead.api.postgresserver import POSTGRESSERVERS, SERVER_COLUMNS, PostgresServer
+from fairlead.api.postgresserver import POSTGRESSERVERS, SERVER_COLUMNS, Groups, PostgresServer
 from fairlead.api.resource import Resource
 
 
@@ -437,6 +437,17 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             )
         ),
     ] = None
+    groups: Annotated[
+        Groups | None,
+        Meta(
+            description=(
+                "Shared puts what the grants ask for on one group role for all accesses of the"
+                " server that ask for the same, and makes the role a member of it; None grants to"
+                " the role itself. Default what the PostgresServer says, or else None. What is"
+                " granted with grantOption stays the role's own."
+            )
+        ),
+    ] = None
     member_of: Annotated[
         Annotated[list[MemberOf], Meta(max_length=32)] | None,
         Meta(
@@ -573,6 +584,7 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     ] = []
     server: ServerInfo | None = None
     applied_grants: list[str] = []
+    group: str = ""
     warnings: list[str] = []
     plan: Plan | None = None
     expires_at: str = ""

@@ -46,6 +46,7 @@ ObjectPrivilege = Literal[
 ]
 """https://www.postgresql.org/docs/current/ddl-priv.html, without those on server parameters."""
 PublicPrivilege = Literal["CONNECT", "TEMPORARY", "CREATE"]
+Groups = Literal["Shared", "None"]
 
 
 class LabelSelectorRequirement(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -122,6 +123,10 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             ),
         ),
     ] = None
+    groups: Annotated[
+        Groups,
+        Meta(description="spec.groups of those PostgresAccess that do not say it themselves."),
+    ] = "None"
     revoke_public: Annotated[
         list[PublicPrivilege],
         Meta(

@@ -149,6 +149,10 @@ def test_every_role_is_claimed() -> None:
         pytest.param(
             asks(), (owner(), login("app_a", config={"role": "none"})), [ACT], id="another-role"
         ),
+        pytest.param(
+            asks(), (owner(), login("app_a", turned_in=("db",))),
+            ['ALTER ROLE "app_a" IN DATABASE "db" RESET role'], id="another-role-in-a-database",
+        ),
         pytest.param(asks(), (owner(), login("app_a", groups={})), [JOIN], id="no-member"),
         pytest.param(
             asks(), (owner(), login("app_a", groups={"app": Membership(admin=True)})), [JOIN],
@@ -244,6 +248,16 @@ def test_logins_of_others_are_refused(role: RoleFacts, reason: str) -> None:
     with pytest.raises(AccessError) as failed:
         planned(asked, *TWO[:2], role)
     assert failed.value.reason == reason
+
+
+def test_ends_are_by_the_servers_clock() -> None:
+    """An operator whose clock is behind ends nothing before its time."""
+    behind = msgspec.structs.replace(SERVER, now=NOW + 9 * HOUR)
+    roles = {one.name: one for one in (owner(), login("app_a"), login("app_b"))}
+    changes, _ = plan_role(asks(), Snapshot(server=behind, roles=roles, databases={}), None)
+    assert [one.statement.as_string() for one in changes] == [
+        "ALTER ROLE \"app_b\" VALID UNTIL '2026-01-01T10:00:00+00:00'"
+    ]
 
 
 def test_groups_are_the_owners() -> None:

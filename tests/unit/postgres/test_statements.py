@@ -20,11 +20,12 @@ from tests.unit.postgres.helpers import fetch, run
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.postgresaccess import Attributes, CleanupPolicy, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.rules.rotation import turns_of
 from fairlead.postgres.controllers.rules.wishes import check_spec, wanted_of
 from fairlead.postgres.controllers.servers.sources import decode_access
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans import logins, statements
+from fairlead.postgres.database.plans import groups, logins, statements
 from fairlead.postgres.database.plans.attributes import (
     GroupFacts,
     attribute_parts,
@@ -156,8 +157,19 @@ COMPOSERS: dict[str, Composer] = {
     ),
     "owner": Composer("CreateRoleStmt", logins.create_owner),
     "act-as-owner": Composer("AlterRoleSetStmt", logins.act_as_owner),
+    "act-as-owner-in": Composer("AlterRoleSetStmt", logins.act_as_owner_in),
     "end-login": Composer("AlterRoleStmt", lambda name: logins.end_login(name, NOON)),
+    "fence-login": Composer(
+        "AlterRoleStmt", lambda name: logins.end_login(name, None, fence=True)
+    ),
     "join": Composer("GrantRoleStmt", lambda name: join(name, SERVER)),
+    "join-group": Composer(
+        "GrantRoleStmt", lambda group, *names: groups.joining(group, names, 180000).statement
+    ),
+    "leave-group": Composer(
+        "GrantRoleStmt",
+        lambda group, by, *names: groups.leaving(group, names, 180000, by, "").statement,
+    ),
 }
 for verb in ("grant", "revoke"):
     for option in (False, True):
@@ -179,7 +191,7 @@ for action in ("grant", "revoke", "revoke option"):
 NUMBERS = {
     "create": 2, "alter": 2, "fence": 1, "comment": 2, "set": 2, "reset": 1, "member-15": 2,
     "member-18": 2, "left": 3, "only-admin": 2, "revoke-public": 1, "owner": 1, "join-owner": 2,
-    "act-as-owner": 2, "end-login": 1, "join": 1,
+    "act-as-owner": 2, "act-as-owner-in": 2, "end-login": 1, "fence-login": 1, "join": 1,
 }  # fmt: skip
 """Strings of each; the others have five."""
 
@@ -269,6 +281,7 @@ def specs(draw: st.DrawFn) -> JSON:
         "cleanupPolicy": draw(policies),
         "orphanTo": cut(group, "-group"),
         "memberOf": [{"role": cut(group, "-group")}],
+        "passwordPolicy": {"rotation": draw(st.sampled_from(["InPlace", "TwoLogins"]))},
         "attributes": {
             "validUntil": draw(or_anything(TIMES)),
             "config": {"app.name": text, "search_path": text},
@@ -310,7 +323,10 @@ async def test_whole_specs(
         return
     installation, uid, namespace, name = words
     mine = Claim(installation=installation, uid=uid, namespace=namespace, name=name)
-    wanted = wanted_of(access, mine, password=password, ends="")
+    turning = spec["passwordPolicy"]["rotation"] == "TwoLogins"
+    login = logins.login_names(access.spec.username)[0] if turning else access.spec.username
+    turns = turns_of(access, login)
+    wanted = wanted_of(access, mine, password=password, ends="", turns=turns)
     group, table = spec["memberOf"][0]["role"], spec["grants"][0]["names"][0]
     schema = spec["grants"][0]["schema"]
     before = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")

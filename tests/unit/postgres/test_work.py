@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.waiting import idle
 from tests.unit.postgres.helpers import claim, wanted
@@ -18,6 +20,7 @@ from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job,
 from fairlead.postgres.controllers.servers.work import Surroundings, Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.logins import Turns
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import Found, Kept
@@ -185,6 +188,20 @@ async def test_one_username_is_worked_on_by_one_job_at_a_time(world: World) -> N
         "sync",
         "drop",
     ]
+
+
+async def test_jobs_that_may_want_the_same_login_are_done_one_after_the_other(
+    world: World,
+) -> None:
+    turns = Turns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1))
+    two = msgspec.structs.replace(wanted("app"), turns=turns)
+    world.work.submit(place(), request("two"), Sync(two))
+    world.work.submit(place(), request("one"), sync_job("app_a"))
+    world.work.submit(place(), request("drop"), Drop("app", claim(), "Restrict"))
+    world.work.submit(place(), request("other"), sync_job("other"))
+    await world.answered(4)
+    assert world.of("sync") == [["app", "other"], ["app_a"]]
+    assert [kind for _, kind, names in world.batches if "app" in names] == ["sync", "drop"]
 
 
 async def test_a_newer_job_of_one_access_replaces_the_older(world: World) -> None:

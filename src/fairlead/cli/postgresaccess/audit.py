@@ -34,11 +34,14 @@ from fairlead.postgres.commands.surroundings import Surroundings
 
 _STYLES = {
     "asked": "green",
+    "group": "green",
     "stranger": "yellow",
     "leftover": "yellow",
     "foreign": "yellow",
     "superuser": "red",
 }
+_MEMBERS = 10
+"""Of a group, that are listed."""
 _COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "DRIFT")
 
 
@@ -149,6 +152,10 @@ def _head(role: RoleAudit) -> Text:
 
 def _details(role: RoleAudit) -> Iterator[Text]:
     yield from _held(role.direct)
+    for name in role.members[:_MEMBERS]:
+        yield Text(f"  shared by {plain(name)}")
+    if len(role.members) > _MEMBERS:
+        yield Text(f"  shared by {len(role.members) - _MEMBERS} more")
     for group in role.groups:
         how = "through" if group.inherited else "after SET ROLE to"
         if not group.privileges:

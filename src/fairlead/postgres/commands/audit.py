@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeVar
 
 import msgspec
@@ -23,7 +23,7 @@ from fairlead.postgres.database.reading.audit import (
     read_everybody,
 )
 from fairlead.postgres.database.reading.holdings import PUBLIC, Held, read_holdings
-from fairlead.postgres.database.work.sync import explain, working
+from fairlead.postgres.database.work.retries import explain, working
 from fairlead.postgres.errors import AccessError
 
 
@@ -33,6 +33,7 @@ EVERYBODY = "PUBLIC"
 
 Kind = Literal[
     "asked",
+    "group",
     "leftover",
     "foreign",
     "administrator",
@@ -41,8 +42,9 @@ Kind = Literal[
     "excluded",
     "stranger",
 ]
-"""Of roles: ``asked`` for by a PostgresAccess; a ``leftover`` of one that is gone; ``foreign``
-ones are another installation's, and a ``stranger`` is nobody's."""
+"""Of roles: ``asked`` for by a PostgresAccess; a ``group`` of those who ask for the same; a
+``leftover`` of a PostgresAccess that is gone, or a group that nobody shares; ``foreign`` ones are
+another installation's, and a ``stranger`` is nobody's."""
 
 
 class Privilege(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -90,6 +92,7 @@ class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     asked_by: str = ""
     powers: tuple[str, ...] = ()
     direct: tuple[Privilege, ...] = ()
+    members: tuple[str, ...] = ()
     groups: tuple[Group, ...] = ()
     owns: tuple[Owned, ...] = ()
     drift: tuple[PlannedStatement, ...] = ()
@@ -311,6 +314,7 @@ class _Auditing:
             asked_by=self._asker(role),
             powers=tuple(sorted(role.powers)),
             direct=self._of(role.name),
+            members=tuple(self._members(role.name)) if role.group is not None else (),
             groups=tuple(
                 Group(name=name, inherited=inherited, privileges=self._of(name))
                 for name, inherited in sorted(groups.items())
@@ -320,6 +324,12 @@ class _Auditing:
             problems=tuple(self._problems.get(role.name, ())),
         )
 
+    def _members(self, group: str) -> Iterator[str]:
+        """Who is in a group, also by another one."""
+        for name, groups in sorted(self._everybody.groups.items()):
+            if group in groups and name != self._everybody.server.admin:
+                yield name
+
     def _kind(self, role: RoleFacts) -> Kind:
         settings = self._around.settings
         if role.name == self._everybody.server.admin:
@@ -328,6 +338,10 @@ class _Auditing:
             return "superuser"
         if excluded(role.name, settings.excluded_users, settings.excluded_user_patterns):
             return "excluded"
+        if role.group is not None:
+            if self._around.installation not in {"", role.group.installation}:
+                return "foreign"
+            return "group" if any(self._members(role.name)) else "leftover"
         if role.claim is None:
             return "provider" if reserved(role.name) else "stranger"
         if self._around.installation not in {"", role.claim.installation}:

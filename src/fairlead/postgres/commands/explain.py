@@ -38,7 +38,13 @@ from fairlead.postgres.commands.surroundings import (
     get_access,
     list_installed,
 )
-from fairlead.postgres.controllers.rules.wishes import check_spec, expires_at
+from fairlead.postgres.controllers.rules.wishes import (
+    check_spec,
+    expires_at,
+    names_of,
+    needed_names,
+)
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_server
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -50,7 +56,7 @@ from fairlead.postgres.database.reading.catalog import read_server, read_snapsho
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
@@ -172,9 +178,11 @@ class _Explaining:
     async def _policy(self) -> None:
         """Find the server, and what its profile and the settings say."""
         access, settings = self._access, self._around.settings
-        username = access.spec.username
-        if excluded(username, settings.excluded_users, settings.excluded_user_patterns):
-            message = f"spec.username {username} is one of the operator's excluded users"
+        users, patterns = settings.excluded_users, settings.excluded_user_patterns
+        for username in names_of(access):
+            if not excluded(username, users, patterns):
+                continue
+            message = f"role {username} is one of the operator's excluded users"
             self._learn(
                 Step(name="policy", state="failed", reason="UserExcluded", message=message)
             )
@@ -280,7 +288,8 @@ class _Explaining:
 
     async def _planned(self, sessions: Sessions) -> Planned:
         access = self._access
-        wanted = await self._around.wanted(access, blind={"*"})
+        place = Place.of(access, sessions.endpoint)
+        wanted = await self._around.wanted(access, place, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 
@@ -341,7 +350,7 @@ class _Explaining:
         self._learn(step)
 
     async def _rivals(self) -> None:
-        """The accesses with the same username on the same server, among those one may list."""
+        """The accesses that ask for a role of this name too, among those one may list."""
         namespace = self._access.metadata.namespace
         try:
             found = await list_installed(self._around.client, POSTGRESACCESSES)
@@ -358,11 +367,12 @@ class _Explaining:
             other = given_of(one).access
             if other is None or other.metadata.uid == self._access.metadata.uid:
                 continue
-            if other.spec.username == self._access.spec.username and same_server(
-                self._access, other
-            ):
+            mine, theirs = needed_names(self._access), needed_names(other)
+            common = sorted({*mine} & {*theirs})
+            if common and same_server(self._access, other):
                 ready, reason, _ = told(other)
-                how = "holds the username" if ready else f"asks for the username too ({reason})"
+                what = "the username" if mine[0] == theirs[0] else f"role {common[0]}"
+                how = f"holds {what}" if ready else f"asks for {what} too ({reason})"
                 self._in_the_way.append(
                     InTheWay(kind=POSTGRESACCESSES.kind, name=str(one.key), how=how)
                 )

@@ -10,7 +10,7 @@ import psycopg
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, PostgresAccessSpec
 from fairlead.api.postgresconnection import Connection, ServerRef
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresserver import Groups, PostgresServer
 from fairlead.postgres.commands.expressing import (
     attributes_of,
     express,
@@ -21,6 +21,7 @@ from fairlead.postgres.commands.expressing import (
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.policy import check_membership
 from fairlead.postgres.controllers.rules.wishes import wanted_of
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded
@@ -30,7 +31,7 @@ from fairlead.postgres.database.reading.catalog import read_around, read_logins,
 from fairlead.postgres.database.reading.holdings import Held, read_holdings
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import explain, working
+from fairlead.postgres.database.work.retries import explain, working
 from fairlead.postgres.errors import AccessError
 
 
@@ -104,13 +105,18 @@ class _Importing:
             if more and not names:
                 self._around.notes.append(f"only the first {len(logins)} roles are looked at")
             snapshot = await read_snapshot(session, names or logins, "")
+            if snapshot.groups:
+                shared = frozenset(snapshot.groups)
+                snapshot = await read_snapshot(session, names or logins, "", groups=shared)
             groups = {name for one in snapshot.roles.values() for name in one.groups}
             around = await read_around(session, groups)
         for name in names:
             if name not in snapshot.roles:
                 self._skip(name, "there is no such role")
         roles = [
-            role for _, role in sorted(snapshot.roles.items()) if self._is_welcome(role, snapshot)
+            role
+            for _, role in sorted(snapshot.roles.items())
+            if role.group is None and self._is_welcome(role, snapshot)
         ]
         await self._read(roles, snapshot)
         powerful = {name for name, one in around.groups.items() if one.powerful}
@@ -150,9 +156,9 @@ class _Importing:
     async def _read(self, roles: Iterable[RoleFacts], snapshot: Snapshot) -> None:
         """What they hold, each database once."""
         of_database: dict[str, list[int]] = {}
-        for role in roles:
-            for name in snapshot.dependents.get(role.oid, ()):
-                of_database.setdefault(name, []).append(role.oid)
+        for one in (source for role in roles for source in _sources(role, snapshot)):
+            for name in snapshot.dependents.get(one.oid, ()):
+                of_database.setdefault(name, []).append(one.oid)
         for name, oids in sorted(of_database.items()):
             if not snapshot.databases[name].connectable:
                 self._around.notes.append(f"database {name} takes no connections, and is not read")
@@ -170,13 +176,15 @@ class _Importing:
 
     def _compose(self, role: RoleFacts, snapshot: Snapshot, powerful: set[str]) -> None:
         comments: list[str] = []
-        databases = snapshot.dependents.get(role.oid, frozenset())
-        on_databases = snapshot.held.get(role.oid, {})
+        sources = _sources(role, snapshot)
         grants, left = [], []
-        for name in sorted(databases | on_databases.keys()):
-            found = express(role.oid, name, on_databases.get(name, {}), self._held.get(name, ()))
-            grants += found.grants
-            left += [f"{one} of database {name}" for one in found.left]
+        for source in sources:
+            databases = snapshot.dependents.get(source.oid, frozenset())
+            held = snapshot.held.get(source.oid, {})
+            for name in sorted(databases | held.keys()):
+                found = express(source.oid, name, held.get(name, {}), self._held.get(name, ()))
+                grants += found.grants
+                left += [f"{one} of database {name}" for one in found.left]
         problem = grants_problem(grants)
         if problem:
             self._skip(role.name, problem)
@@ -187,7 +195,8 @@ class _Importing:
         attributes, why = attributes_of(role)
         if why:
             comments.append(f"Attributes are left as they are: {why}")
-        members = members_of(role)
+        shared = {one.name for one in sources}
+        members = [one for one in members_of(role) if one.role not in shared]
         denied = self._denied([one.role for one in members], powerful)
         if denied:
             comments.append(f"Groups are left as they are: {denied}")
@@ -200,11 +209,18 @@ class _Importing:
             grants=grants,
             grants_policy="Additive" if left else "Authoritative",
             attributes=attributes,
+            groups=self._groups(sources),
             member_of=members if members and not denied else None,
         )
         meta = ObjectMeta(name=name, namespace=self._namespace)
         self._accesses[role.name] = PostgresAccess(metadata=meta, spec=spec)
         self._comments[role.name] = comments
+
+    def _groups(self, sources: Sequence[RoleFacts]) -> Groups | None:
+        """What leaves privileges where they are."""
+        if len(sources) > 1:
+            return "Shared"
+        return "None" if self._sessions.endpoint.shares_groups else None
 
     def _denied(self, groups: Iterable[str], powerful: set[str]) -> str:
         for group in groups:
@@ -232,7 +248,8 @@ class _Importing:
 
     def _wanted(self, access: PostgresAccess) -> Wanted:
         claim = self._around.claim(access.metadata)
-        return wanted_of(access, claim, password="", ends="", adopt=True)
+        scope = self._around.scope(Place.of(access, self._sessions.endpoint), access)
+        return wanted_of(access, claim, password="", ends="", adopt=True, scope=scope)
 
     def report(self) -> ImportReport:
         """What was made."""
@@ -254,6 +271,12 @@ class _Importing:
         )
 
 
+def _sources(role: RoleFacts, snapshot: Snapshot) -> list[RoleFacts]:
+    """The role, and the groups of ours that it has privileges through."""
+    names = snapshot.groups.keys() & role.groups.keys() & snapshot.roles.keys()
+    return [role, *(snapshot.roles[name] for name in sorted(names))]
+
+
 def manifest(access: PostgresAccess) -> JSON:
     """The object as a manifest, without what its reader would skip."""
     spec = msgspec.to_builtins(access.spec)
@@ -272,5 +295,5 @@ def manifest(access: PostgresAccess) -> JSON:
 
 _ORDER = (
     *("connection", "username", "generatedSecret", "adoptionPolicy", "attributes", "memberOf"),
-    *("grantsPolicy", "grants"),
+    *("groups", "grantsPolicy", "grants"),
 )

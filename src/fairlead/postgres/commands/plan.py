@@ -23,7 +23,7 @@ from fairlead.postgres.database.plans.plan import Planned, Statement, Wanted
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -159,10 +159,11 @@ class _Planning:
             )
         check_spec(access)
         endpoint = await self._around.sources.endpoint(access, enforce=True)
-        wanted = await self._around.wanted(access, blind={"SecretForbidden"})
+        place = Place.of(access, endpoint)
+        wanted = await self._around.wanted(access, place, blind={"SecretForbidden"})
         manual = access.spec.approval == "Manual" or access.spec.mode == "Observe"
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, Place.of(access, endpoint), wanted, manual, before)
+        return _Ready(name, place, wanted, manual, before)
 
     async def run(self) -> None:
         """Ask all servers."""

@@ -17,6 +17,7 @@ from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
+from fairlead.postgres.controllers.access.claims import scope_of
 from fairlead.postgres.controllers.keys import KEY_SECRET
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
@@ -36,7 +37,13 @@ from fairlead.postgres.controllers.rules.rotation import (
     rotation_of,
     turns_of,
 )
-from fairlead.postgres.controllers.rules.wishes import expires_at, may_adopt, wanted_of
+from fairlead.postgres.controllers.rules.wishes import (
+    expires_at,
+    may_adopt,
+    shares_groups,
+    wanted_of,
+)
+from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.settings import Settings, in_charge, in_force
 from fairlead.postgres.database.plans import logins
@@ -107,6 +114,18 @@ class Surroundings:
             name=meta.name,
         )
 
+    def scope(self, place: Place, access: PostgresAccess) -> str | None:
+        """The scope of the groups that the access shares; None where it is not known."""
+        if not shares_groups(access, place.endpoint):
+            return ""
+        if not self.knows_claims:
+            self.notes.append(
+                f"the installation or its key is not known: the grants of {access.metadata.key},"
+                " which a group has, are not compared"
+            )
+            return None
+        return scope_of(place.owner, self._key)
+
     @property
     def knows_claims(self) -> bool:
         """Whether claims are whole, so that those of roles can be compared with them."""
@@ -128,11 +147,14 @@ class Surroundings:
             )
         return decode_server(found)
 
-    async def wanted(self, access: PostgresAccess, *, blind: Collection[str] = ()) -> Wanted:
+    async def wanted(
+        self, access: PostgresAccess, place: Place, *, blind: Collection[str] = ()
+    ) -> Wanted:
         """What the access asks for, with a password that is made now where there is none yet.
 
         Args:
             access: the object.
+            place: where its role is to be.
             blind: reasons for which the password of a role that exists is left alone, * for all.
 
         Raises:
@@ -164,6 +186,7 @@ class Surroundings:
             ends=expires_at(access),
             turns=turns_of(access, login),
             adopt=may_adopt(access, self.settings),
+            scope=self.scope(place, access),
         )
 
     async def _login(self, access: PostgresAccess) -> tuple[str, str | None]:

@@ -24,6 +24,7 @@ ELSEWHERE = {
 AT_GRANTS = {
     "Conflict",
     "DatabaseNotFound",
+    "GroupConflict",
     "InsufficientPrivilege",
     "Locked",
     "ObjectNotFound",

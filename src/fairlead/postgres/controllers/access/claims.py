@@ -36,6 +36,15 @@ class Claims:
         text = str(Key(namespace, name))
         return hmac.digest(await self._key(), text.encode(), "sha256").hex()[:32]
 
+    async def scope(self, owner: str) -> str:
+        """What the groups have in common of those whose connections have one owner."""
+        return scope_of(owner, await self._key())
+
     async def object_of(self, claim: Claim) -> str:
         """The hash of a claim, of an older one too."""
         return claim.object or await self.hash(claim.namespace, claim.name)
+
+
+def scope_of(owner: str, key: bytes) -> str:
+    """The scope of groups, by the owner of connections and the installation's key."""
+    return hmac.digest(key, f"groups of {owner}".encode(), "sha256").hex()[:32]

@@ -52,6 +52,7 @@ from fairlead.postgres.controllers.rules.wishes import (
     may_adopt,
     names_of,
     needed_names,
+    shares_groups,
     wanted_of,
 )
 from fairlead.postgres.controllers.servers.jobs import (
@@ -403,6 +404,8 @@ class AccessController:
         current.learn(resolved=True)
 
     async def _wanted(self, current: Pass, *, staged: bool = False) -> Wanted:
+        owner, endpoint = current.reached.owner, current.reached.endpoint
+        shares = shares_groups(current.decoded, endpoint)
         return wanted_of(
             current.decoded,
             await self._claims.of(current.found.meta),
@@ -411,6 +414,7 @@ class AccessController:
             turns=turns_of(current.decoded, current.login, staged=staged),
             iterations=current.iterations,
             adopt=self._adopts(current),
+            scope=await self._claims.scope(owner) if shares else "",
         )
 
     def _adopts(self, current: Pass) -> bool:
@@ -605,7 +609,7 @@ def former_status(current: Pass) -> PostgresAccessStatus:
     facts = current.facts
     if facts.expired and facts.dropped:
         old = msgspec.structs.replace(
-            old, secret=None, password=None, applied_grants=[], logins=[]
+            old, secret=None, password=None, applied_grants=[], logins=[], group=""
         )
     if current.expires_at or facts.synced:
         # Until the server knows otherwise it is to end when it was told.

@@ -30,7 +30,7 @@ from fairlead.postgres.database.plans.logins import login_names
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, give_up
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 

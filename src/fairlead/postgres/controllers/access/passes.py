@@ -145,6 +145,7 @@ def login_of(current: Pass) -> Login | None:
             system_identifier=synced.server.system_identifier,
         ),
         applied=_ledger(current, synced),
+        group=synced.group or (current.decoded.status.group if synced.problems else ""),
         warnings=[*synced.warnings, *map(renamed, sorted(current.renamed))],
     )
 

@@ -72,6 +72,7 @@ class Login(msgspec.Struct, frozen=True, kw_only=True):
     password: PasswordInfo | None = None
     logins: Sequence[LoginInfo] = ()
     applied: Sequence[str] = ()
+    group: str = ""
     warnings: Sequence[str] = ()
 
 
@@ -282,6 +283,7 @@ def new_status(
         logins=list(login.logins),
         server=login.server,
         applied_grants=list(login.applied[:_MAX_GRANTED]),
+        group=login.group,
         warnings=list(login.warnings[:_MAX_WARNINGS]),
     )
 

@@ -150,6 +150,7 @@ def server_endpoint(
         public_host=spec.external_host or spec.host,
         public_port=spec.external_port or spec.port,
         revoke_public=frozenset(spec.revoke_public),
+        shares_groups=spec.groups == "Shared",
     )
 
 

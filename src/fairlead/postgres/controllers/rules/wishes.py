@@ -11,6 +11,7 @@ from fairlead.api.durations import parse_duration
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.controllers.rules.rotation import grace_of, rotation_of
+from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.attributes import (
     check_attributes,
     check_members,
@@ -18,10 +19,11 @@ from fairlead.postgres.database.plans.attributes import (
 )
 from fairlead.postgres.database.plans.grants import check_grants
 from fairlead.postgres.database.plans.logins import Turns, family
-from fairlead.postgres.database.plans.names import check_username
+from fairlead.postgres.database.plans.names import check_no_group, check_username
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
+from fairlead.postgres.database.plans.targets import is_passed_on
 from fairlead.postgres.errors import invalid, refusal
 from fairlead.postgres.options import PostgresOptions
 
@@ -36,6 +38,7 @@ def check_spec(access: PostgresAccess) -> None:
     check_username(spec.username)
     check_grants(spec.grants)
     check_members(spec.member_of or [], names_of(access))
+    check_no_group(spec.orphan_to or "", "spec.orphanTo")
     grace_of(spec)
     if spec.attributes is not None:
         check_attributes(spec.attributes)
@@ -101,6 +104,7 @@ def wanted_of(
     turns: Turns | None = None,
     iterations: int = ITERATIONS,
     adopt: bool = False,
+    scope: str | None = "",
 ) -> Wanted:
     """All that an access asks for.
 
@@ -112,6 +116,7 @@ def wanted_of(
         turns: whose turn it is to log in.
         iterations: of the verifier of a new password.
         adopt: whether it may take over a role that nobody has claimed.
+        scope: of the groups that it shares, see :class:`Wanted`.
     """
     spec, status = access.spec, access.status
     return Wanted(
@@ -121,10 +126,20 @@ def wanted_of(
         claim=claim,
         grants=tuple(spec.grants),
         policy=spec.grants_policy,
-        ledger=frozenset(status.applied_grants),
+        ledger=frozenset(
+            line for line in status.applied_grants if not status.group or is_passed_on(line)
+        ),
         attributes=spec.attributes,
         valid_until=valid_until(spec.attributes, ends, status.expires_at),
         member_of=None if spec.member_of is None else tuple(spec.member_of),
         adopt=adopt,
         turns=turns,
+        scope=scope,
     )
+
+
+def shares_groups(access: PostgresAccess, endpoint: Endpoint) -> bool:
+    """Whether what the access asks for is put on a group."""
+    if access.spec.groups is not None:
+        return access.spec.groups == "Shared"
+    return endpoint.shares_groups

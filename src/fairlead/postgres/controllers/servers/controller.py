@@ -25,7 +25,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.reading.catalog import read_server
-from fairlead.postgres.database.work.sync import working
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions

@@ -23,7 +23,7 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import cleanup, drop_logins
+from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, drop_logins
 from fairlead.postgres.database.work.drift import Found, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
@@ -394,5 +394,11 @@ class _Server:
         try:
             async with asyncio.timeout(PASS_SECONDS):
                 await self._surroundings.sweep(self.place, self._sessions, found.claimed)
+                if found.deserted:
+                    await drop_groups(
+                        self._sessions,
+                        sorted(found.deserted),
+                        await self._surroundings.installation(),
+                    )
         except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
             _log.warning("no sweep of a server", server=str(self.place.endpoint), error=str(error))

@@ -12,7 +12,8 @@ class Endpoint:
     ``ca``, ``certificate`` and ``key`` are PEM; without ``ca`` the system's roots verify, and
     without ``password`` the certificate alone logs in. ``maintenance`` is the database where role
     work is serialised; ``public_host`` and ``public_port`` are where clients go, ``revoke_public``
-    what is taken from PUBLIC in the databases that grants name. Of a ``discreet`` one nothing is
+    what is taken from PUBLIC in the databases that grants name, and ``shares_groups`` whether
+    accesses share groups that do not say it themselves. Of a ``discreet`` one nothing is
     told that would show what else listens where.
     """
 
@@ -29,6 +30,7 @@ class Endpoint:
     public_host: str = ""
     public_port: int = 0
     revoke_public: frozenset[str] = frozenset()
+    shares_groups: bool = False
     discreet: bool = False
 
     def __str__(self) -> str:

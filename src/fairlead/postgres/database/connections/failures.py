@@ -109,7 +109,7 @@ _STATES = {
     "3F000": ("SchemaNotFound", "the schema is gone while working on {what}"),
     "54000": (
         "TooManyGrantees",
-        "an object holds too many grantees to {what}; share privileges through a group role",
+        "no room for more grantees to {what}; set spec.groups: Shared, or memberOf a group role",
     ),
     "55P03": ("Locked", "another session holds a lock needed to {what}; waiting for it"),
     "57014": ("TimedOut", "it took too long to {what}; trying again"),

@@ -16,7 +16,7 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.timestamps import parse_time
-from fairlead.postgres.database.plans.names import check_identifier
+from fairlead.postgres.database.plans.names import check_identifier, check_no_group
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts
 from fairlead.postgres.errors import AccessError, refusal
 
@@ -106,6 +106,7 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
     for index, group in enumerate(groups):
         field = f"spec.memberOf[{index}].role"
         check_identifier(group.role, field)
+        check_no_group(group.role, field)
         if group.role in names:
             raise refusal(
                 "MemberOfInvalid", f"{field} is spec.username itself, or a login of it; remove it"

@@ -25,6 +25,7 @@ from fairlead.postgres.database.plans.logins import (
     Turn,
     Turns,
     act_as_owner,
+    act_as_owner_in,
     end_login,
     family,
     turn,
@@ -32,6 +33,7 @@ from fairlead.postgres.database.plans.logins import (
 from fairlead.postgres.database.plans.snapshot import RoleFacts
 
 
+_OWNERS = "what a login makes is the owner's"
 _MEMBER = "a login has all that the owner has, as its member, and no power over it"
 
 
@@ -86,7 +88,10 @@ def acting_steps(
     config = dict(role.config) if role is not None else {}
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"
-        yield LoginStep(act_as_owner(login, owner), what, "what a login makes is the owner's")
+        yield LoginStep(act_as_owner(login, owner), what, _OWNERS)
+    for database in role.turned_in if role is not None else ():
+        what = f"have the sessions of role {login} in database {database} act as {owner}"
+        yield LoginStep(act_as_owner_in(login, database), what, _OWNERS)
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):

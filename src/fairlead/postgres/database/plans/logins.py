@@ -175,6 +175,13 @@ def act_as_owner(login: str, username: str) -> sql.Composed:
     )
 
 
+def act_as_owner_in(login: str, database: str) -> sql.Composed:
+    """Have them begin so in one database too, where something else was set."""
+    return sql.SQL("ALTER ROLE {} IN DATABASE {} RESET role").format(
+        sql.Identifier(login), sql.Identifier(database)
+    )
+
+
 def end_login(login: str, until: datetime | None, *, fence: bool = False) -> sql.Composed:
     """Have the server refuse a login's password from that moment on; None takes the end back.
 

@@ -6,6 +6,7 @@ refused before any SQL is made.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable
 
@@ -17,6 +18,9 @@ MAX_IDENTIFIER_BYTES = 63
 
 _UNSEEN = {"Cf", "Cs", "Zl", "Zp"}
 """Unicode's categories of invisible and of bidirectional characters."""
+GROUP_PREFIX = "fairlead_group_"
+"""How the names of the groups begin that logins share; a digest of 32 digits follows."""
+_GROUP = re.compile(GROUP_PREFIX + "[0-9a-f]{32}")
 _KEYWORDS = {"public", "none", "user", "current_user", "session_user", "current_role"}
 _PROVIDERS = (
     "pg_",
@@ -76,10 +80,28 @@ def check_username(name: str) -> None:
             f"spec.username {name!a} begins or ends with a blank, or contains characters that"
             " nobody sees; remove them",
         )
-    if reserved(name):
+    if reserved(name) or is_group(name):
         raise refusal(
             "UserReserved",
             f"spec.username {name!r} is reserved by PostgreSQL or its provider; choose another",
+        )
+
+
+def is_group(name: str) -> bool:
+    """Whether the name is one of those that groups of ours have."""
+    return _GROUP.fullmatch(name) is not None
+
+
+def check_no_group(name: str, field: str) -> None:
+    """Refuse the names of our own groups, which belong to those who share them.
+
+    Raises:
+        AccessError: NameInvalid, naming the field.
+    """
+    if is_group(name):
+        raise refusal(
+            "NameInvalid",
+            f"{field} {name} is a group that Fairlead makes for spec.groups: Shared; name another",
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 import msgspec
 from psycopg import sql
@@ -65,6 +65,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     member_of: tuple[MemberOf, ...] | None = None
     adopt: bool = False
     """Whether a role may be taken over that nobody has claimed."""
+    scope: str | None = ""
+    """Those of one scope share groups, those of "" none; with None the groups are not known, and
+    what there is of grants is left alone."""
     turns: Turns | None = None
     """Whose turn it is, where there are logins beside the role, or may be."""
 
@@ -130,11 +133,16 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.text or _VERIFIER.sub("'***'", self.statement.as_string())
 
 
-class DatabaseChange(Change, frozen=True, kw_only=True):
-    """A statement about privileges on a database, which several roles may share.
+class SharedChange(Change, frozen=True, kw_only=True):
+    """A statement that several roles share, and that may fail for one of them alone."""
 
-    It may fail for one of them alone; any other change fails all of its access.
-    """
+    def only(self, usernames: Iterable[str]) -> SharedChange:
+        """The same for some of the roles."""
+        raise NotImplementedError
+
+
+class DatabaseChange(SharedChange, frozen=True, kw_only=True):
+    """A statement about privileges on a database."""
 
     action: DatabaseAction
 
@@ -175,6 +183,8 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
     created: bool = False
+    group: str = ""
+    """Which has the privileges in place of the role, "" while none has all of them."""
     logins: tuple[LoginInfo, ...] = ()
     """Where there are some beside the role itself."""
     retired: tuple[str, ...] = ()
@@ -233,7 +243,7 @@ def plan_role(
         snapshot: of the catalogs.
         verifier: of its password, None when the role has that.
         around: what is known of groups and parameters.
-        now: this moment, which decides about logins that end.
+        now: this moment, which decides about logins that end; the server's without it.
 
     Raises:
         AccessError: the role is not ours, see :func:`check_role`.
@@ -246,7 +256,11 @@ def plan_role(
     else:
         changes = list(_owner_steps(wanted, role))
     memberships, problems = membership_statements(
-        name, wanted.member_of, role, around.groups, snapshot.server.version
+        name,
+        wanted.member_of,
+        snapshot.without_shared(role, wanted.claim.installation),
+        around.groups,
+        snapshot.server.version,
     )
     settings = setting_statements(name, wanted.attributes, role, around.reserved)
     changes += [
@@ -254,7 +268,7 @@ def plan_role(
         for step in (*settings, *memberships)
     ]
     if wanted.asked is not None:
-        moment = datetime.now(UTC) if now is None else now
+        moment = snapshot.server.moment if now is None else now
         changes += _login_steps(wanted, wanted.asked, snapshot, verifier, around, moment)
     return changes, [*refused_settings(wanted.attributes, around.reserved), *problems]
 
@@ -468,4 +482,6 @@ def warnings_of(wanted: Wanted, desired: Desired, snapshot: Snapshot) -> list[st
         for name, grants in sorted(desired.databases.items())
         if name in snapshot.databases
         and (extra := snapshot.databases[name].public - grants.database.keys())
-    ] + foreign_memberships(wanted.member_of, role)
+    ] + foreign_memberships(
+        wanted.member_of, snapshot.without_shared(role, wanted.claim.installation)
+    )

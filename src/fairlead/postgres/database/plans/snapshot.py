@@ -8,6 +8,7 @@ change, so a claim settles conflicts between namespaces and between clusters on 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -20,7 +21,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The server and the session's own role on it.
 
     ``version`` is ``server_version_num``; ``system_identifier`` is the same under every host
-    name of one server.
+    name of one server. ``now`` is the time by the server's clock, which ends logins there.
     """
 
     version: int
@@ -30,6 +31,12 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     admin_oid: int
     superuser: bool
     reads_verifiers: bool
+    now: datetime | None = None
+
+    @property
+    def moment(self) -> datetime:
+        """This moment, by our clock where the server was not asked for its own."""
+        return self.now or datetime.now(UTC)
 
 
 _PREFIX = "managed by Fairlead: "
@@ -79,6 +86,33 @@ def parse_claim(comment: str | None) -> Claim | None:
         return None
 
 
+_GROUP_PREFIX = "managed by Fairlead as a group of logins: "
+
+GROUP_PATTERN = _GROUP_PREFIX + "{%"
+"""What the comment of every group of ours is LIKE."""
+
+
+class GroupClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose group it is; ``set`` is the digest of its grants that its name ends with."""
+
+    installation: str
+    set: str
+
+    def text(self) -> str:
+        """The comment."""
+        return _GROUP_PREFIX + msgspec.json.encode(self).decode()
+
+
+def parse_group(comment: str | None) -> GroupClaim | None:
+    """What a role's comment says of it as a group of ours, if it does."""
+    if comment is None or not comment.startswith(_GROUP_PREFIX):
+        return None
+    try:
+        return msgspec.json.decode(comment.removeprefix(_GROUP_PREFIX), type=GroupClaim)
+    except msgspec.DecodeError:
+        return None
+
+
 class Membership(msgspec.Struct, frozen=True, kw_only=True):
     """A role's membership in a group; ``by_admin`` says that the administrator granted it.
 
@@ -96,7 +130,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
-    none. ``config`` are the settings that hold in every database, ``groups`` the memberships.
+    none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
+    which its sessions begin as another role instead, ``groups`` the memberships.
     """
 
     oid: int
@@ -109,7 +144,17 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     connection_limit: int = -1
     valid_until: str = ""
     config: Mapping[str, str] = {}
+    turned_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
+    group: GroupClaim | None = None
+
+
+class Intruder(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a group of ours that nobody of us has made one; see :class:`Membership`."""
+
+    name: str
+    grantor: str
+    by_admin: bool
 
 
 class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,3 +180,24 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     held: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, Claim] = {}
     """Roles that carry a claim of this installation, when they were asked for."""
+    groups: Mapping[str, GroupClaim] = {}
+    """Groups of ours: those asked for, and those that the roles are members of."""
+    deserted: frozenset[str] = frozenset()
+    """Those of this installation without members, when claims were asked for."""
+    intruders: Mapping[str, tuple[Intruder, ...]] = {}
+    """By the names of groups that were asked for."""
+
+    def shared(self, role: RoleFacts | None, installation: str) -> list[str]:
+        """The groups of an installation that the role is a member of."""
+        if role is None or not self.groups:
+            return []
+        claims = ((name, self.groups.get(name)) for name in role.groups)
+        return [name for name, one in claims if one and one.installation == installation]
+
+    def without_shared(self, role: RoleFacts | None, installation: str) -> RoleFacts | None:
+        """The role as it would be without those."""
+        shared = self.shared(role, installation)
+        if role is None or not shared:
+            return role
+        left = {name: one for name, one in role.groups.items() if name not in shared}
+        return msgspec.structs.replace(role, groups=left)

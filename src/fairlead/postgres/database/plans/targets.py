@@ -97,6 +97,12 @@ def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
     return DatabaseGrants(database=held, objects=objects)
 
 
+def is_passed_on(line: str) -> bool:
+    """Whether a line of :func:`describe` is about privileges with their grant option."""
+    return f"{_OPTION} on " in line.partition('"')[0]
+
+
+_OPTION = " with grant option"
 _WORD = r'[\w$-]+|"(?:[^"]|"")+"'
 _PLAIN = re.compile(r"[\w$-]+")
 _LINE = re.compile(
@@ -140,7 +146,7 @@ def _lines(what: str, privileges: Privileges) -> list[str]:
     own = ", ".join(sorted(name for name, option in privileges.items() if not option))
     return [
         f"{names}{option} on {what}"
-        for names, option in ((own, ""), (passed_on, " with grant option"))
+        for names, option in ((own, ""), (passed_on, _OPTION))
         if names
     ]
 

@@ -6,6 +6,7 @@ https://www.postgresql.org/docs/current/catalogs.html
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from psycopg import sql
@@ -14,12 +15,15 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION, Around, GroupFacts
 from fairlead.postgres.database.plans.snapshot import (
     CLAIM_PATTERN,
+    GROUP_PATTERN,
     DatabaseFacts,
+    Intruder,
     Membership,
     RoleFacts,
     ServerFacts,
     Snapshot,
     parse_claim,
+    parse_group,
 )
 
 
@@ -30,7 +34,8 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
        current_user::text,
        r.oid::int8,
        r.rolsuper,
-       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT')
+       pg_catalog.has_table_privilege('pg_catalog.pg_authid', 'SELECT'),
+       EXTRACT(EPOCH FROM pg_catalog.clock_timestamp())::float8
   FROM pg_catalog.pg_roles r
  WHERE r.rolname = current_user
 """)
@@ -43,36 +48,75 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
             WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
             ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
                                     'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
-       COALESCE(s.setconfig, ARRAY[]::text[])
+       COALESCE(s.setconfig, ARRAY[]::text[]), COALESCE(e.databases, ARRAY[]::text[])
   FROM {roles} r
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
   LEFT JOIN pg_catalog.pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = 0
+  LEFT JOIN (SELECT x.setrole,
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname) AS databases
+               FROM pg_catalog.pg_db_role_setting x
+               JOIN pg_catalog.pg_database b ON b.oid = x.setdatabase
+              WHERE EXISTS (SELECT FROM pg_catalog.unnest(x.setconfig) c
+                             WHERE pg_catalog.starts_with(c, 'role='))
+              GROUP BY 1) e ON e.setrole = r.oid
  WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
     OR (%(claims)s AND d.description LIKE %(pattern)s)
+    OR (d.description LIKE %(groups)s
+        AND r.oid IN (SELECT m.roleid
+                        FROM pg_catalog.pg_auth_members m
+                        JOIN pg_catalog.pg_roles x ON x.oid = m.member
+                       WHERE x.rolname = ANY (%(names)s::text[]::pg_catalog.name[])))
+    OR (%(claims)s AND d.description LIKE %(groups)s
+        AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m
+                         WHERE m.roleid = r.oid AND m.member <> %(admin)s::oid {has}))
 """
-_OPEN_ROLES = sql.SQL(_ROLES.format(verifier="NULL::text", roles="pg_catalog.pg_roles"))
-_ALL_ROLES = sql.SQL(
-    _ROLES.format(
-        verifier=(
-            "CASE WHEN r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])"
-            " THEN r.rolpassword END"
-        ),
-        roles="pg_catalog.pg_authid",
-    )
-)
+_READING = {
+    True: (
+        "CASE WHEN r.rolname = ANY (%(names)s::text[]::pg_catalog.name[]) THEN r.rolpassword END",
+        "pg_catalog.pg_authid",
+    ),
+    False: ("NULL::text", "pg_catalog.pg_roles"),
+}
+# Since PostgreSQL 16 some members may make others members, and have nothing of it themselves.
+_HAVING = {True: "AND (m.inherit_option OR m.set_option)", False: ""}
+_ROLES_QUERIES = {
+    (reads, options): sql.SQL(_ROLES.format(verifier=verifier, roles=roles, has=has))
+    for reads, (verifier, roles) in _READING.items()
+    for options, has in _HAVING.items()
+}
 
 _GROUPS = """
 SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
-       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false)
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false),
+       '' AS intruder
   FROM pg_catalog.pg_auth_members m
   JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
   LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
  WHERE m.member = ANY (%(roles)s::oid[])
+ UNION ALL
+SELECT m.member::int8, g.rolname::text, m.admin_option, {options}, m.grantor::int8,
+       COALESCE(o.rolname, '')::text, COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false),
+       x.rolname::text
+  FROM pg_catalog.pg_auth_members m
+  JOIN pg_catalog.pg_roles g ON g.oid = m.roleid
+  JOIN pg_catalog.pg_roles x ON x.oid = m.member
+  LEFT JOIN pg_catalog.pg_roles o ON o.oid = m.grantor
+  LEFT JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = m.member AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+ WHERE m.roleid = ANY (%(groups)s::oid[]) AND m.member <> %(admin)s::oid {made}
+   AND (NOT pg_catalog.starts_with(COALESCE(d.description, ''), %(ours)s::text) {lets_in})
  ORDER BY 1, 2, 6
 """
-_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true"))
-_GROUPS_16 = sql.SQL(_GROUPS.format(options="m.inherit_option, m.set_option"))
+# Who makes a role, and is no superuser, may make others its members since PostgreSQL 16.
+_BY_MAKING = """AND NOT (m.grantor = 10 AND m.admin_option AND NOT m.inherit_option
+                          AND NOT m.set_option)"""
+# Until then a membership is one row, whoever granted it, which is told with the member itself.
+_BY_OTHERS = "OR (m.admin_option AND NOT COALESCE(pg_catalog.pg_has_role(o.oid, 'USAGE'), false))"
+_GROUPS_15 = sql.SQL(_GROUPS.format(options="true, true", made="", lets_in=""))
+_GROUPS_16 = sql.SQL(
+    _GROUPS.format(options="m.inherit_option, m.set_option", made=_BY_MAKING, lets_in=_BY_OTHERS)
+)
 
 _GROUP_FACTS = sql.SQL("""
 SELECT g.rolname::text,
@@ -128,7 +172,7 @@ SELECT r.rolname::text FROM pg_catalog.pg_roles r
  WHERE r.rolcanlogin OR EXISTS (
        SELECT FROM pg_catalog.pg_shdescription d
         WHERE d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-          AND d.description LIKE %(pattern)s)
+          AND (d.description LIKE %(pattern)s OR d.description LIKE %(groups)s))
  ORDER BY 1
  LIMIT %(limit)s
 """)
@@ -142,7 +186,9 @@ _POWERS = ("SUPERUSER", "CREATEROLE", "REPLICATION", "BYPASSRLS")
 
 async def read_server(session: Session) -> ServerFacts:
     """Version, identity and what this session may read."""
-    ((version, text, identifier, admin, oid, superuser, reads),) = await session.rows(_SERVER)
+    ((version, text, identifier, admin, oid, superuser, reads, seconds),) = await session.rows(
+        _SERVER
+    )
     return ServerFacts(
         version=version,
         version_text=text,
@@ -151,6 +197,7 @@ async def read_server(session: Session) -> ServerFacts:
         admin_oid=oid,
         superuser=superuser,
         reads_verifiers=reads,
+        now=datetime.fromtimestamp(seconds, UTC),
     )
 
 
@@ -160,6 +207,7 @@ async def read_snapshot(
     installation: str,
     *,
     databases: Collection[str] = (),
+    groups: Collection[str] = (),
     claims: bool = False,
 ) -> Snapshot:
     """What is known of roles and databases, in six statements however many there are.
@@ -169,16 +217,26 @@ async def read_snapshot(
         usernames: of the roles; those that do not exist are missing in the answer.
         installation: whose claims are asked for.
         databases: that are asked for, beside those in which the roles have something.
+        groups: of ours that are asked for too.
         claims: whether to read the claims of all roles.
     """
     server = await read_server(session)
-    query = _ALL_ROLES if server.reads_verifiers else _OPEN_ROLES
-    asked = frozenset(usernames)
-    parameters = {"names": list(asked), "claims": claims, "pattern": CLAIM_PATTERN}
+    query = _ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
+    asked = frozenset((*usernames, *groups))
+    parameters = {
+        "names": list(asked),
+        "claims": claims,
+        "pattern": CLAIM_PATTERN,
+        "groups": GROUP_PATTERN,
+        "admin": server.admin_oid,
+    }
     rows = await session.rows(query, parameters)
     oids = [row[0] for row in rows if row[1] in asked]
-    groups = await _read_groups(session, server, {"roles": oids})
-    found = [_role(row, groups.get(row[0], {})) for row in rows]
+    of_groups = [row[0] for row in rows if row[1] in groups]
+    memberships, intruders = await _read_groups(session, server, oids, of_groups)
+    found = [_role(row, memberships.get(row[0], {})) for row in rows]
+    shared = {role.name: role.group for role in found if role.group is not None}
+    joined = {name for some in memberships.values() for name in some}
     return Snapshot(
         server=server,
         roles={role.name: role for role in found if role.name in asked},
@@ -190,12 +248,23 @@ async def read_snapshot(
             for role in found
             if role.claim is not None and role.claim.installation == installation
         },
+        groups=shared,
+        deserted=frozenset(
+            name
+            for name, group in shared.items()
+            if name not in asked and name not in joined and group.installation == installation
+        ),
+        intruders=intruders,
     )
 
 
 async def read_logins(session: Session) -> tuple[list[str], bool]:
-    """The names of roles that may log in or carry a claim; and whether there are more."""
-    parameters = {"pattern": CLAIM_PATTERN, "limit": MAX_LOGINS + 1}
+    """The names of roles that may log in, carry a claim or are groups; and if there are more."""
+    parameters = {
+        "pattern": CLAIM_PATTERN,
+        "groups": GROUP_PATTERN,
+        "limit": MAX_LOGINS + 1,
+    }
     found = [name for (name,) in await session.rows(_LOGINS, parameters)]
     return found[:MAX_LOGINS], len(found) > MAX_LOGINS
 
@@ -219,23 +288,34 @@ async def read_around(
 
 
 async def _read_groups(
-    session: Session, server: ServerFacts, oids: Mapping[str, object]
-) -> dict[int, dict[str, Membership]]:
+    session: Session, server: ServerFacts, roles: Sequence[int], asked: Sequence[int]
+) -> tuple[dict[int, dict[str, Membership]], dict[str, tuple[Intruder, ...]]]:
     groups: dict[int, dict[str, Membership]] = {}
+    intruders: dict[str, tuple[Intruder, ...]] = {}
+    parameters = {
+        "roles": roles,
+        "groups": asked,
+        "admin": server.admin_oid,
+        "ours": CLAIM_PATTERN.partition(":")[0],
+    }
     query = _GROUPS_16 if server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
-    for member, name, *options, by, grantor, usable in await session.rows(query, oids):
-        admin, inherit, set_ = options
+    rows = await session.rows(query, parameters)
+    for member, name, admin, inherit, set_, by, grantor, usable, intruder in rows:
         # A superuser has the privileges of all, but never grants in the name of others.
         own = server.version < GRANT_OPTIONS_VERSION or (
             by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
         )
+        if intruder:
+            found = Intruder(name=intruder, grantor=grantor, by_admin=own or server.superuser)
+            intruders[name] = (*intruders.get(name, ()), found)
+            continue
         known = groups.setdefault(member, {})
         # Of several grantors' rows only that of the administrator can be changed by it.
         if own or name not in known:
             known[name] = Membership(
                 inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
             )
-    return groups
+    return groups, intruders
 
 
 async def _read_databases(
@@ -267,7 +347,7 @@ def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
-    oid, name, login, *powers, comment, verifier, inherit, limit, until, config = row
+    oid, name, login, *powers, comment, verifier, inherit, limit, until, config, others = row
     return RoleFacts(
         oid=oid,
         name=name,
@@ -279,5 +359,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         connection_limit=limit,
         valid_until="" if until == "infinity" else until,
         config=dict(one.split("=", 1) for one in config),
+        turned_in=tuple(others),
         groups=groups,
+        group=parse_group(comment),
     )

@@ -7,18 +7,28 @@ a deletion that is stuck has taken the login away. The order is PostgreSQL's own
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
+from itertools import islice
 from typing import Literal, NamedTuple
 
 import psycopg
+import structlog
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.logins import family
-from fairlead.postgres.database.plans.snapshot import GIVEN_UP, Claim, RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.names import is_group
+from fairlead.postgres.database.plans.snapshot import (
+    GIVEN_UP,
+    Claim,
+    RoleFacts,
+    ServerFacts,
+    parse_group,
+)
 from fairlead.postgres.database.plans.statements import comment_role, fence_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.dependencies import (
@@ -29,7 +39,8 @@ from fairlead.postgres.database.reading.dependencies import (
     read_heir,
     read_owned,
 )
-from fairlead.postgres.database.work.sync import retried, working
+from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.errors import AccessError
 
 
 _TERMINATE = sql.SQL("""
@@ -37,6 +48,24 @@ SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
   FROM pg_catalog.pg_stat_activity a
  WHERE a.usesysid = %(role)s::oid AND a.pid <> pg_catalog.pg_backend_pid()
 """)
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+_MOST = 200
+"""Groups of one server that are dropped in one look; whoever answers may claim anything."""
+
+_UNUSED = """
+SELECT r.oid::int8, d.description
+  FROM pg_catalog.pg_roles r
+  JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+ WHERE r.rolname = %(name)s::text::pg_catalog.name
+   AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m
+                     JOIN pg_catalog.pg_roles a ON a.rolname = current_user
+                    WHERE m.roleid = r.oid AND m.member <> a.oid {has})
+"""
+_UNUSED_15 = sql.SQL(_UNUSED.format(has=""))
+_UNUSED_16 = sql.SQL(_UNUSED.format(has="AND (m.inherit_option OR m.set_option)"))
 
 
 async def cleanup(
@@ -75,6 +104,8 @@ async def cleanup(
                 await owner.release()
         elif policy != "Fence":
             await _run(found, policy)
+    groups = {name for one in found for name in one.role.groups if is_group(name)}
+    await drop_groups(sessions, sorted(groups), claim.installation)
     return bool(found)
 
 
@@ -205,7 +236,10 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
 
 
 class _Removal:
-    """The removal of one role."""
+    """The removal of one role.
+
+    A ``guard`` is asked in each transaction, and may raise to end the removal.
+    """
 
     def __init__(
         self,
@@ -214,8 +248,10 @@ class _Removal:
         role: RoleFacts,
         server: ServerFacts,
         heir: str = "",
+        guard: Callable[[Session], Awaitable[None]] | None = None,
     ) -> None:
         self.heir = heir
+        self._guard = guard
         self._sessions = sessions
         self._session = session
         self.role = role
@@ -227,7 +263,9 @@ class _Removal:
 
         async def release() -> None:
             async with self._session.transaction():
-                await self._session.run(comment_role(self.role.name, None))
+                # Whoever stays in a group of ours stays known as one of its members.
+                comment = GIVEN_UP if any(map(is_group, self.role.groups)) else None
+                await self._session.run(comment_role(self.role.name, comment))
 
         await retried(release, f"take the claim off role {self.role.name}")
 
@@ -255,6 +293,10 @@ class _Removal:
             await self._clean(name, policy, owned=owned)
         await self._drop()
 
+    async def _check(self, session: Session) -> None:
+        if self._guard is not None:
+            await self._guard(session)
+
     async def _owned(self, databases: Iterable[Dependent]) -> list[tuple[str, list[str]]]:
         blockers = []
         for one in databases:
@@ -268,7 +310,8 @@ class _Removal:
         async with self._sessions.use(database) as session:
 
             async def clean() -> None:
-                async with session.transaction(), self._membership(session):
+                await self._check(session)
+                async with self._membership(session):
                     if policy == "Restrict":
                         left = await read_owned(session, self.role.oid)
                         if left:
@@ -278,7 +321,11 @@ class _Removal:
                     how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
                     await session.run(sql.SQL("DROP OWNED BY {} {}").format(self._name, how))
 
-            await retried(clean, f"clear database {database} of role {self.role.name}")
+            async def alone() -> None:
+                async with session.transaction():
+                    await clean()
+
+            await retried(alone, f"clear database {database} of role {self.role.name}")
 
     async def _reassign(self, session: Session, database: str) -> None:
         owner = await read_heir(session, self.heir, database)
@@ -289,6 +336,7 @@ class _Removal:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction():
+                await self._check(self._session)
                 found = await read_snapshot(self._session, [self.role.name], "")
                 role = found.roles.get(self.role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
@@ -316,3 +364,53 @@ class _Removal:
             )
             yield
             await session.run(sql.SQL("REVOKE {} FROM CURRENT_USER").format(self._name))
+
+
+class _InUseError(AccessError):
+    """Somebody is a member again."""
+
+    def __init__(self) -> None:
+        super().__init__("Conflict", "somebody has joined the group meanwhile")
+
+
+async def drop_groups(sessions: Sessions, names: Iterable[str], installation: str) -> None:
+    """Drop groups of this installation that have no members; what fails is tried again.
+
+    Args:
+        sessions: of the server.
+        names: of the groups; others, and those that are gone, are left alone.
+        installation: whose groups they are.
+    """
+    for name in islice(names, _MOST):
+        try:
+            if await _drop(sessions, name, installation):
+                _log.info("a group that nobody shares was dropped", role=name)
+        except _InUseError:
+            continue
+        except AccessError as error:
+            _log.warning("a group that nobody shares stays", role=name, error=str(error))
+
+
+async def _drop(sessions: Sessions, name: str, installation: str) -> bool:
+    async with working(sessions, f"drop group {name}") as session:
+        if not await _is_unused(session, name, installation):
+            return False
+        snapshot = await read_snapshot(session, [], "", groups=[name])
+        role = snapshot.roles.get(name)
+        if role is None:
+            return False
+
+        async def guard(session: Session) -> None:
+            if not await _is_unused(session, name, installation):
+                raise _InUseError
+
+        removal = _Removal(sessions, session, role, snapshot.server, guard=guard)
+        await _run([removal], "Restrict")
+    return True
+
+
+async def _is_unused(session: Session, name: str, installation: str) -> bool:
+    query = _UNUSED_16 if session.server_version >= GRANT_OPTIONS_VERSION else _UNUSED_15
+    rows = await session.rows(query, {"name": name})
+    claim = parse_group(rows[0][1]) if rows else None
+    return claim is not None and claim.installation == installation

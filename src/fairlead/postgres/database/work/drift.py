@@ -16,25 +16,26 @@ from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.family import retired
-from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.groups import Sharing, differs, plan_groups, share
 from fairlead.postgres.database.plans.plan import (
     Wanted,
     database_differences,
     plan_public,
     plan_role,
-    warnings_of,
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.sync import (
+from fairlead.postgres.database.work.databases import (
     PUBLIC_CREATES,
+    all_warnings,
     databases_of,
     look_around,
     role_grants,
-    working,
 )
+from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
@@ -59,10 +60,14 @@ def _shared(grants: bytes) -> tuple[Grant, ...]:
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look has found: usernames that differ, and every claim of the installation."""
+    """What a look has found: usernames that differ, and every claim of the installation.
+
+    ``deserted`` are its groups that nobody shares.
+    """
 
     differing: frozenset[str]
     claimed: Mapping[str, Claim]
+    deserted: frozenset[str] = frozenset()
 
 
 async def look(
@@ -81,30 +86,51 @@ async def look(
             [name for one in wanted for name in one.names],
             installation,
             databases=databases,
+            groups=share(wanted, session.server_version).groups,
             claims=True,
         )
         around = await look_around(session, wanted, snapshot)
-    version = snapshot.server.version
-    by_name = {one.username: one for one in wanted}
-    desired = {one.username: desired_grants(one.grants, version) for one in wanted}
+    sharing = share(wanted, snapshot.server.version, snapshot.roles)
+    by_name, desired = sharing.roles(wanted), sharing.desired
     differing = {
-        one.wanted.username
-        for one in kept
-        if _differs(one, desired[one.wanted.username], snapshot, verifiers, around)
+        one.wanted.username for one in kept if _differs(one, sharing, snapshot, verifiers, around)
     }
-    for change in plan_public(sessions.endpoint.revoke_public, desired, snapshot):
+    differing |= _differing_groups(sharing, snapshot)
+    for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
         differing.update(change.usernames)
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
         left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot)
-    return Found(differing=frozenset(differing), claimed=snapshot.claimed)
+    # A group is looked at once, and what is wrong with it is wrong with all who share it.
+    for name, group in sharing.groups.items():
+        if name in differing:
+            differing.update(group.members)
+    return Found(
+        differing=frozenset(differing - sharing.groups.keys()),
+        claimed=snapshot.claimed,
+        deserted=snapshot.deserted,
+    )
+
+
+def _differing_groups(sharing: Sharing, snapshot: Snapshot) -> set[str]:
+    """Groups that are not as they shall be, and roles that are not in them as they shall be."""
+    planned = plan_groups(sharing, snapshot)
+    differing = set(planned.taken)
+    for change in planned.changes:
+        differing.update(change.usernames)
+    differing.update(
+        name
+        for name, group in sharing.groups.items()
+        if any(True for _ in database_differences(group.wanted, group.grants, snapshot))
+    )
+    return differing
 
 
 def _differs(
     one: Kept,
-    desired: Desired,
+    sharing: Sharing,
     snapshot: Snapshot,
     verifiers: Verifiers,
     around: Around,
@@ -125,8 +151,9 @@ def _differs(
         return True
     return (
         bool(planned or problems)
-        or any(True for _ in database_differences(wanted, desired, snapshot))
-        or tuple(warnings_of(wanted, desired, snapshot)) != one.warnings
+        or differs(wanted, sharing, snapshot)
+        or any(True for _ in database_differences(wanted, sharing.own[wanted.username], snapshot))
+        or tuple(all_warnings(wanted, sharing, snapshot)) != one.warnings
     )
 
 

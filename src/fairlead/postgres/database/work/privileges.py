@@ -50,11 +50,15 @@ _ROLE_STATES = {"42704", "54000"}
 
 
 class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one role's grants in one database; ``left`` differences are still there."""
+    """What came of one role's grants in one database; ``left`` differences are still there.
+
+    ``unsettled`` are such that the administrator has the right to settle.
+    """
 
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
     left: int = 0
+    unsettled: bool = False
 
 
 async def settle(
@@ -91,7 +95,7 @@ async def settle(
             return first | await settle(session, database, wanted[middle:], admin)
         what = f"compare privileges in database {database}"
         problem = explain_statement(error, what, admin)
-        return {role.username: RoleOutcome(problems=(problem,)) for role in wanted}
+        return {role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in wanted}
     return {role.username: settling.outcome(role.username, reading) for role in wanted}
 
 
@@ -180,7 +184,12 @@ class _Settling:
         elif open_ and not failed:
             problems.append(_silent(open_, self._database, self._admin))
         changed = username in self._changed
-        return RoleOutcome(problems=tuple(problems), changed=changed, left=len(left))
+        return RoleOutcome(
+            problems=tuple(problems),
+            changed=changed,
+            left=len(left),
+            unsettled=bool(open_) or username in reading.cut,
+        )
 
 
 def hindrances(reading: Reading, username: str, database: str, admin: str) -> list[AccessError]:

@@ -10,22 +10,10 @@ written is read again, because PostgreSQL answers OK to grants it did not make.
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import psycopg
-from psycopg import sql
 
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.connections.session import Session
@@ -33,55 +21,38 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.claiming import check_adoption, check_roles
 from fairlead.postgres.database.plans.family import login_infos, retired
-from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.grants import Desired
+from fairlead.postgres.database.plans.groups import (
+    Sharing,
+    careful,
+    joined,
+    plan_groups,
+    share,
+)
 from fairlead.postgres.database.plans.plan import (
     Change,
-    DatabaseChange,
+    SharedChange,
     Synced,
     Wanted,
-    databases_to_visit,
-    missing_database,
     plan_databases,
     plan_public,
     plan_role,
-    warnings_of,
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
-from fairlead.postgres.database.plans.targets import DatabaseGrants
 from fairlead.postgres.database.reading.catalog import read_around, read_snapshot
-from fairlead.postgres.database.reading.comparison import RoleGrants, unborn_oid
+from fairlead.postgres.database.reading.comparison import RoleGrants
 from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.databases import (
+    all_warnings,
+    close_schema,
+    databases_of,
+    look_around,
+    role_grants,
+)
+from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.privileges import RoleOutcome, settle
+from fairlead.postgres.database.work.retries import explain, not_applied, retried, working
 from fairlead.postgres.errors import AccessError
-
-
-_ATTEMPTS = 6
-"""Tries of one transaction while other sessions are in its way."""
-_PAUSE_SECONDS = (0.02, 0.2)
-"""The shortest and the longest pause between them, chosen at random."""
-
-PUBLIC_CREATES = sql.SQL("""
-SELECT 1
-  FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
- WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
-""")
-CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-
-T = TypeVar("T")
-
-
-@asynccontextmanager
-async def working(sessions: Sessions, what: str) -> AsyncIterator[Session]:
-    """A session in the maintenance database; ``what`` completes "could not ...".
-
-    Raises:
-        AccessError: there is no connection, or a statement failed.
-    """
-    try:
-        async with sessions.maintenance() as session:
-            yield session
-    except psycopg.Error as error:
-        raise explain_statement(error, what, sessions.endpoint.username) from None
 
 
 class Claimed(NamedTuple):
@@ -153,6 +124,7 @@ async def sync(
             roles.failed[username] = error
     visits = _Visits(sessions, snapshot, roles, at_once)
     await visits.run()
+    snapshot = await roles.leave(snapshot, visits.held_up)
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
         if username not in results:
@@ -160,38 +132,15 @@ async def sync(
             results[username] = Synced(
                 server=snapshot.server,
                 applied=desired.describe(),
-                warnings=warnings_of(wanted_, desired, snapshot),
+                warnings=all_warnings(wanted_, roles.sharing, snapshot),
                 logins=() if asked is None else login_infos(asked, wanted_.own(snapshot)),
                 retired=() if asked is None else retired(asked, wanted_.own(snapshot)),
-                problems=(
-                    *desired.problems,
-                    *roles.hindered.get(username, ()),
-                    *roles.problems.get(username, ()),
-                ),
-                changed=username in roles.changed,
+                problems=roles.problems_of(username),
+                changed=not roles.changed.isdisjoint(roles.names_of(username)),
                 created=username in roles.created,
+                group=roles.group_of(username, snapshot, visits.held_up),
             )
     return results
-
-
-async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snapshot) -> Around:
-    """What has to be known beside the roles themselves."""
-    groups: set[str] = set()
-    parameters: set[str] = set()
-    for one in wanted:
-        groups |= {group.role for group in one.member_of or ()}
-        role = snapshot.roles.get(one.username)
-        if one.adopt and role is not None and role.claim is None:
-            groups.add(one.username)
-        if one.attributes is not None:
-            stored = [name for known in one.names for name in _config(snapshot, known)]
-            parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
-    return await read_around(session, groups, parameters)
-
-
-def _config(snapshot: Snapshot, name: str) -> Iterable[str]:
-    role = snapshot.roles.get(name)
-    return role.config if role is not None else ()
 
 
 class _RolePass:
@@ -209,6 +158,9 @@ class _RolePass:
         self.wanted = {one.username: one for one in wanted}
         self._databases = {grant.database for one in wanted for grant in one.grants}
         self._verifiers = verifiers
+        self.sharing = Sharing()
+        self.taken: Mapping[str, AccessError] = {}
+        """Groups whose names somebody else's roles have."""
         self.desired: dict[str, Desired] = {}
         self.failed: dict[str, AccessError] = {}
         self.problems: dict[str, list[AccessError]] = {}
@@ -234,8 +186,12 @@ class _RolePass:
 
     async def _look(self) -> tuple[Snapshot, list[Change]]:
         wanted = [one for name, one in self.wanted.items() if name not in self.failed]
+        version = self._session.server_version
         names = [name for one in wanted for name in one.names]
-        snapshot = await read_snapshot(self._session, names, "", databases=self._databases)
+        groups_ = share(wanted, version).groups
+        snapshot = await read_snapshot(
+            self._session, names, "", databases=self._databases, groups=groups_
+        )
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
         missing, unknown = await self._verifiers.missing(self._sessions, wanted, snapshot)
@@ -246,21 +202,60 @@ class _RolePass:
         wanted = [one for one in wanted if self._may_adopt(one, snapshot, around)]
         changes: list[Change] = []
         self.hindered = {}
-        now = datetime.now(UTC)
         for one in wanted:
             verifier = missing.get(one.login)
-            own, problems = plan_role(one, snapshot, verifier, around, now=now)
+            own, problems = plan_role(one, snapshot, verifier, around)
             changes += own
             if problems:
                 self.hindered[one.username] = problems
-        self.desired = {
-            one.username: desired_grants(one.grants, snapshot.server.version) for one in wanted
-        }
+        sharing = share(wanted, version, snapshot.roles)
+        groups = plan_groups(sharing, snapshot)
+        self.taken = groups.taken
+        self.sharing = sharing = sharing.without(groups.taken)
+        self.desired = dict(sharing.asked)
+        # What those who share hold themselves is looked at once their groups have it.
+        both = sharing.roles(
+            careful(one) if one.username in sharing.group_of else one for one in wanted
+        )
         return snapshot, [
             *changes,
-            *plan_databases(wanted, self.desired, snapshot),
+            *groups.changes,
+            *plan_databases(both.values(), sharing.desired, snapshot),
             *plan_public(self._sessions.endpoint.revoke_public, self.desired, snapshot),
         ]
+
+    def names_of(self, username: str) -> list[str]:
+        """The names of the role and of its group, if it has one."""
+        return [username, *filter(None, [self.sharing.group_of.get(username)])]
+
+    def problems_of(self, username: str) -> tuple[AccessError, ...]:
+        """What stands in the way of single parts of an access, some of it of its whole group."""
+        names = self.names_of(username)
+        return (
+            *self.desired[username].problems,
+            *self.hindered.get(username, ()),
+            *(self.taken[name] for name in names if name in self.taken),
+            *(problem for name in names for problem in self.problems.get(name, ())),
+        )
+
+    def group_of(self, username: str, snapshot: Snapshot, held_up: Collection[str]) -> str:
+        """The group which has what the access asks for, "" while it is on its way there."""
+        name = self.sharing.group_of.get(username, "")
+        role, version = snapshot.roles.get(username), snapshot.server.version
+        return name if name and username not in held_up and joined(role, name, version) else ""
+
+    async def leave(self, snapshot: Snapshot, held_up: Collection[str]) -> Snapshot:
+        """Leave the groups that are not needed any more; returns what the catalogs say then."""
+        left = [one for name, one in self.wanted.items() if name in self.desired]
+        try:
+            snapshot, problems = await leave_groups(
+                self._sessions, left, self.sharing, snapshot, held_up
+            )
+        except AccessError as error:
+            problems = {name: [error] for name in self.desired}
+        for name, found in problems.items():
+            self.problems.setdefault(name, []).extend(found)
+        return snapshot
 
     def _refuse(self, wanted: Iterable[Wanted], snapshot: Snapshot) -> None:
         for one in wanted:
@@ -311,13 +306,13 @@ class _RolePass:
             return
         together: dict[str, list[Change]] = {}
         for change in changes:
-            if not (change.alone or isinstance(change, DatabaseChange)):
+            if not (change.alone or isinstance(change, SharedChange)):
                 together.setdefault(change.usernames[0], []).append(change)
         for username, own in together.items():
             await self._change_role(username, own, admin)
         for change in changes:
             left = [name for name in change.usernames if name not in self.failed]
-            if isinstance(change, DatabaseChange) and left:
+            if isinstance(change, SharedChange) and left:
                 await self._change_some(change.only(left), admin)
             elif change.alone and left:
                 await self._change_some(change, admin)
@@ -342,7 +337,7 @@ class _RolePass:
         except psycopg.Error as error:
             if error.sqlstate in TRANSIENT_STATES:
                 raise
-            if len(change.usernames) > 1 and isinstance(change, DatabaseChange):
+            if len(change.usernames) > 1 and isinstance(change, SharedChange):
                 for username in change.usernames:
                     await self._change_some(change.only([username]), admin)
                 return
@@ -362,9 +357,12 @@ class _Visits:
         self._roles = roles
         self._places = asyncio.Semaphore(at_once)
         self._problems: dict[str, dict[str, list[AccessError]]] = {}
+        self._all = roles.sharing.roles(roles.wanted.values())
+        self.held_up: set[str] = set()
+        """Usernames of those that have not everything which they could have."""
 
     async def run(self) -> None:
-        visits, self._problems = databases_of(self._roles.desired, self._snapshot)
+        visits, self._problems = databases_of(self._roles.sharing.desired, self._snapshot)
         await asyncio.gather(*(self._visit(name, names) for name, names in visits.items()))
         # By the databases' names, so that the same problems are always told alike.
         for username, databases in self._problems.items():
@@ -380,110 +378,76 @@ class _Visits:
             problem = explain(error, what, self._snapshot.server.admin)
             for username in usernames:
                 self._problems.setdefault(username, {})[database] = [problem]
+            self._hold_up(usernames)
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
-        roles = [self._role(username, database) for username in usernames]
-        admin = self._snapshot.server.admin
+        admin, groups = self._snapshot.server.admin, self._roles.sharing.groups
         if "CREATE" in self._sessions.endpoint.revoke_public:
             await close_schema(session, database, admin)
 
-        async def work() -> dict[str, RoleOutcome]:
-            return await settle(session, database, roles, admin)
+        async def bring(some: Sequence[str]) -> None:
+            roles = [self._role(username, database) for username in some]
 
-        outcomes = await retried(work, f"change privileges in database {database}")
-        for username, outcome in outcomes.items():
-            self._problems.setdefault(username, {})[database] = list(outcome.problems)
-            if outcome.changed:
-                self._roles.changed.add(username)
+            async def work() -> dict[str, RoleOutcome]:
+                return await settle(session, database, roles, admin)
+
+            outcomes = await retried(work, f"change privileges in database {database}")
+            for username, outcome in outcomes.items():
+                self._problems.setdefault(username, {})[database] = list(outcome.problems)
+                if outcome.changed:
+                    self._roles.changed.add(username)
+                if outcome.unsettled:
+                    self._hold_up([username])
+
+        # What logins have themselves is taken only once their groups have it.
+        shared = [name for name in usernames if name in groups]
+        if shared:
+            await bring(shared)
+            full = [name for name in shared if _is_full(self._problems[name][database])]
+            await self._make_room(session, database, full, usernames)
+        logins = [name for name in usernames if name not in groups]
+        if logins:
+            await bring(logins)
+
+    async def _make_room(
+        self, session: Session, database: str, full: Iterable[str], usernames: Collection[str]
+    ) -> None:
+        """Where an ACL has no room for a group, members give up their own entries for it."""
+        sharing, admin = self._roles.sharing, self._snapshot.server.admin
+        for name in full:
+            members = [one for one in sharing.groups[name].members if one in usernames]
+            self.held_up.difference_update(members)
+            roles = [self._role(one, database) for one in (name, *members)]
+            outcomes: dict[str, RoleOutcome] = {}
+            # All of it or nothing, for whoever looks meanwhile.
+            async with session.transaction():
+                outcomes = await settle(session, database, roles, admin)
+                if outcomes[name].unsettled:
+                    raise psycopg.Rollback
+            outcome = outcomes.get(name, RoleOutcome(unsettled=True))
+            if outcome.unsettled:
+                self._hold_up([name])
+            else:
+                self._problems[name][database] = list(outcome.problems)
+                self._roles.changed.add(name)
+
+    def _hold_up(self, names: Iterable[str]) -> None:
+        groups = self._roles.sharing.groups
+        for name in names:
+            self.held_up.update(groups[name].members if name in groups else [name])
 
     def _role(self, username: str, database: str) -> RoleGrants:
-        wanted = self._roles.wanted[username]
-        grants = self._roles.desired[username].of(database)
+        wanted = self._all[username]
+        group = self._roles.sharing.group_of.get(username)
+        if group is not None:
+            role, version = self._snapshot.roles.get(username), self._snapshot.server.version
+            settled = group in self._roles.sharing.groups and joined(role, group, version)
+            if username in self.held_up or not settled:
+                wanted = careful(wanted)
+        grants = self._roles.sharing.desired[username].of(database)
         return role_grants(wanted, grants, self._snapshot)
 
 
-async def close_schema(session: Session, database: str, admin: str) -> None:
-    """Take CREATE on schema public from PUBLIC, where it has it.
-
-    Raises:
-        AccessError: the administrator may not.
-    """
-    if not await session.rows(PUBLIC_CREATES):
-        return
-    try:
-        async with session.transaction():
-            await session.run(CLOSE_SCHEMA)
-            left = await session.rows(PUBLIC_CREATES)
-    except psycopg.Error as error:
-        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
-        raise explain_statement(error, what, admin) from None
-    if left:
-        what = f"revoke CREATE on schema public of database {database} from PUBLIC"
-        raise not_applied(what, admin)
-
-
-def role_grants(
-    wanted: Wanted, grants: DatabaseGrants, snapshot: Snapshot, number: int = 0
-) -> RoleGrants:
-    """What a role shall have in one database; ``number`` tells those that do not exist apart."""
-    role = snapshot.roles.get(wanted.username)
-    return RoleGrants(
-        oid=unborn_oid(number) if role is None else role.oid,
-        unborn=role is None,
-        username=wanted.username,
-        grants=grants,
-        policy=wanted.policy,
-        ledger=wanted.ledger,
-    )
-
-
-def databases_of(
-    desired: Mapping[str, Desired], snapshot: Snapshot, *, unborn: bool = False
-) -> tuple[dict[str, list[str]], dict[str, dict[str, list[AccessError]]]]:
-    """The usernames to look at in each database; and by username and name what is not there.
-
-    Roles that do not exist are left out, unless ``unborn`` ones are asked for too.
-    """
-    visits: dict[str, list[str]] = {}
-    problems: dict[str, dict[str, list[AccessError]]] = {}
-    for username, wanted in desired.items():
-        if username not in snapshot.roles and not unborn:
-            continue
-        for name in databases_to_visit(username, wanted, snapshot):
-            missing = missing_database(name, snapshot)
-            if missing is not None:
-                problems.setdefault(username, {})[name] = [missing]
-            else:
-                visits.setdefault(name, []).append(username)
-    return visits, problems
-
-
-def explain(error: AccessError | psycopg.Error, what: str, admin: str) -> AccessError:
-    """The error in our words; ``what`` completes "could not ..."."""
-    return error if isinstance(error, AccessError) else explain_statement(error, what, admin)
-
-
-def not_applied(what: str, admin: str) -> AccessError:
-    """What PostgreSQL answered OK to, and did not do."""
-    return AccessError(
-        "InsufficientPrivilege",
-        f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"
-        " role granted it",
-    )
-
-
-async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
-    """Do the work, and again after a moment when another session was in its way.
-
-    Raises:
-        AccessError: the connection broke, or the others would not give way.
-    """
-    for attempt in range(_ATTEMPTS):
-        try:
-            return await work()
-        except psycopg.Error as error:
-            last = attempt + 1 == _ATTEMPTS
-            if last or error.sqlstate not in TRANSIENT_STATES:
-                raise explain_statement(error, what, "the administrator") from None
-        await asyncio.sleep(random.uniform(*_PAUSE_SECONDS))  # noqa: S311 - spreads, hides nothing
-    raise AssertionError
+def _is_full(problems: Iterable[AccessError]) -> bool:
+    """Whether an ACL has no room for one more."""
+    return any(problem.reason == "TooManyGrantees" for problem in problems)

@@ -1,0 +1,453 @@
+"""Groups that hold privileges for all logins that ask for the same: ``groups: Shared``.
+
+What is granted without its grant option is the group's, so that an object's ACL has one entry for
+any number of logins. The rest stays the login's own: a member that may pass something on would do
+so in the name of all. A login has what its group has by membership alone, without SET ROLE where
+PostgreSQL can withhold that, and never may make others members.
+
+A group is made under one lock with its first member, and its name says whose it is and what for:
+the digest of a scope, which only this installation knows, and of its grants. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+from psycopg import sql
+
+from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
+from fairlead.postgres.database.plans.grants import Desired, desired_grants
+from fairlead.postgres.database.plans.names import GROUP_PREFIX
+from fairlead.postgres.database.plans.plan import (
+    Change,
+    SharedChange,
+    Wanted,
+    database_change,
+    database_differences,
+)
+from fairlead.postgres.database.plans.snapshot import (
+    Claim,
+    GroupClaim,
+    Membership,
+    RoleFacts,
+    Snapshot,
+)
+from fairlead.postgres.database.plans.statements import DatabaseAction
+from fairlead.postgres.database.plans.targets import DatabaseGrants
+from fairlead.postgres.errors import AccessError, refusal
+
+
+_COMMA = sql.SQL(", ")
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """A group, what it shall have, and the usernames of those at hand that share it."""
+
+    name: str
+    claim: GroupClaim
+    grants: Desired
+    members: list[str]
+
+    @property
+    def wanted(self) -> Wanted:
+        """The group as a role whose privileges are brought into their wanted state."""
+        nobody = Claim(installation=self.claim.installation, uid="")
+        return Wanted(username=self.name, password="", claim=nobody)
+
+
+class Sharing(msgspec.Struct, frozen=True, kw_only=True):
+    """What is whose: by username all that is asked for, what is the login's own, and its group."""
+
+    asked: Mapping[str, Desired] = {}
+    own: Mapping[str, Desired] = {}
+    groups: Mapping[str, Group] = {}
+    group_of: Mapping[str, str] = {}
+    unknown: frozenset[str] = frozenset()
+    """Of whom it is not known what they share."""
+
+    @property
+    def desired(self) -> dict[str, Desired]:
+        """What each login and each group shall have itself."""
+        return {**self.own, **{name: group.grants for name, group in self.groups.items()}}
+
+    def keeps(self, username: str) -> bool:
+        """Whether nothing may be revoked from a login itself, for nobody else grants it."""
+        group = self.group_of.get(username)
+        return username in self.unknown or (group is not None and group not in self.groups)
+
+    def roles(self, wanted: Iterable[Wanted]) -> dict[str, Wanted]:
+        """The logins and the groups as roles, by name."""
+        groups = {name: group.wanted for name, group in self.groups.items()}
+        return {**{one.username: one for one in wanted}, **groups}
+
+    def without(self, names: Collection[str]) -> Sharing:
+        """The same without some groups; what their members share is then nobody's to grant."""
+        if not names:
+            return self
+        left = {name: one for name, one in self.groups.items() if name not in names}
+        return msgspec.structs.replace(self, groups=left)
+
+
+def share(
+    wanted: Sequence[Wanted], version: int, roles: Mapping[str, RoleFacts] | None = None
+) -> Sharing:
+    """Sort what is asked for by who shall have it.
+
+    Args:
+        wanted: the accesses.
+        version: ``server_version_num``.
+        roles: those there are; a login that inherits nothing, which before PostgreSQL 16 is an
+            attribute of its own, shares nothing.
+    """
+    parts: dict[tuple[str | None, str, int], tuple[Desired, Desired, Group | None]] = {}
+    asked: dict[str, Desired] = {}
+    own: dict[str, Desired] = {}
+    groups: dict[str, Group] = {}
+    group_of: dict[str, str] = {}
+    for one in wanted:
+        scope = one.scope if inherits(one, version, roles or {}) else ""
+        # Accesses that are kept share the value of equal grants.
+        key = (scope, one.claim.installation, id(one.grants))
+        if key not in parts:
+            parts[key] = _parts(one, scope, version)
+        asked[one.username], own[one.username], group = parts[key]
+        if group is not None:
+            group = groups.setdefault(group.name, group)
+            group.members.append(one.username)
+            group_of[one.username] = group.name
+    unknown = frozenset(one.username for one in wanted if one.scope is None)
+    return Sharing(asked=asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
+
+
+def inherits(wanted: Wanted, version: int, roles: Mapping[str, RoleFacts]) -> bool:
+    """Whether the role has at once what its groups have."""
+    if version >= GRANT_OPTIONS_VERSION:
+        return True
+    asked = wanted.attributes.inherit if wanted.attributes is not None else None
+    if asked is not None:
+        return asked
+    role = roles.get(wanted.username)
+    return role is None or role.inherit
+
+
+def _parts(one: Wanted, scope: str | None, version: int) -> tuple[Desired, Desired, Group | None]:
+    whole = desired_grants(one.grants, version)
+    if scope is None:
+        return whole, Desired(databases={}, problems=whole.problems), None
+    if not scope:
+        return whole, whole, None
+    shared, own = _split(whole)
+    if not shared.databases:
+        return whole, whole, None
+    # The scope comes first and has no line break.
+    text = "\n".join([scope, *shared.describe()])
+    digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+    claim = GroupClaim(installation=one.claim.installation, set=digest)
+    group = Group(name=GROUP_PREFIX + digest, claim=claim, grants=shared, members=[])
+    return whole, own, group
+
+
+def _split(whole: Desired) -> tuple[Desired, Desired]:
+    """What comes without its grant option, and the rest."""
+    shared: dict[str, DatabaseGrants] = {}
+    own: dict[str, DatabaseGrants] = {}
+    for name, grants in whole.databases.items():
+        plain, passed_on = _with_option(grants, option=False), _with_option(grants, option=True)
+        if plain.database or plain.objects:
+            shared[name] = plain
+        if passed_on.database or passed_on.objects or name not in shared:
+            own[name] = passed_on
+    return Desired(databases=shared), Desired(databases=own, problems=whole.problems)
+
+
+def _with_option(grants: DatabaseGrants, *, option: bool) -> DatabaseGrants:
+    def some(privileges: Mapping[str, bool]) -> dict[str, bool]:
+        return {name: has for name, has in privileges.items() if has is option}
+
+    objects = {target: some(privileges) for target, privileges in grants.objects.items()}
+    return DatabaseGrants(
+        database=some(grants.database),
+        objects={target: left for target, left in objects.items() if left},
+    )
+
+
+class Membering(SharedChange, frozen=True, kw_only=True):
+    """Make roles members of a group, or take them out of it."""
+
+    group: str
+    joins: bool
+    version: int
+    grantor: str = ""
+
+    def only(self, usernames: Iterable[str]) -> Membering:
+        """The same for some of the roles."""
+        names = tuple(usernames)
+        if self.joins:
+            return joining(self.group, names, self.version)
+        return leaving(self.group, names, self.version, self.grantor, self.why)
+
+
+def joining(group: str, usernames: Iterable[str], version: int) -> Membering:
+    """Make roles members: they inherit, and neither become the group nor let others in."""
+    names = tuple(usernames)
+    options = ""
+    if version >= GRANT_OPTIONS_VERSION:
+        options = " WITH ADMIN FALSE, INHERIT TRUE, SET FALSE"
+    return Membering(
+        statement=sql.SQL("GRANT {} TO {}" + options).format(
+            sql.Identifier(group), _COMMA.join(map(sql.Identifier, names))
+        ),
+        what=f"make members of group {group}",
+        why="spec.groups is Shared, and this group has what spec.grants ask for",
+        usernames=names,
+        alone=True,
+        group=group,
+        joins=True,
+        version=version,
+    )
+
+
+def leaving(
+    group: str, usernames: Iterable[str], version: int, grantor: str, why: str
+) -> Membering:
+    """Take roles out of a group; ``grantor`` is who has made them members."""
+    names = tuple(usernames)
+    statement = sql.SQL("REVOKE {} FROM {}").format(
+        sql.Identifier(group), _COMMA.join(map(sql.Identifier, names))
+    )
+    if version >= GRANT_OPTIONS_VERSION and grantor:
+        statement += sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(grantor))
+    return Membering(
+        statement=statement,
+        what=f"take members out of group {group}",
+        why=why,
+        usernames=names,
+        alone=True,
+        group=group,
+        joins=False,
+        version=version,
+        grantor=grantor,
+    )
+
+
+class GroupPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is missing of groups; ``taken`` are names that somebody else's roles have."""
+
+    changes: list[Change] = []
+    taken: Mapping[str, AccessError] = {}
+
+
+def plan_groups(sharing: Sharing, snapshot: Snapshot) -> GroupPlan:
+    """What is missing of the groups themselves and of their members, before any privileges."""
+    changes: list[Change] = []
+    taken: dict[str, AccessError] = {}
+    for name, group in sharing.groups.items():
+        role = snapshot.roles.get(name)
+        if role is not None and role.group != group.claim:
+            taken[name] = refusal(
+                "GroupConflict",
+                f"role {name} has the name of the group for these grants, and is none that"
+                " this installation of Fairlead has made; rename or drop it, or set spec.groups"
+                " to None",
+            )
+            continue
+        changes += _making(group, role)
+        changes += _expelling(group, snapshot)
+        version = snapshot.server.version
+        missing = [
+            one for one in group.members if not joined(snapshot.roles.get(one), name, version)
+        ]
+        changes += _joining(group, missing, snapshot)
+    return GroupPlan(changes=changes, taken=taken)
+
+
+def _making(group: Group, role: RoleFacts | None) -> Iterator[Change]:
+    name = sql.Identifier(group.name)
+
+    def change(statement: sql.Composed, what: str, why: str) -> Change:
+        members = tuple(group.members)
+        return Change(statement=statement, what=what, why=why, usernames=members, alone=True)
+
+    if role is None:
+        yield change(
+            sql.SQL("CREATE ROLE {} NOLOGIN").format(name),
+            f"create group {group.name}",
+            "spec.groups is Shared, and there is no group for these grants",
+        )
+        yield change(
+            sql.SQL("COMMENT ON ROLE {} IS {}").format(name, sql.Literal(group.claim.text())),
+            f"claim group {group.name}",
+            "the comment says which installation has made the group",
+        )
+        return
+    words = (["NOLOGIN"] if role.login else []) + [f"NO{one}" for one in sorted(role.powers)]
+    if words:
+        yield change(
+            sql.SQL("ALTER ROLE {} " + " ".join(words)).format(name),
+            f"take {', '.join(words)} from group {group.name}".replace("NO", ""),
+            "a group of logins has neither a login nor powers of its own",
+        )
+
+
+def _expelling(group: Group, snapshot: Snapshot) -> Iterator[Change]:
+    """Whoever is in the group, and has not been made a member here; and what the group is in."""
+    version = snapshot.server.version
+    members = tuple(group.members)
+    for one in snapshot.intruders.get(group.name, ()):
+        if one.by_admin:
+            why = "no PostgresAccess asks for this member"
+            change = leaving(group.name, [one.name], version, one.grantor, why)
+            yield _for(change, members)
+    role = snapshot.roles.get(group.name)
+    for name, membership in sorted(role.groups.items()) if role is not None else ():
+        if _may_revoke(membership, snapshot):
+            why = "the group has only what spec.grants ask for"
+            change = leaving(name, [group.name], version, membership.grantor, why)
+            yield _for(change, members)
+
+
+def _for(change: Membering, usernames: tuple[str, ...]) -> Change:
+    """The same statement, for the sake of others."""
+    return Change(
+        statement=change.statement,
+        what=change.what,
+        why=change.why,
+        usernames=usernames,
+        alone=True,
+    )
+
+
+def joined(role: RoleFacts | None, group: str, version: int) -> bool:
+    """Whether the role is a member as it shall be."""
+    held = role.groups.get(group) if role is not None else None
+    if held is None or held.admin:
+        return False
+    return version < GRANT_OPTIONS_VERSION or (held.inherit and not held.set)
+
+
+def _joining(group: Group, missing: Sequence[str], snapshot: Snapshot) -> Iterator[Change]:
+    version = snapshot.server.version
+    if missing:
+        yield joining(group.name, missing, version)
+    if version >= GRANT_OPTIONS_VERSION:
+        return
+    # Before PostgreSQL 16 a GRANT never takes the option back.
+    admins = [one for one in missing if _is_admin(snapshot.roles.get(one), group.name)]
+    if admins:
+        statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {} CASCADE").format(
+            sql.Identifier(group.name), _COMMA.join(map(sql.Identifier, admins))
+        )
+        yield Change(
+            statement=statement,
+            what=f"take the right to make others members of group {group.name}",
+            why="members of a group that is shared let nobody else in",
+            usernames=tuple(admins),
+            alone=True,
+        )
+
+
+def _is_admin(role: RoleFacts | None, group: str) -> bool:
+    return role is not None and group in role.groups and role.groups[group].admin
+
+
+def _may_revoke(membership: Membership, snapshot: Snapshot) -> bool:
+    return membership.by_admin or snapshot.server.superuser
+
+
+def careful(one: Wanted) -> Wanted:
+    """The same, for as long as nothing may be revoked from the login itself."""
+    return msgspec.structs.replace(one, policy="Additive", ledger=frozenset())
+
+
+def plan_leaving(
+    wanted: Iterable[Wanted],
+    sharing: Sharing,
+    snapshot: Snapshot,
+    held_up: Collection[str] = (),
+    *,
+    foreseen: bool = False,
+) -> list[Change]:
+    """What logins lose that have what they ask for by now in another way.
+
+    That is membership in groups of other grants, and what a login itself has on databases while
+    its group has that.
+
+    Args:
+        wanted: the accesses.
+        sharing: who shall have what.
+        snapshot: of the catalogs.
+        held_up: those that do not have everything yet which they could have.
+        foreseen: whether to say what they lose once they have.
+    """
+    version = snapshot.server.version
+    lacking = {
+        name
+        for name, group in sharing.groups.items()
+        if name not in snapshot.roles
+        or any(
+            one.verb == "grant"
+            for one in database_differences(group.wanted, group.grants, snapshot)
+        )
+    }
+    left: dict[tuple[str, str], list[str]] = {}
+    actions: dict[DatabaseAction, list[str]] = {}
+    for one in wanted:
+        name, group = one.username, sharing.group_of.get(one.username)
+        role = snapshot.roles.get(name)
+        settled = foreseen or group is None
+        settled = settled or (group not in lacking and joined(role, group or "", version))
+        if role is None or name in held_up or sharing.keeps(name) or not settled:
+            continue
+        for other in snapshot.shared(role, one.claim.installation):
+            if other != group and _may_revoke(role.groups[other], snapshot):
+                left.setdefault((other, role.groups[other].grantor), []).append(name)
+        if group is not None:
+            for action in database_differences(one, sharing.own[name], snapshot):
+                if action.verb == "revoke":
+                    actions.setdefault(action, []).append(name)
+    why = "spec.grants are had without it"
+    return [
+        *(
+            leaving(other, names, version, grantor, why)
+            for (other, grantor), names in sorted(left.items())
+        ),
+        *(database_change(action, names) for action, names in actions.items()),
+    ]
+
+
+def differs(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
+    """Whether a login is not in its group as it shall be, or in another one of ours."""
+    role = snapshot.roles.get(one.username)
+    group = sharing.group_of.get(one.username)
+    if group is not None and not joined(role, group, snapshot.server.version):
+        return True
+    others = snapshot.shared(role, one.claim.installation) if role is not None else []
+    return any(
+        other != group and role is not None and _may_revoke(role.groups[other], snapshot)
+        for other in others
+    )
+
+
+def group_warnings(one: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
+    """What cannot be taken back from here, for another role has granted it."""
+    role, name = snapshot.roles.get(one.username), sharing.group_of.get(one.username)
+    found = [
+        _foreign(one.username, other)
+        for other in snapshot.shared(role, one.claim.installation)
+        if role is not None and other != name and not _may_revoke(role.groups[other], snapshot)
+    ]
+    if name is None or name not in sharing.groups:
+        return found
+    strangers = [one for one in snapshot.intruders.get(name, ()) if not one.by_admin]
+    found += [_foreign(one.name, name) for one in strangers]
+    group = snapshot.roles.get(name)
+    for other, membership in sorted(group.groups.items()) if group is not None else ():
+        if not _may_revoke(membership, snapshot):
+            found.append(_foreign(name, other))
+    return found
+
+
+def _foreign(member: str, group: str) -> str:
+    return f"another role has made {member} a member of {group}, and has to take that back"

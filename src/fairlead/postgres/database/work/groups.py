@@ -1,0 +1,88 @@
+"""Leaving groups, once logins have what they gave in another way.
+
+Until then a login stays in all its groups and keeps what it has itself, so that a change of grants
+takes nothing away meanwhile that is asked for before and after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import psycopg
+
+from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.groups import Sharing, plan_leaving
+from fairlead.postgres.database.plans.plan import Change, SharedChange, Wanted
+from fairlead.postgres.database.plans.snapshot import Snapshot
+from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.work.cleanup import drop_groups
+from fairlead.postgres.database.work.retries import retried, working
+from fairlead.postgres.errors import AccessError
+
+
+async def leave_groups(
+    sessions: Sessions,
+    wanted: Sequence[Wanted],
+    sharing: Sharing,
+    before: Snapshot,
+    held_up: Collection[str],
+) -> tuple[Snapshot, dict[str, list[AccessError]]]:
+    """Take from logins what their groups, or they themselves, have by now.
+
+    Args:
+        sessions: of the server.
+        wanted: the accesses.
+        sharing: who shall have what.
+        before: what the catalogs said last.
+        held_up: usernames of those that have not everything yet.
+
+    Returns:
+        What the catalogs said when it was done, and by username what could not be.
+
+    Raises:
+        AccessError: the server could not be worked on.
+    """
+    if not plan_leaving(wanted, sharing, before, held_up):
+        return before, {}
+    names = [name for one in wanted for name in one.names]
+    problems: dict[str, list[AccessError]] = {}
+    async with working(sessions, "take roles out of groups") as session:
+
+        async def work() -> Snapshot:
+            problems.clear()
+            async with session.transaction():
+                found = await read_snapshot(session, names, "", groups=sharing.groups)
+                for change in plan_leaving(wanted, sharing, found, held_up):
+                    await _apply(session, change, found.server.admin, problems)
+            return found
+
+        after = await retried(work, "take roles out of groups")
+    left = {
+        name
+        for one in wanted
+        for name in after.shared(after.roles.get(one.username), one.claim.installation)
+    }
+    installation = next((one.claim.installation for one in wanted), "")
+    await drop_groups(sessions, sorted(left - sharing.groups.keys()), installation)
+    return after, problems
+
+
+async def _apply(
+    session: Session, change: Change, admin: str, problems: dict[str, list[AccessError]]
+) -> None:
+    """For all roles in one statement; for each alone when that fails."""
+    try:
+        async with session.savepoint():
+            await session.run(change.statement)
+    except psycopg.Error as error:
+        if error.sqlstate in TRANSIENT_STATES:
+            raise
+        if len(change.usernames) > 1 and isinstance(change, SharedChange):
+            for username in change.usernames:
+                await _apply(session, change.only([username]), admin, problems)
+            return
+        problem = explain_statement(error, change.what, admin)
+        for username in change.usernames:
+            problems.setdefault(username, []).append(problem)
