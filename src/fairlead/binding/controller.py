@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.meta import Object
+from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, MAPPING_ANNOTATION, READY
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now, parse_time
@@ -25,13 +25,15 @@ from fairlead.binding.cluster.committing import Committer, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
+from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_status
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
-from fairlead.binding.reads import Get, ListAll, Lookup, Need, Read, Snapshot
+from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Need, Read, Snapshot
+from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
 from fairlead.client import NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -40,8 +42,8 @@ from fairlead.runtime import (
     Delta,
     Request,
     Result,
-    add_finalizer,
-    metadata_changed,
+    changed,
+    patch_metadata,
     remove_finalizer,
     step_by_step,
 )
@@ -56,25 +58,49 @@ RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 _MOST_READS = 1000
 """Reads of one pass: more than services with hundreds of Secrets of their own need."""
 
-_WANTED = metadata_changed("generation", "deletion_timestamp", "annotations")
-"""Our own writes of a status are no reason to look again."""
+
+def _content(binding: Object | None) -> Any:
+    if binding is None:
+        return None
+    meta = binding.meta
+    annotations = {name: meta.annotations[name] for name in meta.annotations}
+    annotations.pop(KINDS_ANNOTATION, None)
+    return meta.generation, meta.deletion_timestamp, annotations
+
+
+_WANTED = changed(_content)
+"""What we write ourselves, a status or the annotation of kinds, is no reason to look again."""
 
 MakeContext: TypeAlias = Callable[[Object, Snapshot], BaseContext]
 
 
 class Api(msgspec.Struct, frozen=True):
-    """One of the two APIs: its resource, its stages and its finalizer."""
+    """One of the two APIs: its resource, its stages and its finalizer.
+
+    ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
+    none; ``secret`` the Secret in its status.
+    """
 
     name: str
     resource: Resource
     finalizer: str
     pipeline: Pipeline
     context: MakeContext
+    kind: Callable[[Object], Lookup | None]
+    secret: Callable[[Object], str]
 
 
 def spec_api() -> Api:
     """servicebinding.io."""
-    return Api("servicebinding", SERVICEBINDINGS, SPEC_FINALIZER, spec_pipeline(), SpecContext)
+    return Api(
+        "servicebinding",
+        SERVICEBINDINGS,
+        SPEC_FINALIZER,
+        spec_pipeline(),
+        SpecContext,
+        spec.workload_kind,
+        spec.status_secret,
+    )
 
 
 def coreos_api(options: BindingOptions) -> Api:
@@ -89,6 +115,8 @@ def coreos_api(options: BindingOptions) -> Api:
         COREOS_FINALIZER,
         coreos_pipeline(),
         context,
+        coreos.workload_kind,
+        coreos.status_secret,
     )
 
 
@@ -157,19 +185,35 @@ class BindingController:
             await self._forget(request)
             return None
         if not binding.meta.deleting:
-            binding = await self._prepare(request, binding)
+            binding = await self._prepare(binding)
         return await self._process(request, binding)
 
-    async def _prepare(self, request: Request, binding: Object) -> Object:
-        """The finalizer and, after its mapping changed, the annotation that has it unbound."""
-        name = self._api.finalizer
-        # Before anything is projected, or a binding could go and leave its projection.
-        binding = await add_finalizer(self._cluster.client, self._api.resource, binding, name)
-        superseded = self._mappings.superseded(request)
-        if superseded and MAPPING_ANNOTATION not in binding.meta.annotations:
-            binding = await self._committer.annotate(binding, MAPPING_ANNOTATION, superseded)
-        self._mappings.settled(request, superseded)
-        return binding
+    async def _prepare(self, binding: Object) -> Object:
+        """The finalizer and the kinds of workloads, before anything is projected.
+
+        Or a binding could go, or turn to another kind, and leave its projection. One that was
+        projected before kinds were noted gets them when its projections have records.
+        """
+        fields: JSON = {}
+        if self._api.finalizer not in binding.meta.finalizers:
+            fields["finalizers"] = binding.meta.with_finalizer(self._api.finalizer)
+        known = read_kinds(binding.meta.annotations)
+        kind = self._api.kind(binding)
+        if known is None and not self._api.secret(binding):
+            known = []
+        if known is not None and kind is not None and kind not in known:
+            fields["annotations"] = {KINDS_ANNOTATION: kinds_text([*known, kind])}
+        if not fields:
+            return binding
+        return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
+
+    async def _note_kinds(self, binding: Object, context: BaseContext) -> None:
+        """Once all is projected as it should be, nothing of former kinds or without record is."""
+        kind = self._api.kind(binding)
+        if context.flow.error or kind is None or context.kinds == [kind]:
+            return
+        fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
+        await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
     async def _process(self, request: Request, binding: Object) -> Result | None:
         snapshot = Snapshot()
@@ -183,7 +227,10 @@ class BindingController:
         pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
-        await self._committer.write(context)
+        self._note_writes(request, context)
+        written = await self._committer.write(context)
+        await self._note_kinds(written, context)
+        await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
@@ -200,19 +247,20 @@ class BindingController:
         """
         blind = False
 
-        def run(snapshot: Snapshot) -> Read | BaseContext:
+        def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
             context = self._api.context(binding, snapshot)
             try:
                 self._api.pipeline.process(context)
             except Need as need:
-                return need.read
+                return need.reads
             return context
 
-        async def answer(read: Read | BaseContext, snapshot: Snapshot) -> Snapshot:
+        async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
-            if not isinstance(read, BaseContext):
-                blind |= not await self._answer(request, read, snapshot)
+            if not isinstance(step, BaseContext):
+                answers = (self._answer(request, read, snapshot) for read in step)
+                blind |= not all(await asyncio.gather(*answers))
             return snapshot
 
         settled = await step_by_step(
@@ -229,8 +277,10 @@ class BindingController:
         """Answer a read; False when changes of what it is about may go unseen for now."""
         if isinstance(read, Get) and is_mapping(read):
             self._dependencies.note(request, read)
-            snapshot.put(read, self._mappings.answer(request, read))
+            snapshot.put(read, self._mappings.answer(read))
             return True
+        if isinstance(read, Marked):
+            return await self._answer_marked(request, read, snapshot)
         watched = True
         if isinstance(read, Get | ListAll):
             watched = await self._dependencies.join(request, read)
@@ -238,6 +288,24 @@ class BindingController:
             self._dependencies.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
         return watched
+
+    async def _answer_marked(self, request: Request, read: Marked, snapshot: Snapshot) -> bool:
+        client = self._cluster.client
+        if not await self._dependencies.join(request, read):
+            snapshot.put(read, await fetch(client, read))
+            return read.optional
+        found, written = self._dependencies.marked(request, read)
+        names = {item.meta.name for item in found}
+        for name in written:
+            answer = await fetch(client, Get(read.resource, read.namespace, name))
+            if isinstance(answer, Object) and name not in names:
+                found = [*found, answer]
+        snapshot.put(read, tuple(found))
+        return True
+
+    def _note_writes(self, request: Request, context: BaseContext) -> None:
+        for workload in context.changed_workloads():
+            self._dependencies.wrote(request, workload.resource, workload.original)
 
     async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
@@ -264,6 +332,7 @@ class BindingController:
                 f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
                 "find out with metadata.managedFields who it is"
             )
+            context.withhold()
             context.flow.retry_processing(text, transient=True)
             context.set_condition(INJECTION_READY, "False", ERROR, text)
             context.close()
@@ -305,7 +374,6 @@ class BindingController:
     async def _forget(self, request: Request) -> None:
         self._fights.forget(request)
         self._waits.over(request)
-        self._mappings.forget(request)
         await self._dependencies.settle(request, ())
 
 

@@ -7,7 +7,7 @@ The rights on the workloads of ``apps`` come along in such a role, to be left ou
 
 from __future__ import annotations
 
-from fairlead.api.manifests import READ_VERBS, Program, rule
+from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.spec import crds
@@ -15,6 +15,8 @@ from fairlead.binding.options import DEFAULT_NAMESPACE
 
 
 NAME = "fairlead-binding"
+_AGGREGATED = "service-binding-controller-role"
+"""As it is called everywhere, so that what grants or audits rights by its name goes on."""
 _BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
 
 
@@ -28,15 +30,32 @@ def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int =
     """
     program = _program(namespace, image, replicas)
     own = program.cluster_role(f"{NAME}-controllers", _controller_rules())
-    bound = program.aggregated_role(NAME, CONTROLLER_LABEL)
+    bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)
+    binding = program.bound(bound)
+    binding["metadata"] = program.meta(f"{_AGGREGATED.removesuffix('role')}rolebinding")
     election = program.role(f"{NAME}-leader-election", program.lease_rules())
     return [
         *program.account(),
         *(own, program.bound(own)),
-        *(bound, program.bound(bound)),
+        *(bound, binding),
+        *_user_roles(program),
         controller_role(f"{NAME}-workloads", _workload_rules()),
         *(election, program.bound(election)),
         program.deployment(),
+    ]
+
+
+def _user_roles(program: Program) -> list[JSON]:
+    """Rights on bindings for those who edit or view in a namespace."""
+    verbs = {"editor": ALL_VERBS, "viewer": READ_VERBS}
+    targets = {"editor": "edit", "viewer": "view"}
+    return [
+        program.cluster_role(
+            f"service-binding-{who}-role",
+            [rule(group, ["servicebindings"], verbs[who]) for group in _BINDING_GROUPS],
+            labels={f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"},
+        )
+        for who, target in targets.items()
     ]
 
 
@@ -70,8 +89,9 @@ def _controller_rules() -> list[JSON]:
     return [
         *bindings,
         rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
-        rule("", ["secrets"], (*READ_VERBS, "create", "patch")),
+        rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
         rule("", ["configmaps", "services"], READ_VERBS),
+        rule("route.openshift.io", ["routes"], READ_VERBS),
         rule("", ["events"], ("create", "patch")),
         rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
         rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
@@ -82,4 +102,9 @@ def _controller_rules() -> list[JSON]:
 def _workload_rules() -> list[JSON]:
     verbs = (*READ_VERBS, "update", "patch")
     apps = ["deployments", "statefulsets", "daemonsets", "replicasets"]
-    return [rule("apps", apps, verbs), rule("batch", ["cronjobs"], verbs)]
+    return [
+        rule("apps", apps, verbs),
+        # Which former Secrets may go is seen in them.
+        rule("apps", ["controllerrevisions"], READ_VERBS),
+        rule("batch", ["cronjobs"], verbs),
+    ]

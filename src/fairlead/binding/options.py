@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
+DEFAULT_WORKERS = 16
 DEFAULT_NAMESPACE = "fairlead-binding"
 
 
@@ -18,4 +19,4 @@ class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     cross_namespace: bool = False
-    workers: int = 2
+    workers: int = DEFAULT_WORKERS

@@ -27,7 +27,7 @@ from fairlead.binding.handlers.projecting import (
     postflight,
     project_preflight,
 )
-from fairlead.binding.handlers.unbinding import unbind, unbind_leftovers
+from fairlead.binding.handlers.unbinding import drop_superseded, unbind, unbind_leftovers
 from fairlead.binding.reads import Need
 
 
@@ -70,6 +70,7 @@ def spec_pipeline() -> Pipeline:
     return Pipeline(
         [
             unbind,
+            unbind_leftovers,
             collect_preflight,
             provisioned_service,
             direct_secret,
@@ -78,8 +79,8 @@ def spec_pipeline() -> Pipeline:
             project_preflight("type"),
             bindings_as_env,
             bindings_as_files,
-            unbind_leftovers,
             postflight,
+            drop_superseded,
         ]
     )
 
@@ -89,6 +90,7 @@ def coreos_pipeline() -> Pipeline:
     return Pipeline(
         [
             unbind,
+            unbind_leftovers,
             collect_preflight,
             provisioned_service,
             direct_secret,
@@ -101,7 +103,7 @@ def coreos_pipeline() -> Pipeline:
             inject_secret_ref,
             bindings_as_env,
             bindings_as_files,
-            unbind_leftovers,
             postflight,
+            drop_superseded,
         ]
     )

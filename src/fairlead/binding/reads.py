@@ -9,6 +9,7 @@ is exactly what the binding depends on, and so what the controller watches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -34,7 +35,22 @@ class ListAll(msgspec.Struct, frozen=True):
     spec_only: bool = False
 
 
-class Lookup(msgspec.Struct, frozen=True):
+class Marked(msgspec.Struct, frozen=True):
+    """The objects of a resource in a namespace with a certain annotation, or with a certain owner.
+
+    The answer may be of metadata alone, and be a moment old. What is ``optional`` is not looked at
+    time and again while it must not be watched.
+    """
+
+    resource: Resource
+    namespace: str
+    annotation: str = ""
+    owner: str = ""
+    optional: bool = False
+    spec_only: bool = True
+
+
+class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):
     """The resource of a kind, or of a plural when that is given."""
 
     group: str
@@ -82,16 +98,20 @@ class ReadError(Exception):
         return self.failure.code in {"Error", "Forbidden", "Denied"}
 
 
-Read: TypeAlias = Get | ListAll | Lookup | Review
+Read: TypeAlias = Get | ListAll | Marked | Lookup | Review
 Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
 
 
 class Need(Exception):  # noqa: N818 (a request, not an error)
-    """The pipeline cannot go on without this read."""
+    """The pipeline cannot go on without these reads, which do not depend on one another."""
 
-    def __init__(self, read: Read) -> None:
-        super().__init__(str(read))
-        self.read = read
+    def __init__(self, *reads: Read) -> None:
+        super().__init__(*reads)
+        self.reads = reads
+
+
+_AT_ONCE = 32
+"""Reads of one binding that a server is asked at the same time."""
 
 
 class Snapshot:
@@ -120,10 +140,10 @@ class Snapshot:
         assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
         return answer
 
-    def list(self, read: ListAll) -> tuple[Object, ...]:
+    def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
         """All objects; raises as :meth:`get` does."""
         answer = self._answer(read)
-        assert isinstance(answer, tuple)  # noqa: S101 (a ListAll is answered by a tuple)
+        assert isinstance(answer, tuple)  # noqa: S101 (lists are answered by tuples)
         return answer
 
     def lookup(self, read: Lookup) -> Resource:
@@ -135,6 +155,16 @@ class Snapshot:
     def review(self, read: Review) -> bool:
         """Whether the user may do it; raises as :meth:`get` does."""
         return self._answer(read) is True
+
+    def want(self, reads: Iterable[Read]) -> None:
+        """Have several reads answered at once, before one after the other is looked at.
+
+        Raises:
+            Need: some have no answer yet.
+        """
+        missing = [read for read in reads if read not in self._answers]
+        if missing:
+            raise Need(*missing[:_AT_ONCE])
 
     def _answer(self, read: Read) -> Answer:
         self.asked[read] = None

@@ -1,16 +1,13 @@
-"""Workloads: where they keep containers and volumes, and what of a binding is on them.
+"""Workloads: where they keep containers and volumes.
 
 A ClusterWorkloadResourceMapping, or the default, says where a kind of workload has its containers.
-A :class:`Workload` is one object with its containers found by that. :class:`Traces` tell what an
-earlier pass put there: nothing is noted on workloads. A generated Secret belongs to its binding
-alone, so whatever refers to it is ours. A Secret that is projected as it is may be used by others
-too: of it, only a volume in the exact shape and with the name we give is ours.
+A :class:`Workload` is one object with its containers found by that.
 """
 
 from __future__ import annotations
 
 import copy
-import re
+import functools
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -90,19 +87,29 @@ def parse_mapping(mapping: JSON) -> MappingSpec:
 
 
 def _container(container: MappingContainer) -> ContainerTemplate:
-    expression = f"{{{container.path}}}"
-    try:
-        path = JSONPath(expression)
-    except JSONPathError as error:
-        text = f"Error in parsing JSONPath expression {expression}: {error}"
-        raise MappingError(text) from None
-    return ContainerTemplate(
-        expression=container.path,
-        path=path,
+    return container_template(
+        container.path,
         name=_fixed(container.name, "") if container.name else None,
         env=_fixed(container.env, ".env"),
         volume_mounts=_fixed(container.volume_mounts, ".volumeMounts"),
     )
+
+
+@functools.lru_cache(maxsize=1000)
+def container_template(
+    expression: str, *, name: FixedPath | None, env: FixedPath, volume_mounts: FixedPath
+) -> ContainerTemplate:
+    """The template of one kind of container.
+
+    Raises:
+        MappingError: the expression cannot be read.
+    """
+    try:
+        path = JSONPath(f"{{{expression}}}")
+    except JSONPathError as error:
+        text = f"Error in parsing JSONPath expression {{{expression}}}: {error}"
+        raise MappingError(text) from None
+    return ContainerTemplate(expression, path, name, env, volume_mounts)
 
 
 def _fixed(expression: str, default: str) -> FixedPath:
@@ -116,31 +123,37 @@ def _fixed(expression: str, default: str) -> FixedPath:
 class Container:
     """One container-like fragment of a workload's body; changes to it change the body."""
 
-    def __init__(self, body: JSON, template: ContainerTemplate) -> None:
+    def __init__(self, body: JSON, template: ContainerTemplate, position: int = 0) -> None:
         self.body = body
-        self._template = template
+        self.template = template
+        self._position = position
 
     @property
     def name(self) -> str:
         """Its name, "" when it has none."""
-        path = self._template.name
+        path = self.template.name
         return str(fixedpath.read(self.body, path) or "") if path else ""
+
+    @property
+    def key(self) -> str:
+        """Its name, or its position where it has none."""
+        return self.name or f"#{self._position}"
 
     def wanted(self, names: Collection[str]) -> bool:
         """Whether a filter of container names lets it through."""
-        return not names or self._template.name is None or self.name in names
+        return not names or self.template.name is None or self.name in names
 
     def env(self, *, create: bool = True) -> list[Any]:
         """Its environment variables; raises ProjectionError when it cannot be made."""
-        return self._list(self._template.env, create=create)
+        return self._list(self.template.env, create=create)
 
     def env_from(self, *, create: bool = True) -> list[Any]:
         """Its environment sources; raises ProjectionError when it cannot be made."""
-        return self._list(self._template.env_from, create=create)
+        return self._list(self.template.env_from, create=create)
 
     def volume_mounts(self, *, create: bool = True) -> list[Any]:
         """Its volume mounts; raises ProjectionError when it cannot be made."""
-        return self._list(self._template.volume_mounts, create=create)
+        return self._list(self.template.volume_mounts, create=create)
 
     def _list(self, path: tuple[str, ...], *, create: bool) -> list[Any]:
         if not create:
@@ -148,7 +161,28 @@ class Container:
         try:
             return fixedpath.ensure_list(self.body, path)
         except ProjectionError as error:
-            raise ProjectionError(f"container {self.name or '(unnamed)'}: {error}") from None
+            raise ProjectionError(f"{self}: {error}") from None
+
+    def __str__(self) -> str:
+        return f"container {self.name or '(unnamed)'}"
+
+
+def containers_of(body: JSON, template: ContainerTemplate) -> Iterator[Container]:
+    """The containers of one kind in the body of a workload; none where the path leads nowhere.
+
+    Raises:
+        ProjectionError: the path leads to something else than an object.
+    """
+    try:
+        results = template.path.find(body)
+    except JSONPathError:
+        return
+    found = [value for values in results for value in values]
+    fragments = [one for value in found for one in (value if isinstance(value, list) else [value])]
+    for position, fragment in enumerate(fragments):
+        if not isinstance(fragment, dict):
+            raise ProjectionError(f"{template.expression} is not a container")
+        yield Container(fragment, template, position)
 
 
 class Workload:
@@ -160,14 +194,11 @@ class Workload:
         resource: Resource,
         template: WorkloadTemplate,
         *,
-        matched: bool = True,
         secret_path: str = "",
     ) -> None:
         self.original = original
         self.resource = resource
         self.template = template
-        self.matched = matched
-        """False for one that the binding does not select any more."""
         self.secret_path = secret_path
         self.body = original.to_dict()
         self._before = copy.deepcopy(self.body)
@@ -178,101 +209,29 @@ class Workload:
         return self.body != self._before
 
     def containers(self, names: Collection[str] = ()) -> list[Container]:
-        """The containers that the filter lets through.
+        """The containers that the filter lets through, which may be none.
 
         Raises:
-            ProjectionError: there is none, or a path leads to something else.
+            ProjectionError: there is no container at all, or a path leads to something else.
         """
-        found = [item for item in self._fragments() if item.wanted(names)]
-        if not found:
-            filtered = f" named {', '.join(sorted(names))}" if names else ""
+        found = list(self._containers())
+        # Where only the Secret's name is wanted, no container is.
+        if not found and not self.secret_path:
             paths = ", ".join(container.expression for container in self.template.containers)
-            text = f"no containers found in application resource {self}{filtered} at {paths}"
+            text = f"no containers found in application resource {self} at {paths}"
             raise ProjectionError(text)
-        return found
+        return [item for item in found if item.wanted(names)]
 
-    def bound_containers(self, names: Collection[str] = ()) -> list[Container]:
-        """The containers to bind; there may be none where the Secret's name is what is wanted.
-
-        Raises:
-            ProjectionError: as :meth:`containers`.
-        """
-        try:
-            return self.containers(names)
-        except ProjectionError:
-            if self.secret_path:
-                return []
-            raise
-
-    def any_containers(self) -> list[Container]:
-        """All containers there are, without any complaint."""
-        try:
-            return list(self._fragments())
-        except ProjectionError:
-            return []
-
-    def _fragments(self) -> Iterator[Container]:
+    def _containers(self) -> Iterator[Container]:
         for template in self.template.containers:
             try:
-                results = template.path.find(self.body)
-            except JSONPathError:
-                continue
-            for value in (value for values in results for value in values):
-                for fragment in value if isinstance(value, list) else [value]:
-                    if not isinstance(fragment, dict):
-                        text = f"{template.expression} of {self} is not a container"
-                        raise ProjectionError(text)
-                    yield Container(fragment, template)
+                yield from containers_of(self.body, template)
+            except ProjectionError as error:
+                raise ProjectionError(f"{self}: {error}") from None
 
-    def volumes(self, *, create: bool = True) -> list[Any]:
-        """Its volumes; raises ProjectionError when it cannot be made."""
-        path = self.template.volumes
-        if create:
-            return fixedpath.ensure_list(self.body, path)
-        return fixedpath.read_list(self.body, path)
+    def volumes(self) -> list[Any]:
+        """Its volumes, made where there are none; raises ProjectionError when they cannot be."""
+        return fixedpath.ensure_list(self.body, self.template.volumes)
 
     def __str__(self) -> str:
         return f"{self.resource.kind} {self.original.key}"
-
-
-class Traces(msgspec.Struct, frozen=True):
-    """The binding's name, its volume's name, and the Secrets it projects or projected."""
-
-    binding: str
-    volume_name: str
-    secrets: frozenset[str]
-
-    def on(self, workload: Workload) -> bool:
-        """Whether anything of the binding is on a workload."""
-        volumes = workload.volumes(create=False)
-        return any(self.is_volume(volume) for volume in volumes) or any(
-            self.is_env(entry) or self.is_env_from(entry)
-            for container in workload.any_containers()
-            for entry in (*container.env(create=False), *container.env_from(create=False))
-        )
-
-    def is_volume(self, volume: Any) -> bool:
-        """Whether the binding made this volume."""
-        secret = _object(volume).get("secret")
-        if not isinstance(secret, dict) or set(volume) != {"name", "secret"}:
-            return False
-        name = secret.get("secretName")
-        if self._generated(name):
-            return True
-        return name in self.secrets and volume.get("name") == self.volume_name
-
-    def is_env(self, variable: Any) -> bool:
-        """Whether an environment variable reads a generated Secret of the binding."""
-        source = _object(_object(variable).get("valueFrom"))
-        return self._generated(_object(source.get("secretKeyRef")).get("name"))
-
-    def is_env_from(self, entry: Any) -> bool:
-        """Whether an environment source is a generated Secret of the binding."""
-        return self._generated(_object(_object(entry).get("secretRef")).get("name"))
-
-    def _generated(self, name: Any) -> bool:
-        return bool(re.fullmatch(re.escape(self.binding) + "-[0-9a-f]{8}", str(name)))
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

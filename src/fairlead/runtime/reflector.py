@@ -148,8 +148,9 @@ class Outcome(enum.Enum):
 
 
 # After a fault in between, a watch goes on from the last version that was seen; when that version
-# or the answer itself is in doubt, only a list tells the truth.
-_RESUMABLE = {Outcome.CLOSED, Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.REFUSED}
+# or the answer itself is in doubt, only a list tells the truth. So does it, now and then, for who
+# may list and must not watch.
+_RESUMABLE = {Outcome.CLOSED, Outcome.SHORT, Outcome.CUT, Outcome.BUSY}
 TRANSITIONS: dict[tuple[Phase, Outcome], Phase] = {
     (Phase.LIST, Outcome.LISTED): Phase.WATCH,
     **{(Phase.WATCH, outcome): Phase.WATCH for outcome in _RESUMABLE},
@@ -227,6 +228,7 @@ class Reflector:
         self._version = ""
         self._absent = 0
         self._expired = False
+        self._unwatched = False
         self._told = False
         self._stood = 0.0
         self._log = _log.bind(resource=str(scope))
@@ -263,7 +265,8 @@ class Reflector:
         await self._sink.replace(listed.items)
         # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
-        self._progress()
+        if not self._unwatched:
+            self._progress()
         return Outcome.LISTED
 
     async def _watch(self) -> Outcome:
@@ -315,7 +318,7 @@ class Reflector:
                 self._settle()
 
     def _settle(self) -> None:
-        self._expired = False
+        self._expired = self._unwatched = False
         self._progress()
 
     def _progress(self) -> None:
@@ -333,6 +336,9 @@ class Reflector:
             return 0.0
         if outcome is Outcome.SHORT and self._stood >= STOOD_SECONDS:
             return self._backoff.policy.delay(0)
+        if self._phase is Phase.WATCH and outcome is Outcome.REFUSED:
+            # Lists go on, but slowly, and what the cache lacks is still said.
+            self._unwatched = True
         delay = self._backoff.failed(asyncio.get_running_loop().time())
         if outcome is Outcome.EXPIRED and not self._expired:
             # A server that has restarted remembers no version from before; that is no new fault.

@@ -45,7 +45,10 @@ class FakeDiscovery:
 
 
 class FakeClient:
-    """Keeps what is written in ``writes``; ``fail`` raises instead of answering."""
+    """Keeps what is written in ``writes``; ``fail`` raises instead of answering.
+
+    What must not be patched may be put where ``puts`` is set.
+    """
 
     def __init__(self, *bodies: JSON, resources: tuple[Resource, ...] = ()) -> None:
         self.objects = {_key(body): copy.deepcopy(body) for body in bodies}
@@ -53,6 +56,7 @@ class FakeClient:
         self.fail: dict[tuple[str, str], ClientError] = {}
         self.discovery = FakeDiscovery(*resources)
         self.allowed = True
+        self.puts = False
 
     @property
     def client(self) -> Client:
@@ -111,6 +115,24 @@ class FakeClient:
         self.objects[resource.kind, name] = after
         self.writes.append(("patch", f"{resource.kind}/{subresource}".rstrip("/")))
         return object_from_dict(after)
+
+    async def update(self, resource: Resource, body: JSON, *, subresource: str = "") -> Object:
+        if not self.puts:
+            self._check("patch", resource)
+        before = self.objects[_key(body)]["metadata"].get("resourceVersion")
+        if body["metadata"].get("resourceVersion") != before:
+            raise Conflict(Status("Failure", "changed", "Conflict", 409))
+        self.objects[_key(body)] = copy.deepcopy(body)
+        self.writes.append(("update", resource.kind))
+        return object_from_dict(body)
+
+    async def delete(
+        self, resource: Resource, name: str, namespace: str = "", *, uid: str = ""
+    ) -> None:
+        self._check("delete", resource)
+        if self.objects.pop((resource.kind, name), None) is None:
+            raise missing(name)
+        self.writes.append(("delete", resource.kind))
 
 
 def missing(name: str) -> ApiError:

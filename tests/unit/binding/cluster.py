@@ -10,6 +10,7 @@ from typing import Any
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.patch import apply_merge_patch
 from fairlead.api.resource import Resource
+from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
@@ -20,11 +21,13 @@ from fairlead.binding.reads import (
     Get,
     ListAll,
     Lookup,
+    Marked,
     Need,
     Read,
     Review,
     Snapshot,
 )
+from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
 
 
 NOW = "2026-01-01T00:00:00Z"
@@ -87,6 +90,8 @@ class FakeCluster:
                 return self._get(read)
             case ListAll():
                 return self._list(read)
+            case Marked():
+                return self._marked(read)
             case Lookup():
                 return self._lookup(read)
             case Review():
@@ -108,6 +113,17 @@ class FakeCluster:
             object_from_dict(body)
             for (plural, namespace, _), body in self.objects.items()
             if plural == read.resource.plural and namespace == read.namespace
+        )
+
+    def _marked(self, read: Marked) -> Answer:
+        everything = self._list(ListAll(read.resource, read.namespace))
+        if not isinstance(everything, tuple):
+            return everything
+        return tuple(
+            item
+            for item in everything
+            if read.annotation in item.meta.annotations
+            or (read.owner and item.meta.owned_by(read.owner))
         )
 
     def _lookup(self, read: Lookup) -> Answer:
@@ -148,24 +164,40 @@ class FakeCluster:
             try:
                 pipeline.process(context)
             except Need as need:
-                snapshot.put(need.read, self.answer(need.read))
+                for read in need.reads:
+                    snapshot.put(read, self.answer(read))
             else:
                 return context
 
     def reconcile(self, binding: JSON) -> BaseContext:
-        """One pass, and what it collected written to the objects and to the binding."""
+        """One pass, and what it collected written to the objects and to the binding.
+
+        As the controller does it, the kinds of workloads are noted on new bindings first.
+        """
+        self._note_kinds(binding)
         context = self.process(binding)
         if context.secret_write:
             self.set(_secret(context))
         for workload in context.changed_workloads():
             if message := self.failing.get(("update", workload.resource.plural)):
                 context.workload_failed(message)
-                break
+                continue
             self.set(workload.body)
         if context.dropped_annotation:
             del binding["metadata"]["annotations"]["servicebinding.io/mapping"]
         binding["status"] = context.status(NOW)
         return context
+
+    def _note_kinds(self, binding: JSON) -> None:
+        body = object_from_dict(binding)
+        module = spec if binding["apiVersion"].startswith("servicebinding.io/") else coreos
+        known = read_kinds(body.meta.annotations)
+        if known is None and module.status_secret(body):
+            return
+        kind = module.workload_kind(body)
+        kinds = dict.fromkeys([*(known or []), *([kind] if kind else [])])
+        annotations = binding["metadata"].setdefault("annotations", {})
+        annotations[KINDS_ANNOTATION] = kinds_text(list(kinds))
 
     def merge_binding(self, binding: JSON, patch: JSON) -> None:
         merged = apply_merge_patch(binding, patch)

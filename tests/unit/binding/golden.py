@@ -20,6 +20,7 @@ from fairlead.binding.handlers.collecting import (
 )
 from fairlead.binding.items import to_bytes
 from fairlead.binding.pipeline import Pipeline
+from fairlead.binding.records import RECORD_PREFIX
 
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -104,12 +105,18 @@ def _texts(bodies: Any) -> list[str]:
 
 
 def _pruned(value: Any) -> Any:
-    """Without nulls and empty env lists: the recording's fake server keeps its own of both."""
+    """Without nulls and empty env lists, of which the recording's fake server keeps its own.
+
+    And without our records, and annotations where they were the only ones.
+    """
     if isinstance(value, dict):
         return {
             name: _pruned(item)
             for name, item in value.items()
-            if item is not None and not (name == "env" and item == [])
+            if item is not None
+            and not (name == "env" and item == [])
+            and not name.startswith(RECORD_PREFIX)
+            and not (name == "annotations" and all(key.startswith(RECORD_PREFIX) for key in item))
         }
     return [_pruned(item) for item in value] if isinstance(value, list) else value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.binding.cluster import FakeCluster, content
+from tests.unit.binding.cluster import KINDS, FakeCluster, content
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
@@ -107,28 +107,35 @@ def refusal(read: Read, target: str, code: FailureCode) -> Failure | None:
             [{**database(), "status": {"binding": "s1"}}],
             None,
             ("False", "ErrorReadingBinding"),
-            None,
+            ("Unknown", "ServiceMissingBinding"),
             id="binding is no object",
+        ),
+        pytest.param(
+            [{**database(), "status": {"binding": None}}],
+            None,
+            ("False", "ErrorReadingBinding"),
+            ("Unknown", "ServiceMissingBinding"),
+            id="binding is null",
         ),
         pytest.param(
             [{**database(), "status": {"binding": {"name": 1}}}],
             None,
             ("False", "ErrorReadingBinding"),
-            None,
+            ("Unknown", "ServiceMissingBinding"),
             id="name is no string",
         ),
         pytest.param(
             [database(binding=None), crd(annotations=PROMISE)],
             None,
             ("False", "ErrorReadingBinding"),
-            None,
+            ("Unknown", "ServiceMissingBinding"),
             id="CRD promises a binding",
         ),
         pytest.param(
             [database(binding=None)],
             ("databases.x.io", "Error"),
             ("False", "ErrorReadingCRD"),
-            None,
+            ("Unknown", "ErrorReadingCRD"),
             id="CRD unreadable",
         ),
     ],
@@ -472,4 +479,50 @@ def test_owned_resources_are_collected_where_they_are_wanted() -> None:
     cluster.reconcile(binding)
     assert content(cluster.get("secrets", binding["status"]["secret"])) == {"k": "v"}
     asked = cluster.process(binding).reader.snapshot.asked
-    assert any(isinstance(read, ListAll) and read.resource.plural == "routes" for read in asked)
+    # Routes are served by few clusters: they are looked up, and listed where they are.
+    assert any(isinstance(read, Lookup) and read.plural == "routes" for read in asked)
+    assert not any(
+        isinstance(read, ListAll) and read.resource.plural == "routes" for read in asked
+    )
+    assert conditions(binding)["CollectionReady"] == FOUND
+
+    served = FakeCluster(
+        {**KINDS, "route.openshift.io/v1/Route": "routes"}, cluster.of(*KINDS.values())
+    )
+    route = {"apiVersion": "route.openshift.io/v1", "kind": "Route", "spec": {"host": "h"}}
+    served.set({**route, "metadata": meta("r", ownerReferences=[owner])})
+    anew = coreos_binding(detectBindingResources=True, bindAsFiles=True)
+    served.reconcile(anew)
+    assert content(served.get("secrets", anew["status"]["secret"])) == {"host": "h", "k": "v"}
+
+
+def test_an_entry_that_is_hidden_by_another_services_is_said() -> None:
+    services = [
+        {"group": "x.io", "version": "v1", "kind": "Database", "name": name, "id": name}
+        for name in ("one", "two")
+    ]
+    objects = [database(name, binding=f"s-{name}") for name in ("one", "two")]
+    secrets = [secret("s-one", type="t", host="a"), secret("s-two", port="1", host="b")]
+    cluster = FakeCluster(objects=[deployment(), *objects, *secrets])
+    binding = coreos_binding(services=services, bindAsFiles=True)
+    cluster.reconcile(binding)
+    assert conditions(binding)["CollectionReady"] == FOUND
+    told = "entry host of Database one is hidden by that of Database two"
+    assert message(binding, "CollectionReady") == told
+    assert content(cluster.get("secrets", binding["status"]["secret"]))["host"] == "b"
+
+
+def test_more_than_a_secret_holds_is_said_before_anything_is_written() -> None:
+    services = [
+        {"group": "", "version": "v1", "kind": "Secret", "name": name}
+        for name in ("s-one", "s-two")
+    ]
+    large: dict[str, Any] = {"x": "x" * 600 * 1024}
+    secrets = [secret("s-one", **large), secret("s-two", y=large["x"])]
+    cluster = FakeCluster(objects=[deployment(), *secrets])
+    binding = coreos_binding(services=services, bindAsFiles=True)
+    cluster.reconcile(binding)
+    assert conditions(binding)["CollectionReady"] == ("False", "ErrorPersistingSecret")
+    assert "1228800 bytes" in message(binding, "Ready")
+    assert "InjectionReady" not in conditions(binding)
+    assert cluster.get("deployments", "web") == deployment()

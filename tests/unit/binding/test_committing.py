@@ -19,6 +19,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status
 from fairlead.binding.cluster.committing import Committer
@@ -70,18 +71,13 @@ async def commit(client: FakeClient, context: BaseContext) -> JSON:
     [
         pytest.param(
             binding(),
-            [
-                ("patch", "ServiceBinding/status"),
-                ("patch", "Deployment"),
-                ("patch", "ServiceBinding/status"),
-            ],
+            [("patch", "Deployment"), ("patch", "ServiceBinding/status")],
             id="its own Secret",
         ),
         pytest.param(
             binding(type="t"),
             [
                 ("create", "Secret"),
-                ("patch", "ServiceBinding/status"),
                 ("patch", "Deployment"),
                 ("patch", "ServiceBinding/status"),
             ],
@@ -89,7 +85,7 @@ async def commit(client: FakeClient, context: BaseContext) -> JSON:
         ),
     ],
 )
-async def test_the_secret_is_there_and_named_before_a_workload_refers_to_it(
+async def test_the_secret_is_there_before_a_workload_refers_to_it(
     body: JSON, writes: list[tuple[str, str]]
 ) -> None:
     client = FakeClient(body, deployment())
@@ -155,6 +151,67 @@ async def test_refusals_end_up_in_the_status(
     assert client.object("Deployment", "web") == deployment()
 
 
+async def test_what_may_be_updated_and_not_patched_is_put() -> None:
+    """As roles allow that were written for the original operator."""
+    body = binding()
+    client = FakeClient(body, deployment())
+    client.fail["patch", "deployments"] = FORBIDDEN
+    client.puts = True
+    after = await commit(client, collected(body))
+    assert client.writes == [("update", "Deployment"), ("patch", "ServiceBinding/status")]
+    assert conditions(after)["Ready"] == ("True", "ApplicationsBound")
+    assert pod(client.object("Deployment", "web"))["volumes"]
+
+
+async def test_one_workload_that_is_refused_keeps_no_other_from_being_written() -> None:
+    body = binding(workload={"selector": {"matchLabels": {"a": "b"}}})
+    workloads = [deployment(name, labels={"a": "b"}) for name in ("one", "two", "three")]
+    client = FakeClient(body, *workloads)
+    patch = client.merge_patch
+
+    async def refusing(resource: Resource, name: str, *rest: Any, **more: Any) -> Object:
+        if name in {"one", "three"}:
+            raise INVALID
+        return await patch(resource, name, *rest, **more)
+
+    client.merge_patch = refusing  # type: ignore[method-assign]
+    after = await commit(client, collected(body, *workloads))
+    assert pod(client.object("Deployment", "two"))["volumes"]
+    assert conditions(after)["Ready"] == ("False", "ApplicationUpdateError")
+    told = message(after, "Ready")
+    assert [name in told for name in ("ns/one", "ns/two", "ns/three")] == [True, False, True]
+
+
+async def test_a_secret_that_was_not_written_is_in_every_condition() -> None:
+    body = binding(type="t")
+    client = FakeClient(body, deployment())
+    client.fail["create", "secrets"] = INVALID
+    after = await commit(client, collected(body))
+    for type_ in ("CollectionReady", "InjectionReady", "Ready"):
+        assert conditions(after)[type_] == ("False", "ErrorPersistingSecret")
+
+
+@pytest.mark.parametrize(
+    ("error", "left"),
+    [
+        pytest.param(None, False, id="deleted"),
+        pytest.param(FORBIDDEN, True, id="forbidden: it stays"),
+        pytest.param(NotFound(Status("Failure", "", "NotFound", 404)), True, id="gone already"),
+    ],
+)
+async def test_secrets_of_former_content_are_deleted(
+    error: ClientError | None, left: bool
+) -> None:
+    body = binding(type="t")
+    context = collected(body)
+    context.superseded = [("sb-00000000", "uid-sb-00000000")]
+    client = FakeClient(body, deployment(), secret("sb-00000000"))
+    if error:
+        client.fail["delete", "secrets"] = error
+    await committer(client).drop_superseded(context)
+    assert (("Secret", "sb-00000000") in client.objects) is left
+
+
 @pytest.mark.parametrize(
     ("error", "raised"),
     [
@@ -171,7 +228,7 @@ async def test_what_passes_is_not_in_the_status(
     client.fail["patch", "deployments"] = error
     with pytest.raises(raised):
         await commit(client, collected(body))
-    assert "conditions" not in client.object("ServiceBinding", "sb")["status"]
+    assert "status" not in client.object("ServiceBinding", "sb")
 
 
 async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:

@@ -36,6 +36,7 @@ from fairlead.binding.controller import (
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get
+from fairlead.binding.records import RECORD_PREFIX, read_kinds
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
 
@@ -56,6 +57,12 @@ class Informer:
 
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         self.handler = handler
+
+    def add_index(self, name: str, function: Callable[[Object], list[str]]) -> None:
+        self.index = function
+
+    def by_index(self, name: str, value: str) -> list[Object]:
+        return [item for item in self.objects.values() if value in self.index(item)]
 
     async def synced(self) -> None: ...
 
@@ -146,6 +153,58 @@ async def test_a_binding_lives_from_finalizer_to_finalizer(
     assert await bench.reconcile() is None
     assert not bench.binding["metadata"].get("finalizers")
     assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+
+
+@pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
+async def test_the_kind_is_noted_with_the_finalizer_and_a_changed_one_besides(
+    coreos: bool,
+) -> None:
+    direct = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
+    make = coreos_binding(services=direct) if coreos else spec_binding(service=SECRET_SERVICE)
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    bench = Bench(make, secret(), deployment(), cron, coreos=coreos)
+    assert await bench.reconcile() is None
+    assert bench.client.writes[0] == ("patch", "ServiceBinding")
+    assert bench.client.writes.count(("patch", "ServiceBinding")) == 1
+    first = read_kinds(bench.binding["metadata"]["annotations"]) or []
+    assert [kind.version for kind in first] == ["v1"]
+
+    if coreos:
+        changed = {"group": "batch", "version": "v1", "kind": "CronJob", "name": "night"}
+        bench.binding["spec"]["application"] = changed
+    else:
+        changed = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+        bench.binding["spec"]["workload"] = changed
+    informer = bench.cluster.informer(DEPLOYMENTS)
+    informer.objects["web"] = object_from_dict(bench.client.object("Deployment", "web"))
+    seen: list[int] = []
+    patch = bench.client.merge_patch
+
+    async def noting(*given: Any, **more: Any) -> Object:
+        seen.append(len(read_kinds(bench.binding["metadata"]["annotations"]) or []))
+        return await patch(*given, **more)
+
+    bench.client.merge_patch = noting  # type: ignore[method-assign]
+    await bench.reconcile()
+    # Both are noted while either may have something; then the new one alone.
+    assert seen[1:] == [2] * (len(seen) - 1)
+    assert [kind.group for kind in read_kinds(bench.binding["metadata"]["annotations"]) or []] == [
+        "batch"
+    ]
+    assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+    assert RECORD_PREFIX not in str(bench.client.object("Deployment", "web")["metadata"])
+
+
+async def test_a_binding_from_before_gets_records_first_and_its_kind_then() -> None:
+    body = spec_binding(service=SECRET_SERVICE)
+    body["status"] = {"binding": {"name": "s1"}}
+    bench = Bench(body, secret())
+    await bench.reconcile()
+    assert read_kinds(bench.binding["metadata"]["annotations"]) is None
+    bench.client.objects["Deployment", "web"] = deployment()
+    await bench.reconcile()
+    assert read_kinds(bench.binding["metadata"]["annotations"])
+    assert RECORD_PREFIX in str(bench.client.object("Deployment", "web")["metadata"])
 
 
 async def test_a_binding_that_is_gone_or_let_go_is_forgotten() -> None:
@@ -301,71 +360,63 @@ def mapping(volumes: str, version: str) -> Object:
     )
 
 
-async def test_a_changed_mapping_unbinds_by_the_old_one_then_binds_by_the_new() -> None:
+@pytest.mark.parametrize("down", [pytest.param(False, id="up"), pytest.param(True, id="down")])
+async def test_a_changed_mapping_moves_the_projection_by_what_it_was(down: bool) -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
     mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
     before, after = mapping(".spec.one", "1"), mapping(".spec.two", "2")
     mappings.objects["deployments.apps"] = before
-    await bench.controller._mappings.start()
     await bench.reconcile()
     assert len(bench.client.object("Deployment", "web")["spec"]["one"]) == 1
 
     mappings.objects["deployments.apps"] = after
-    mappings.handler(Delta("MODIFIED", before, after))
-    assert await bench.reconcile() == Result(requeue_after=0.0)
-    workload = bench.client.object("Deployment", "web")["spec"]
-    assert workload["one"] == []
-    assert "two" not in workload
+    if down:
+        # Another process starts, which has never seen the first mapping.
+        cluster = cast("Cluster", bench.cluster)
+        bench.controller = BindingController(cluster, spec_api(), BindingOptions())
     assert await bench.reconcile() is None
     workload = bench.client.object("Deployment", "web")["spec"]
+    assert workload["one"] == []
     assert len(workload["two"]) == 1
 
 
-async def test_a_mapping_that_changes_in_the_middle_of_a_pass_is_not_used_in_it() -> None:
+@pytest.mark.parametrize("remedy", ["repaired", "deleted"])
+async def test_a_binding_that_goes_while_its_mapping_is_broken(remedy: str) -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
     mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
-    before, after = mapping(".spec.one", "1"), mapping(".spec.two", "2")
-    mappings.objects["deployments.apps"] = before
-    await bench.controller._mappings.start()
     await bench.reconcile()
-    get = bench.client.get
-
-    async def changing(resource: Resource, name: str, namespace: str = "") -> Object:
-        if name == "s1" and mappings.objects["deployments.apps"] is before:
-            mappings.objects["deployments.apps"] = after
-            mappings.handler(Delta("MODIFIED", before, after))
-        return await get(resource, name, namespace)
-
-    bench.client.get = changing  # type: ignore[method-assign, assignment]
+    mappings.objects["deployments.apps"] = mapping(".a[", "2")
+    workload = bench.client.object("Deployment", "web")
+    deleted(bench.binding)
+    # With a record its mapping is of no interest, without one it has to be repaired.
+    for key in [key for key in workload["metadata"]["annotations"] if "projection" in key]:
+        del workload["metadata"]["annotations"][key]
+    await bench.reconcile()
+    assert bench.binding["metadata"]["finalizers"]
+    assert "cannot unbind" in message(bench.binding, "Ready")
+    if remedy == "deleted":
+        del mappings.objects["deployments.apps"]
+    else:
+        mappings.objects["deployments.apps"] = mapping("", "3")
     assert await bench.reconcile() is None
-    workload = bench.client.object("Deployment", "web")["spec"]
-    assert len(workload["one"]) == 1
-    assert "two" not in workload
+    assert not bench.binding["metadata"].get("finalizers")
+    assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
 
 
 READ = Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", "deployments.apps")
 
 
-async def test_a_mapping_is_what_it_was_until_that_is_on_the_binding() -> None:
+def test_those_who_were_projected_by_a_mapping_look_again() -> None:
     cluster = ClusterOf(FakeClient())
     told: list[Request] = []
     mappings = Mappings(cast("Cluster", cluster), lambda _: [REQUEST], told.append)
-    informer = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
-    assert isinstance(mappings.answer(REQUEST, READ), Failure)
-
+    assert isinstance(mappings.answer(READ), Failure)
     first, second = mapping(".spec.one", "1"), mapping(".spec.two", "2")
-    informer.objects["deployments.apps"] = second
+    cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS).objects["deployments.apps"] = second
     mappings.changed(Delta("MODIFIED", first, second))
-    mappings.changed(Delta("MODIFIED", second, mapping(".spec.three", "3")))
+    mappings.changed(Delta("DELETED", second, None))
     assert told == [REQUEST, REQUEST]
-    answer = mappings.answer(REQUEST, READ)
-    assert isinstance(answer, Object)
-    assert answer.to_dict()["spec"] == first.to_dict()["spec"]
-
-    mappings.settled(REQUEST, "something older")
-    assert mappings.superseded(REQUEST)
-    mappings.settled(REQUEST, mappings.superseded(REQUEST))
-    assert mappings.answer(REQUEST, READ) is second
+    assert mappings.answer(READ) is second
 
 
 @pytest.mark.parametrize(
@@ -376,11 +427,10 @@ async def test_a_mapping_is_what_it_was_until_that_is_on_the_binding() -> None:
     ],
 )
 def test_what_is_no_change_of_a_mapping(delta: Delta) -> None:
-    mappings = Mappings(
-        cast("Cluster", ClusterOf(FakeClient())), lambda _: [REQUEST], lambda _: None
-    )
-    mappings.changed(delta)
-    assert not mappings.superseded(REQUEST)
+    told: list[Request] = []
+    cluster = cast("Cluster", ClusterOf(FakeClient()))
+    Mappings(cluster, lambda _: [REQUEST], told.append).changed(delta)
+    assert not told
 
 
 async def test_a_crd_that_comes_has_those_who_looked_for_it_look_again() -> None:
@@ -393,4 +443,3 @@ async def test_a_crd_that_comes_has_those_who_looked_for_it_look_again() -> None
         bench.controller._on_crd(Delta("ADDED", None, body))
         assert len(queue) == expected
     assert bench.client.discovery.invalidated == 2
-    assert DEPLOYMENTS not in bench.cluster.informers

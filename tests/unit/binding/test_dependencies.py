@@ -7,11 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
 from fairlead.binding.cluster import dependencies as module
 from fairlead.binding.cluster.dependencies import Dependencies
-from fairlead.binding.reads import Get, ListAll, Lookup
+from fairlead.binding.reads import Get, ListAll, Lookup, Marked
+from fairlead.binding.records import record_key
 from fairlead.runtime import Cluster, Delta, Request
 
 
@@ -26,6 +27,17 @@ class FakeInformer:
         self.error = ""
         self.closed = False
         self.handler: Callable[[Delta], None] = lambda delta: None
+        self.objects: dict[str, Object] = {}
+        self.indexes: dict[str, Callable[[Object], list[str]]] = {}
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self.objects.get(name)
+
+    def add_index(self, name: str, function: Callable[[Object], list[str]]) -> None:
+        self.indexes[name] = function
+
+    def by_index(self, name: str, value: str) -> list[Object]:
+        return [item for item in self.objects.values() if value in self.indexes[name](item)]
 
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         self.handler = handler
@@ -180,3 +192,83 @@ async def test_cluster_scoped_objects_are_watched_without_a_namespace() -> None:
     read = Get(CUSTOMRESOURCEDEFINITIONS, "ns", "databases.x.io")
     await bench.watches.join(ONE, read)
     assert list(bench.cluster.informers) == [(CUSTOMRESOURCEDEFINITIONS, "")]
+
+
+MARK = record_key("uid-one")
+MARKED = Marked(DEPLOYMENTS, "ns", MARK)
+OWNED = Marked(SECRETS, "ns", owner="uid-one")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param({}, {"annotations": {MARK: "x"}}, True, id="gets a record"),
+        pytest.param({"annotations": {MARK: "x"}}, {}, True, id="loses its record"),
+        pytest.param(
+            {"annotations": {MARK: "x"}},
+            {"annotations": {MARK: "x"}, "labels": {"a": "b"}},
+            True,
+            id="relabelled with a record",
+        ),
+        pytest.param({}, {"labels": {"a": "b"}}, False, id="without a record"),
+        pytest.param(
+            {}, {"annotations": {record_key("uid-two"): "x"}}, False, id="record of another"
+        ),
+        pytest.param(
+            {"generation": 1, "annotations": {MARK: "x"}},
+            {"generation": 1, "annotations": {MARK: "x"}},
+            False,
+            id="status",
+        ),
+    ],
+)
+async def test_what_has_a_record_is_of_interest(before: JSON, after: JSON, told: bool) -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, MARKED)
+    delta = modified(body("web", **before), body("web", **after))
+    assert bench.tell(DEPLOYMENTS, delta) == ([ONE] if told else [])
+
+
+async def test_what_has_a_record_or_an_owner_is_known_without_a_request() -> None:
+    bench = Bench()
+    owner = {"apiVersion": "v1", "kind": "ServiceBinding", "name": "one", "uid": "uid-one"}
+    for read, more in (
+        (MARKED, {"annotations": {MARK: "x"}}),
+        (OWNED, {"ownerReferences": [owner]}),
+    ):
+        await bench.watches.join(ONE, read)
+        informer = bench.cluster.informers[read.resource, "ns"]
+        informer.objects = {
+            name: object_from_dict(body(name, **(more if name == "its" else {})))
+            for name in ("its", "other")
+        }
+        found, written = bench.watches.marked(ONE, read)
+        assert [item.meta.name for item in found] == ["its"]
+        assert written == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "behind"),
+    [
+        pytest.param(None, True, id="not seen at all"),
+        pytest.param("6", True, id="seen as it was before"),
+        pytest.param("7", True, id="seen as it was read"),
+        pytest.param("8", False, id="seen as it was written"),
+        pytest.param("10", False, id="seen later still"),
+        pytest.param("text", False, id="versions that are no numbers"),
+    ],
+)
+async def test_what_was_written_a_moment_ago_is_looked_at_besides(
+    seen: str | None, behind: bool
+) -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, MARKED)
+    bench.watches.wrote(
+        ONE, DEPLOYMENTS, object_from_dict(body("web", namespace="ns", resourceVersion="7"))
+    )
+    informer = bench.cluster.informers[DEPLOYMENTS, "ns"]
+    if seen:
+        informer.objects["web"] = object_from_dict(body("web", resourceVersion=seen))
+    assert bench.watches.marked(ONE, MARKED)[1] == (["web"] if behind else [])
+    assert bench.watches.marked(TWO, MARKED)[1] == []
+    await bench.watches.settle(ONE, [])

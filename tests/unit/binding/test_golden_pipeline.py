@@ -15,6 +15,17 @@ from fairlead.api.meta import JSON
 _UNBOUND = "-then-again-then-unbind"
 
 WANTED: dict[str, tuple[str, ...]] = {
+    "a workload's own volume of the name is in the way, and neither replaced nor removed": (
+        f"files-direct-secret-same-name-volume{_UNBOUND}",
+    ),
+    "each workload is handled as if the binding had no other": (
+        "files-access-selector-deny-one",
+        "env-access-selector-deny-one",
+    ),
+    "an entry that spec.env asks for and the binding lacks is waited for": (
+        "spec-env-missing-key",
+    ),
+    "a container filter that matches nothing is ignored": ("spec-container-filter-no-match",),
     "unbind removes the variables of spec.env, and a second pass moves nothing": (
         f"spec-env-mapping-one-container{_UNBOUND}",
         f"spec-env-mapping-existing-env{_UNBOUND}",
@@ -145,7 +156,6 @@ MESSAGES = {
     "env-cwrm-no-versions",
     "env-cwrm-no-containers",
     "env-cwrm-path-scalar",
-    "spec-container-filter-no-match",
     "spec-cwrm-cronjob-without",
 }
 """Same outcome; the text names object and path where the original prints Go values."""

@@ -20,7 +20,7 @@ from fairlead.binding.expressions.fixedpath import (
 from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.items import Item, merge, secret_name
 from fairlead.binding.manifests import manifests
-from fairlead.binding.workload import MappingError, Traces, build_template, parse_mapping
+from fairlead.binding.workload import MappingError, build_template, parse_mapping
 
 
 @pytest.mark.parametrize(
@@ -147,33 +147,6 @@ def test_mappings_that_cannot_be_used(body: JSON) -> None:
 
 
 @pytest.mark.parametrize(
-    ("volume", "ours"),
-    [
-        ({"name": "sb", "secret": {"secretName": "s1"}}, True),
-        ({"name": "other", "secret": {"secretName": "s1"}}, False),
-        ({"name": "sb", "secret": {"secretName": "s2"}}, False),
-        ({"name": "any", "secret": {"secretName": "sb-0123abcd"}}, True),
-        ({"name": "any", "secret": {"secretName": "sb-0123abcd-x"}}, False),
-        ({"name": "sb", "secret": {"secretName": "s1"}, "more": 1}, False),
-        ({"name": "sb", "emptyDir": {}}, False),
-        ("no object", False),
-    ],
-    ids=[
-        "ours",
-        "another name",
-        "another secret",
-        "generated",
-        "similar",
-        "shape",
-        "kind",
-        "text",
-    ],
-)
-def test_what_an_earlier_pass_put_there(volume: Any, ours: bool) -> None:
-    assert Traces("sb", "sb", frozenset({"s1"})).is_volume(volume) is ours
-
-
-@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("service.binding/x", ""),
@@ -209,6 +182,21 @@ def test_the_registry(api_version: str, kind: str, known: bool) -> None:
         assert parse_definition(key, value) is not None
 
 
+def test_the_roles_have_the_names_that_the_original_gave_them() -> None:
+    bodies = {(body["kind"], body["metadata"]["name"]): body for body in manifests(image="f")}
+    aggregated = bodies["ClusterRole", "service-binding-controller-role"]
+    (selector,) = aggregated["aggregationRule"]["clusterRoleSelectors"]
+    assert selector == {"matchLabels": {"servicebinding.io/controller": "true"}}
+    binding = bodies["ClusterRoleBinding", "service-binding-controller-rolebinding"]
+    assert binding["roleRef"]["name"] == "service-binding-controller-role"
+    for who, target in (("editor", "edit"), ("viewer", "view")):
+        role = bodies["ClusterRole", f"service-binding-{who}-role"]
+        label = f"rbac.authorization.k8s.io/aggregate-to-{target}"
+        assert role["metadata"]["labels"][label] == "true"
+        verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
+        assert ("delete" in verbs) is (who == "editor")
+
+
 def test_the_manifests_give_no_right_too_many() -> None:
     bodies = manifests(namespace="here", image="fairlead")
     rules = [rule for body in bodies for rule in body.get("rules", [])]
@@ -217,7 +205,8 @@ def test_the_manifests_give_no_right_too_many() -> None:
         words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
         assert not words & {"*", "escalate", "bind", "impersonate"}
     secrets = [rule for rule in rules if "secrets" in rule["resources"]]
-    assert [rule["verbs"] for rule in secrets] == [["get", "list", "watch", "create", "patch"]]
+    verbs = ["get", "list", "watch", "create", "patch", "delete"]
+    assert [rule["verbs"] for rule in secrets] == [verbs]
     labelled = [
         body["metadata"]["name"]
         for body in bodies

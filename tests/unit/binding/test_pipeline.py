@@ -76,10 +76,10 @@ def test_a_read_without_an_answer_leaves_the_pipeline() -> None:
 
 def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
     common = [
-        *("unbind", "collect_preflight", "provisioned_service", "direct_secret"),
-        *("binding_definitions", "binding_items"),
+        *("unbind", "unbind_leftovers", "collect_preflight", "provisioned_service"),
+        *("direct_secret", "binding_definitions", "binding_items"),
     ]
-    project = ["bindings_as_env", "bindings_as_files", "unbind_leftovers", "postflight"]
+    project = ["bindings_as_env", "bindings_as_files", "postflight", "drop_superseded"]
     assert _names(spec_pipeline()) == [*common, "project_preflight", *project]
     assert _names(coreos_pipeline()) == [
         *common,

@@ -53,7 +53,7 @@ async def reflected(server: FakeServer) -> AsyncIterator[tuple[SharedInformer, l
         pytest.param(WATCH, Outcome.SHORT, WATCH, id="closed-soon-then-resume"),
         pytest.param(WATCH, Outcome.CUT, WATCH, id="cut-then-resume"),
         pytest.param(WATCH, Outcome.BUSY, WATCH, id="busy-then-resume"),
-        pytest.param(WATCH, Outcome.REFUSED, WATCH, id="refused-then-resume"),
+        pytest.param(WATCH, Outcome.REFUSED, LIST, id="refused-then-list"),
         pytest.param(WATCH, Outcome.EXPIRED, LIST, id="expired-then-list"),
         pytest.param(WATCH, Outcome.ABSENT, LIST, id="absent-then-list"),
         pytest.param(WATCH, Outcome.FAILED, LIST, id="failed-then-list"),
@@ -207,6 +207,22 @@ def test_a_fault_that_stays_makes_no_hot_loop_and_says_so(
             await asyncio.sleep(60)
             assert told == ["ADDED late@1"]
             assert informer.reflector.error == ""
+
+    virtual(story())
+
+
+def test_who_may_list_and_must_not_watch_sees_changes_slowly(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        server.fault["watch"] = lambda: refusal("Forbidden")
+        async with reflected(server) as (informer, told):
+            await asyncio.sleep(600)
+            await server.put("a")
+            asked = len(server.asked)
+            await asyncio.sleep(60)
+            assert told == ["ADDED a@1"]
+            assert len(server.asked) - asked <= 6
+            assert "cannot watch" in informer.reflector.error
 
     virtual(story())
 

@@ -1,11 +1,12 @@
 """Writes what a context collected, in an order that never leaves a projection unaccounted for.
 
-The Secret comes first, then workloads refer to it, then the status tells. Before the first
-projection the status names the Secret, so that an interrupted one is known to be taken away.
+The Secret comes first, then workloads refer to it, then the status tells. A workload has its
+record in the same write as the projection, so that an interrupted pass leaves nothing unknown.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
 from fairlead.binding.items import encode_data
+from fairlead.binding.records import RECORDED_ANNOTATION
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -46,25 +48,27 @@ class Committer:
         workloads = context.changed_workloads()
         if not await self._secret(context):
             # A workload that refers to a Secret which is not there would not start any more.
-            workloads = []
+            workloads = context.changed_leftovers()
         binding = context.binding
-        if workloads and context.secret and not context.former_secret:
-            # If we are interrupted after this, the next pass knows what may have been projected.
-            binding = await self._announce(binding, context.status(now()))
         await self._workloads(context, workloads)
         if context.dropped_annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
+
+    async def drop_superseded(self, context: BaseContext) -> None:
+        """Delete the Secrets that nothing reads any more, where that is allowed."""
+        for name, uid in context.superseded if not context.flow.error else ():
+            with contextlib.suppress(NotFound, Conflict, Forbidden):
+                await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def workloads(self, context: BaseContext) -> None:
         """Write the changed workloads alone; refusals end up in the context."""
         await self._workloads(context, context.changed_workloads())
 
     async def _workloads(self, context: BaseContext, workloads: Sequence[Workload]) -> None:
-        """Write workloads until one is refused, for the others would be refused alike."""
+        """Write each workload, whatever becomes of the others (specification 1.1)."""
         for workload in workloads:
-            if not await self._workload(context, workload):
-                return
+            await self._workload(context, workload)
 
     async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
         """Write a whole status, if it differs, with an Event when Ready has turned.
@@ -74,21 +78,6 @@ class Committer:
         """
         writer = self._waiting if waiting else self._statuses
         return await writer.write(binding, {**binding.to_dict(), "status": status})
-
-    async def annotate(self, binding: Object, annotation: str, value: str) -> Object:
-        """Set an annotation."""
-        body = binding.to_dict()
-        body["metadata"].setdefault("annotations", {})[annotation] = value
-        return await commit(self._client, self._resource, binding, body)
-
-    async def _announce(self, binding: Object, status: JSON) -> Object:
-        """Name the Secret in the status; the conditions follow when the workloads are written."""
-        before = binding.to_dict().get("status") or {}
-        wanted = {**before}
-        for field in ("binding", "secret"):
-            if field in status:
-                wanted[field] = status[field]
-        return await self.status(binding, wanted)
 
     async def _without_annotation(self, binding: Object) -> Object:
         body = binding.to_dict()
@@ -131,10 +120,10 @@ class Committer:
         wanted: JSON = {**live.to_dict(), "data": body["data"]}
         await commit(self._client, SECRETS, live, wanted)
 
-    async def _workload(self, context: BaseContext, workload: Workload) -> bool:
+    async def _workload(self, context: BaseContext, workload: Workload) -> None:
         resource = workload.resource
         try:
-            await commit(self._client, resource, workload.original, workload.body)
+            await self._commit(workload)
         except Conflict:
             raise
         except NotFound as error:
@@ -144,9 +133,20 @@ class Committer:
             context.workload_failed(f"{error}; {remedy}")
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {error}")
-        else:
-            return True
-        return False
+
+    async def _commit(self, workload: Workload) -> None:
+        """Patch a workload, or put it where patching alone is forbidden.
+
+        Roles that were written for the original operator may grant update and not patch.
+        """
+        resource = workload.resource
+        try:
+            await commit(self._client, resource, workload.original, workload.body)
+        except Forbidden as forbidden:
+            try:
+                await self._client.update(resource, workload.body)
+            except Forbidden:
+                raise forbidden from None
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:
@@ -182,6 +182,7 @@ def secret_body(write: SecretWrite) -> JSON:
         "metadata": {
             "name": write.name,
             "namespace": write.namespace,
+            "annotations": {RECORDED_ANNOTATION: "true"},
             "ownerReferences": [copy.deepcopy(owner)],
         },
         "data": encode_data(write.content),

@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
+from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
-from fairlead.binding.reads import Get, ListAll, Read
+from fairlead.binding.reads import Get, ListAll, Marked, Read
+from fairlead.binding.records import marks
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
@@ -21,6 +23,8 @@ SYNC_SECONDS = 5.0
 
 _LOOK_SECONDS = 0.02
 """Between looks at whether the watch has its first list."""
+
+_MARKS, _OWNERS = "records", "owners"
 
 Enqueue: TypeAlias = Callable[[Request], None]
 
@@ -38,6 +42,8 @@ class _Watch:
         self.readers: dict[Request, set[Read]] = {}
         self.relied_on = False
         """True once an answer was given after the first list: older objects are no news."""
+        self.written: dict[Request, dict[str, str]] = {}
+        """The versions before what bindings wrote and the watch may not have shown yet."""
 
     def affected(self, delta: Delta) -> Iterator[Request]:
         """The bindings that have to look again."""
@@ -58,13 +64,35 @@ class Dependencies:
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
 
-    async def join(self, request: Request, read: Get | ListAll) -> bool:
+    async def join(self, request: Request, read: Get | ListAll | Marked) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
         watch = self._watch(_place(read))
         watch.readers.setdefault(request, set()).add(read)
         synced = await _synced(watch.informer)
         watch.relied_on = watch.relied_on or synced
         return synced
+
+    def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
+        """The answer to a read that was joined, from metadata that are here already.
+
+        Also the names of what the binding has written and its watch has not shown yet.
+        """
+        watch = self._watch(_place(read))
+        informer = watch.informer
+        index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
+        informer.add_index(index, function)
+        found = informer.by_index(index, read.owner or read.annotation)
+        for name, version in list(watch.written.get(request, {}).items()):
+            if _shows(informer.get(read.namespace, name), version):
+                del watch.written[request][name]
+        return found, list(watch.written.get(request, ()))
+
+    def wrote(self, request: Request, resource: Resource, before: Object) -> None:
+        """Note that a binding writes an object that was ``before``."""
+        meta = before.meta
+        watch = self._watches.get(_Place(resource, meta.namespace))
+        if watch is not None:
+            watch.written.setdefault(request, {})[meta.name] = meta.resource_version
 
     def note(self, request: Request, read: Read) -> None:
         """Remember a read whose changes the controller is told of elsewhere."""
@@ -87,6 +115,7 @@ class Dependencies:
                 watch.readers[request] = kept
             else:
                 watch.readers.pop(request, None)
+                watch.written.pop(request, None)
             if not watch.readers:
                 del self._watches[place]
                 unused.append(watch.informer)
@@ -117,13 +146,36 @@ class Dependencies:
         return watch
 
 
-def _place(read: Get | ListAll) -> _Place:
+def _shows(seen: Object | None, before: str) -> bool:
+    """Whether a watch shows what was written over the version ``before``."""
+    try:
+        return seen is not None and int(seen.meta.resource_version) > int(before)
+    except ValueError:
+        return seen is not None and seen.meta.resource_version != before
+
+
+def _marks(obj: Object) -> list[str]:
+    return marks(obj.meta.annotations)
+
+
+def _owners(obj: Object) -> list[str]:
+    return [owner.uid for owner in obj.meta.owner_references]
+
+
+def _place(read: Get | ListAll | Marked) -> _Place:
     return _Place(read.resource, read.namespace if read.resource.namespaced else "")
 
 
 def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
-    if status_only and isinstance(read, Get | ListAll) and read.spec_only:
+    if status_only and isinstance(read, Get | ListAll | Marked) and read.spec_only:
         return False
+    if isinstance(read, Marked):
+        return any(
+            (bool(read.annotation) and read.annotation in state.meta.annotations)
+            or (bool(read.owner) and state.meta.owned_by(read.owner))
+            for state in (delta.old, delta.new)
+            if state is not None
+        )
     return isinstance(read, ListAll) or (
         isinstance(read, Get) and read.name == delta.object.meta.name
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
-from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Read, Review
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
 from fairlead.client import Client, ClientError, ConnectionFailed, Forbidden, NotFound, NotServed
 
 
@@ -26,6 +26,8 @@ async def fetch(client: Client, read: Read) -> Answer:
             case ListAll():
                 found = await client.list(read.resource, read.namespace)
                 return tuple(found.items)
+            case Marked():
+                return await _marked(client, read)
             case Lookup():
                 return await _lookup(client, read)
             case Review():
@@ -47,6 +49,20 @@ async def _get(client: Client, read: Get) -> Answer:
         return await client.get(read.resource, read.name, namespace)
     except NotFound:
         return missing
+
+
+async def _marked(client: Client, read: Marked) -> Answer:
+    """All of a namespace are listed for it: for when no watch has their metadata."""
+    try:
+        found = await client.list(read.resource, read.namespace, metadata_only=True)
+    except NotFound:
+        return Failure("NotFound", f"{read.resource.group_resource} is not served")
+    return tuple(
+        item
+        for item in found.items
+        if read.annotation in item.meta.annotations
+        or (bool(read.owner) and item.meta.owned_by(read.owner))
+    )
 
 
 async def _lookup(client: Client, read: Lookup) -> Answer:
@@ -88,7 +104,7 @@ async def _review(client: Client, read: Review) -> bool:
 
 
 def _remedy(message: str, read: Read) -> str:
-    if not isinstance(read, Get | ListAll):
+    if not isinstance(read, Get | ListAll | Marked):
         return message
     verbs = _WORKLOAD_VERBS if read.spec_only else _SERVICE_VERBS
     return f"{message}; {grant(read.resource, verbs)}"

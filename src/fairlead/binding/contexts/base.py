@@ -5,30 +5,40 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition, set_condition
+from fairlead.api.conditions import Condition, ConditionStatus, set_condition
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.servicebinding.common import (
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
+    COLLECTION_READY,
     ERROR_PERSISTING_SECRET,
+    INJECTION_READY,
     MAPPING_ANNOTATION,
     PROCESSING_ERROR,
     READY,
 )
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
+from fairlead.binding.contexts.superseded import superseded
+from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
-from fairlead.binding.reads import FailureCode, ReadError, Snapshot
+from fairlead.binding.projection import Owner, Projection
+from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
+from fairlead.binding.records import read_kinds
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.workload import Traces, Workload
+from fairlead.binding.takeover import Former
+from fairlead.binding.workload import Workload
 
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+MOST_BYTES = 1024 * 1024
+"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+
 _ENTRY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
@@ -63,11 +73,14 @@ class BaseContext:
         self.secret = ""
         self.secret_write: SecretWrite | None = None
         self.dropped_annotation = False
+        self.superseded: list[tuple[str, str]] = []
         self.service_failure: FailureCode | None = None
         self._conditions: dict[str, Condition] = {}
         self._services: list[Service] | None = None
-        self._workloads: list[Workload] | None = None
-        self._leftovers: list[Workload] | None = None
+        self._projections: list[Projection] | None = None
+        self._leftovers: list[Projection] | None = None
+        self._refused: dict[int, str] = {}
+        self._withheld = False
         self._sources: list[SecretSource] = []
         self._added: list[Item] = []
         self.status_before: JSON = binding.to_dict().get("status") or {}
@@ -105,22 +118,13 @@ class BaseContext:
         if len(name) <= 63 and _LABEL.fullmatch(name):
             return name
         digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-        return f"{re.sub('[^-a-z0-9]', '-', name).strip('-')[:54].rstrip('-')}-{digest}"
+        start = re.sub("[^-a-z0-9]", "-", name).strip("-")[:54].rstrip("-")
+        return f"{start or 'binding'}-{digest}"
 
     @property
     def container_names(self) -> Sequence[str]:
         """The containers of the workload reference."""
         return self.workload_reference().containers
-
-    @property
-    def spec_changed(self) -> bool:
-        """True unless the last pass ended Ready with the spec as it is now."""
-        before = get_condition(self.conditions_before(), READY)
-        return (
-            before is None
-            or before.status != "True"
-            or before.observed_generation != self.meta.generation
-        )
 
     @property
     def unbind_requested(self) -> bool:
@@ -153,26 +157,74 @@ class BaseContext:
         """A ConfigMap."""
         return self.reader.config_map(namespace, name)
 
-    def workloads(self) -> list[Workload]:
-        """The selected workloads, read once a pass."""
-        if self._workloads is None:
-            self._workloads = self.reader.workloads(self.workload_reference())
-        return self._workloads
+    @property
+    def owner(self) -> Owner:
+        """The binding as its records name it."""
+        return Owner(
+            uid=self.meta.uid,
+            group=self.binding.api_version.partition("/")[0],
+            namespace=self.meta.namespace,
+            name=self.meta.name,
+            created=self.meta.creation_timestamp or "",
+        )
+
+    def projections(self) -> list[Projection]:
+        """The selected workloads that nothing was in the way on; read once a pass."""
+        if self._projections is None:
+            self._projections, denied = self._finder().selected()
+            for projection, error in denied:
+                self.refuse(projection, str(error))
+                self.flow.transient = self.flow.transient or error.transient
+            if denied and len(denied) == len(self._projections):
+                raise denied[0][1]
+        return [item for item in self._projections if id(item) not in self._refused]
+
+    def leftovers(self) -> list[Projection]:
+        """Workloads that this binding is projected onto and does not select any more."""
+        if self._leftovers is None:
+            self._leftovers = self._finder().leftovers()
+        return self._leftovers
+
+    def bound(self) -> list[Projection]:
+        """All workloads that this binding is projected onto, selected or not."""
+        if self._leftovers is None:
+            self._leftovers = self._finder().bound()
+        return self._leftovers
+
+    def _finder(self) -> Finder:
+        former = Former(
+            owner=self.owner,
+            secret=self.former_secret,
+            volume=self.volume_name,
+            directory=self.binding_name,
+            variables=list(self.env_bindings),
+            env_from=not self.bind_as_files,
+        )
+        return Finder(self.reader, self.workload_reference(), former, self.kinds, self.secret)
+
+    def drop_superseded(self) -> None:
+        """Have generated Secrets deleted that nothing reads any more."""
+        kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
+        self.superseded = superseded(self.reader, self.owner, kinds, self.secret)
+
+    def refuse(self, projection: Projection, why: str) -> None:
+        """Leave a workload as it is, and say why; the others are projected onto all the same."""
+        self._refused[id(projection)] = why
+
+    def doubt(self, why: str) -> None:
+        """Say that something of former workloads may be left, and come again."""
+        self._refused[0] = why
+        self.flow.transient = True
 
     @property
-    def traces(self) -> Traces:
-        """How to tell what earlier passes projected."""
-        secrets = frozenset({self.former_secret, self.secret} - {""})
-        return Traces(self.meta.name, self.volume_name, secrets)
+    def refusals(self) -> list[str]:
+        """Why workloads were left as they are."""
+        return list(self._refused.values())
 
-    def leftovers(self) -> list[Workload]:
-        """Workloads with this binding's volume that it does not select any more."""
-        reference = self.workload_reference()
-        if not self.former_secret or not (reference.selector is not None or self.spec_changed):
-            return []
-        if self._leftovers is None:
-            self._leftovers = self.reader.leftovers(reference, self.workloads(), self.traces)
-        return self._leftovers
+    @property
+    def kinds(self) -> list[Lookup] | None:
+        """The kinds that the binding is noted to be projected onto; None: from before notes."""
+        return read_kinds(self.meta.annotations)
 
     def add_source(self, source: SecretSource) -> None:
         """Add the entries of an existing Secret."""
@@ -200,7 +252,7 @@ class BaseContext:
         """Take the one Secret as it is, or write an intermediate one named by its content.
 
         Raises:
-            ValueError: an entry's name is none that a Secret can have.
+            ValueError: an entry's name is none that a Secret can have, or there is too much.
         """
         direct = self._direct()
         if direct:
@@ -209,6 +261,12 @@ class BaseContext:
         content = merge(self.items())
         if not content:
             return
+        size = sum(map(len, content.values()))
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"the binding's entries have {size} bytes together, and a Secret holds "
+                f"{MOST_BYTES}: bind fewer services at once, or entries with a mapping"
+            )
         for name in content:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(
@@ -217,6 +275,7 @@ class BaseContext:
                     "naming strategy"
                 )
         self.secret = secret_name(self.meta.name, content)
+        self.reader.watch_secret(self.meta.namespace, self.secret)
         self.secret_write = SecretWrite(
             namespace=self.meta.namespace,
             name=self.secret,
@@ -280,21 +339,43 @@ class BaseContext:
 
     def workload_failed(self, message: str) -> None:
         """Say in Ready that a workload could not be written, and have the pass repeated."""
-        self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, message)
-        self.flow.retry_processing(message, transient=True)
+        text = f"{self.flow.error}; {message}" if self.flow.error else message
+        self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
+        self.flow.retry_processing(text, transient=True)
 
     def secret_failed(self, message: str) -> None:
         """Say in Ready that the intermediate Secret could not be written; project nothing."""
         self.secret = ""
+        self.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
+        self.set_condition(INJECTION_READY, "False", ERROR_PERSISTING_SECRET, message)
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
 
+    def withhold(self) -> None:
+        """Write no workload in this pass."""
+        self._withheld = True
+
+    def changed_leftovers(self) -> list[Workload]:
+        """The workloads to write that have something taken away."""
+        return [] if self._withheld else _changed(self._leftovers or ())
+
     def changed_workloads(self) -> list[Workload]:
-        """The workloads to write: all that changed, or none when anything failed."""
-        if self.flow.error:
+        """The workloads to write: all that were settled and differ."""
+        if self._withheld:
             return []
-        known = [*(self._workloads or ()), *(self._leftovers or ())]
-        return [workload for workload in known if workload.changed]
+        return self.changed_leftovers() + _changed(self._projections or ())
+
+
+def _changed(projections: Iterable[Projection]) -> list[Workload]:
+    return [item.workload for item in projections if item.settled and item.workload.changed]
+
+
+def part(binding: Object, *path: str) -> JSON:
+    """An object within a binding; an empty one where there is none."""
+    value: Any = binding.to_dict()
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
 def selector_dict(selector: Any) -> JSON | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part, selector_dict
 from fairlead.binding.reads import Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
@@ -103,3 +103,19 @@ class CoreosContext(BaseContext):
         result["conditions"] = self.conditions(now)
         result["secret"] = self.secret or self.former_secret
         return result
+
+
+def workload_kind(binding: Object) -> Lookup | None:
+    """The kind of a binding's workloads; None where it names none."""
+    reference = part(binding, "spec", "application")
+    texts = [reference.get(field) or "" for field in ("group", "version", "kind", "resource")]
+    if not all(isinstance(text, str) for text in texts) or not any(texts[2:]):
+        return None
+    group, version, kind, plural = texts
+    return Lookup(group, version, kind=kind, plural=plural)
+
+
+def status_secret(binding: Object) -> str:
+    """``status.secret``, whatever else the status says."""
+    secret = part(binding, "status").get("secret")
+    return secret if isinstance(secret, str) else ""

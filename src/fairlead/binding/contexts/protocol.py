@@ -14,8 +14,8 @@ import msgspec
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
 from fairlead.binding.items import Item, SecretSource
+from fairlead.binding.projection import Projection
 from fairlead.binding.service import Service
-from fairlead.binding.workload import Traces, Workload
 
 
 class Flow(msgspec.Struct):
@@ -78,14 +78,6 @@ class Context(Protocol):
         """The Secret to project, once :meth:`persist_secret` decided it."""
 
     @property
-    def traces(self) -> Traces:
-        """How to tell what earlier passes projected."""
-
-    @property
-    def spec_changed(self) -> bool:
-        """Whether the binding may have been projected otherwise than its spec now says."""
-
-    @property
     def unbind_requested(self) -> bool:
         """Whether projections have to go, in this pass at least."""
 
@@ -124,11 +116,30 @@ class Context(Protocol):
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
-    def workloads(self) -> list[Workload]:
-        """The workloads that the binding selects; MappingError when their mapping is broken."""
+    def projections(self) -> list[Projection]:
+        """The selected workloads but for the refused ones; MappingError: their mapping is broken.
 
-    def leftovers(self) -> list[Workload]:
-        """Workloads that are projected into but not selected any more."""
+        Raises ReadError also where none is there, and gives none where the binding selects none.
+        """
+
+    def leftovers(self) -> list[Projection]:
+        """Workloads that are projected onto but not selected any more."""
+
+    def bound(self) -> list[Projection]:
+        """All workloads that are projected onto, selected or not."""
+
+    def refuse(self, projection: Projection, why: str) -> None:
+        """Leave a workload as it is, and say why."""
+
+    def drop_superseded(self) -> None:
+        """Have generated Secrets deleted that nothing reads any more."""
+
+    def doubt(self, why: str) -> None:
+        """Say that something of former workloads may be left, and come again."""
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why workloads were left as they are."""
 
     def add_source(self, source: SecretSource) -> None:
         """Add the entries of an existing Secret."""

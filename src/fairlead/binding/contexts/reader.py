@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any
 
-from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import (
     CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
+    DEPLOYMENTS,
+    REPLICASETS,
     SECRETS,
     SERVICES,
     Resource,
@@ -21,11 +24,19 @@ from fairlead.api.servicebinding.mapping import (
     MappingSpec,
     mapping_name,
 )
-from fairlead.binding.reads import Failure, Get, ListAll, Lookup, ReadError, Review, Snapshot
+from fairlead.binding.reads import (
+    Failure,
+    Get,
+    ListAll,
+    Lookup,
+    Marked,
+    ReadError,
+    Review,
+    Snapshot,
+)
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workload import (
     MappingError,
-    Traces,
     Workload,
     WorkloadTemplate,
     build_template,
@@ -69,6 +80,11 @@ class Reader:
         self._check("get", SECRETS, namespace, name, refusal)
         return self.snapshot.get(Get(SECRETS, namespace, name)).to_dict()
 
+    def watch_secret(self, namespace: str, name: str) -> None:
+        """Have the pass repeated when a Secret that is the binding's own changes or goes."""
+        with contextlib.suppress(ReadError):
+            self.snapshot.get(Get(SECRETS, namespace, name))
+
     def config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap; ReadError says what is wrong with it."""
         refusal = f"cannot read configmap {name} in namespace {namespace}"
@@ -92,6 +108,11 @@ class Reader:
         result: list[JSON] = []
         for resource in (CONFIGMAPS, SECRETS, SERVICES, ROUTES):
             try:
+                if resource is ROUTES:
+                    # A watch of a kind that is not served would be tried time and again.
+                    self.snapshot.lookup(
+                        Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
+                    )
                 found = self.snapshot.list(ListAll(resource, service.namespace))
             except ReadError as error:
                 if error.missing:
@@ -104,6 +125,19 @@ class Reader:
             ]
         return result
 
+    def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
+        """The resource of workloads and those that are selected.
+
+        Raises:
+            ReadError: they cannot be read, or none is there.
+        """
+        resource = self.snapshot.lookup(reference.lookup)
+        if reference.selector is None:
+            found = [self._by_name(resource, reference.name)] if reference.name else []
+        else:
+            found = self._by_selector(resource, reference.selector)
+        return resource, found
+
     def workloads(self, reference: WorkloadReference) -> list[Workload]:
         """The workloads of a reference; none when it has neither name nor selector.
 
@@ -114,44 +148,92 @@ class Reader:
         if not reference.name and reference.selector is None:
             return []
         resource = self.snapshot.lookup(reference.lookup)
-        template = self._template(resource, reference)
-        if reference.selector is None:
-            found = [self._by_name(resource, reference.name)]
-        else:
-            found = self._by_selector(resource, reference.selector)
-        namespace = self.binding.namespace
-        for item in found:
-            refusal = (
-                f"cannot update application resource {item.meta.name} in namespace {namespace}"
-            )
-            self._check("update", resource, namespace, item.meta.name, refusal)
+        template = self.template(resource, reference)
+        _, found = self.selected(reference)
         return [
             Workload(item, resource, template, secret_path=reference.secret_path) for item in found
         ]
 
-    def leftovers(
-        self, reference: WorkloadReference, selected: Collection[Workload], traces: Traces
-    ) -> list[Workload]:
-        """Workloads of the same kind that are not selected but show traces of the binding."""
-        if not reference.name and reference.selector is None:
-            return []
-        resource = self.snapshot.lookup(reference.lookup)
-        try:
-            everything = self.snapshot.list(ListAll(resource, self.binding.namespace, True))
-        except ReadError:
-            if reference.selector is not None:
-                raise
-            return []
-        names = {workload.original.meta.name for workload in selected}
-        template = self._template(resource, reference)
-        candidates = [
-            Workload(item, resource, template, matched=False)
-            for item in everything
-            if item.meta.name not in names and not item.meta.deleting
-        ]
-        return [workload for workload in candidates if traces.on(workload)]
+    def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
+        """Positions of the workloads that must not be updated, with what says so."""
+        reviews = [self._review("update", item.resource, item.original.meta) for item in workloads]
+        self.snapshot.want(review for review in reviews if review)
+        denied: list[tuple[int, ReadError]] = []
+        for position, workload in enumerate(workloads):
+            meta = workload.original.meta
+            refusal = (
+                f"cannot update application resource {meta.name} in namespace {meta.namespace}"
+            )
+            try:
+                self._check("update", workload.resource, meta.namespace, meta.name, refusal)
+            except ReadError as error:
+                denied.append((position, error))
+        return denied
 
-    def _by_name(self, resource: Resource, name: str) -> Any:
+    def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
+        if self._requester is None:
+            return None
+        return Review(*self._requester, verb, resource, meta.namespace, meta.name)
+
+    def marked(self, lookup: Lookup, annotation: str) -> list[Workload]:
+        """The workloads of a kind with an annotation; none where the kind is not served.
+
+        Raises:
+            ReadError: they cannot be read.
+        """
+        try:
+            resource = self.snapshot.lookup(lookup)
+            read = Marked(resource, self.binding.namespace, annotation)
+            found = self.snapshot.list(read)
+        except ReadError as error:
+            if error.missing:
+                return []
+            raise
+        self.snapshot.want(self._whole(resource, seen) for seen in found)
+        whole = [self._still(resource, seen) for seen in found]
+        return [
+            self.recorded(resource, item)
+            for item in whole
+            if item is not None and not _copied(resource, item)
+        ]
+
+    def recorded(self, resource: Resource, item: Object) -> Workload:
+        """A workload with a record, for which no mapping is asked."""
+        return Workload(item, resource, build_template(MappingSpec(), ""))
+
+    def _still(self, resource: Resource, seen: Object) -> Object | None:
+        """The whole of an object whose metadata was seen a moment ago."""
+        try:
+            return self.snapshot.get(self._whole(resource, seen))
+        except ReadError as error:
+            if error.missing:
+                return None
+            raise
+
+    def _whole(self, resource: Resource, seen: Object) -> Get:
+        return Get(resource, self.binding.namespace, seen.meta.name, spec_only=True)
+
+    def everything(self, reference: WorkloadReference) -> list[Workload]:
+        """All workloads of the reference's kind.
+
+        Raises:
+            ReadError: they cannot be read.
+            MappingError: their mapping cannot be used.
+        """
+        resource = self.snapshot.lookup(reference.lookup)
+        found = self.snapshot.list(ListAll(resource, self.binding.namespace, spec_only=True))
+        template = self.template(resource, reference)
+        return [Workload(item, resource, template) for item in found]
+
+    def exists(self, resource: Resource, name: str, uid: str) -> bool:
+        """Whether an object of the namespace is there; also where that cannot be told."""
+        try:
+            read = Get(resource, self.binding.namespace, name, spec_only=True)
+            return self.snapshot.get(read).meta.uid == uid
+        except ReadError as error:
+            return not error.missing
+
+    def _by_name(self, resource: Resource, name: str) -> Object:
         namespace = self.binding.namespace
         refusal = f"cannot read application {name} in namespace {namespace}"
         self._check("get", resource, namespace, name, refusal)
@@ -162,7 +244,7 @@ class Reader:
                 raise
             raise _failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
 
-    def _by_selector(self, resource: Resource, selector: JSON) -> list[Any]:
+    def _by_selector(self, resource: Resource, selector: JSON) -> list[Object]:
         namespace = self.binding.namespace
         refusal = f"cannot read application in namespace {namespace}"
         self._check("list", resource, namespace, "", refusal)
@@ -176,7 +258,8 @@ class Reader:
             raise _failure("NotFound", NO_WORKLOADS)
         return found
 
-    def _template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
+    def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
+        """Where workloads of a resource have what; MappingError when their mapping is broken."""
         return build_template(
             self._mapping(resource), resource.version, containers_path=reference.containers_path
         )
@@ -204,6 +287,27 @@ class Reader:
         user, groups = self._requester
         if not self.snapshot.review(Review(user, groups, verb, resource, namespace, name)):
             raise _failure("Denied", refusal)
+
+
+def selects(reference: WorkloadReference, workload: Workload, resource: Resource | None) -> bool:
+    """Whether a reference to workloads of a resource selects one."""
+    meta = workload.original.meta
+    known = workload.resource
+    if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
+        return False
+    if reference.selector is None:
+        return meta.name == reference.name
+    try:
+        return LabelSelector.from_dict(reference.selector).matches(meta.labels)
+    except SelectorError:
+        # What it should select is not known, so nothing is taken away for it.
+        return True
+
+
+def _copied(resource: Resource, item: Object) -> bool:
+    """Whether an object has a record only because its Deployment has: a former revision of it."""
+    owner = item.meta.controller()
+    return resource == REPLICASETS and owner is not None and owner.kind == DEPLOYMENTS.kind
 
 
 def lookup_of(api_version: str, kind: str) -> Lookup:

@@ -8,6 +8,7 @@ from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
+    ERROR_READING_BINDING,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
     RESOLVED_BINDING_SECRET,
@@ -17,10 +18,10 @@ from fairlead.api.servicebinding.common import (
     SERVICE_NOT_FOUND,
 )
 from fairlead.api.servicebinding.spec import ServiceBinding
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, selector_dict
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part, selector_dict
 from fairlead.binding.contexts.reader import lookup_of
 from fairlead.binding.items import Item
-from fairlead.binding.reads import FailureCode, Snapshot
+from fairlead.binding.reads import FailureCode, Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
 
@@ -106,6 +107,12 @@ class SpecContext(BaseContext):
             reason = _UNAVAILABLE.get(self.service_failure, collected.reason)
             if reason in _FALSE:
                 self._available("False", reason, collected.message)
+            elif self.has_sources:
+                self._available("True", RESOLVED_BINDING_SECRET)
+            else:
+                # The service is there; what it exposes cannot be told.
+                unclear = SERVICE_MISSING_BINDING if reason == ERROR_READING_BINDING else reason
+                self._available("Unknown", unclear, collected.message)
 
     def _available(self, status: ConditionStatus, reason: str, message: str = "") -> None:
         self.set_condition(SERVICE_AVAILABLE, status, reason, message)
@@ -119,6 +126,21 @@ class SpecContext(BaseContext):
         if self.secret:
             result["binding"] = {"name": self.secret}
         return result
+
+
+def workload_kind(binding: Object) -> Lookup | None:
+    """The kind of a binding's workloads; None where it names none."""
+    reference = part(binding, "spec", "workload")
+    api_version, kind = reference.get("apiVersion"), reference.get("kind")
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
+    return lookup_of(api_version, kind)
+
+
+def status_secret(binding: Object) -> str:
+    """``status.binding.name``, whatever else the status says."""
+    name = part(binding, "status", "binding").get("name")
+    return name if isinstance(name, str) else ""
 
 
 def _validate(binding: ServiceBinding) -> None:

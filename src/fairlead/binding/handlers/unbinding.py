@@ -1,20 +1,20 @@
 """Unbinding: taking away what earlier passes projected.
 
-The first stage of a pipeline does it when the binding goes or its mapping has changed; a late one
-for workloads that are selected no more.
+The first stage of a pipeline does it when the binding goes or its mapping has changed; the second
+one for workloads that are selected no more, whatever else is wrong with the binding.
 """
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding.common import APPLICATION_NOT_FOUND, ERROR, INJECTION_READY
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.handlers.projecting import name_of, remove, variable
+from fairlead.binding.projection import Projection
 from fairlead.binding.reads import ReadError
-from fairlead.binding.workload import MappingError, Workload
+from fairlead.binding.workload import MappingError
 
 
 def unbind(context: Context) -> None:
-    """Unproject from the selected workloads and from those that were selected once.
+    """Unproject from all workloads, those that were selected once too.
 
     Workloads that are gone, or whose kind is, have nothing to take away. Ones that cannot be read
     keep the binding, so that no leftover projection goes unnoticed.
@@ -22,26 +22,21 @@ def unbind(context: Context) -> None:
     if not context.unbind_requested:
         return
     context.flow.stop_processing()
-    for workload in _workloads(context):
-        unproject(context, workload)
+    for projection in _bound(context):
+        projection.take_away()
     if not context.flow.error and context.drop_mapping_annotation():
         context.flow.retry_processing()
 
 
-def _workloads(context: Context) -> list[Workload]:
-    if not context.former_secret:
-        return []
+def _bound(context: Context) -> list[Projection]:
     try:
-        return [*context.workloads(), *context.leftovers()]
+        return context.bound()
     except ReadError as error:
-        if not error.missing:
-            text = f"cannot unbind: {error}"
-            context.set_condition(INJECTION_READY, "False", ERROR, text)
-            context.flow.retry_processing(text, transient=True)
+        text, transient = f"cannot unbind: {error}", True
     except MappingError as error:
-        text = f"cannot unbind: {error}"
-        context.set_condition(INJECTION_READY, "False", ERROR, text)
-        context.flow.retry_processing(text)
+        text, transient = f"cannot unbind: {error}", False
+    context.set_condition(INJECTION_READY, "False", ERROR, text)
+    context.flow.retry_processing(text, transient=transient)
     return []
 
 
@@ -49,36 +44,14 @@ def unbind_leftovers(context: Context) -> None:
     """Take the projection away from relabelled workloads, and from those of a former name."""
     try:
         found = context.leftovers()
-    except ReadError as error:
-        context.flow.retry_processing(str(error), transient=True)
-        context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, str(error))
+    except (ReadError, MappingError) as error:
+        context.doubt(f"cannot unbind workloads that are not selected any more: {error}")
         return
-    for workload in found:
-        unproject(context, workload)
+    for projection in found:
+        projection.take_away()
 
 
-def unproject(context: Context, workload: Workload) -> None:
-    """Remove the binding's volume, mounts, environment sources and variables.
-
-    Lists that become empty stay, as does SERVICE_BINDING_ROOT: others may mount below it.
-    """
-    traces, name = context.traces, context.volume_name
-    names = {
-        item.get("name")
-        for item in workload.volumes(create=False)
-        if isinstance(item, dict) and traces.is_volume(item)
-    } | {name}
-    remove(workload.volumes(create=False), lambda item: name_of(item) in names)
-    variables = [variable(item, context.former_secret) for item in context.env_bindings]
-    for container in workload.any_containers():
-        remove(container.volume_mounts(create=False), lambda item: name_of(item) in names)
-        remove(
-            container.env(create=False),
-            lambda item: item in variables or traces.is_env(item),
-        )
-        remove(
-            container.env_from(create=False),
-            lambda item: (
-                item == {"secretRef": {"name": context.former_secret}} or traces.is_env_from(item)
-            ),
-        )
+def drop_superseded(context: Context) -> None:
+    """Have generated Secrets of former content deleted, once nothing reads them any more."""
+    if not context.flow.error:
+        context.drop_superseded()

@@ -1,0 +1,172 @@
+"""The workloads of a context: those that are selected, and those that were once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.contexts.reader import Reader, selects
+from fairlead.binding.projection import Owner, Projection
+from fairlead.binding.reads import Lookup, ReadError
+from fairlead.binding.records import read_records, record_key
+from fairlead.binding.service import WorkloadReference
+from fairlead.binding.takeover import Former, infer
+from fairlead.binding.workload import Workload
+
+
+_BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)}
+
+
+class Finder:
+    """Finds workloads for one binding in one pass.
+
+    ``former`` is what is known of earlier passes. ``kinds`` are those that are noted on the
+    binding; None tells that it may be projected onto workloads that have no record. ``secret`` is
+    the one to project.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        reference: WorkloadReference,
+        former: Former,
+        kinds: list[Lookup] | None,
+        secret: str,
+    ) -> None:
+        self._reader = reader
+        self._reference = reference
+        self._former = former
+        self._kinds = kinds
+        self._secret = secret
+        self._key = record_key(former.owner.uid)
+
+    def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
+        """The selected workloads, and those of them that may not be updated.
+
+        Raises:
+            ReadError: they cannot be read, or none is there.
+            MappingError: their mapping cannot be used.
+        """
+        workloads = self._reader.workloads(self._reference)
+        denied = self._reader.not_to_update(workloads)
+        found = [self._projection(item) for item in workloads]
+        return found, [(found[position], error) for position, error in denied]
+
+    def leftovers(self) -> list[Projection]:
+        """The workloads that have something of the binding and are not selected any more.
+
+        Raises:
+            ReadError: those of a former kind cannot be read.
+            MappingError: where they had it cannot be told without their mapping.
+        """
+        found = self._marked(strict=False)
+        if self._legacy:
+            with contextlib.suppress(ReadError):
+                found = _distinct([*found, *self._unmarked(self._everything())])
+        resource = self._resource() if found else None
+        return [item for item in found if not selects(self._reference, item.workload, resource)]
+
+    def _resource(self) -> Resource | None:
+        """What the reference is to; None where its kind is not served."""
+        try:
+            return self._reader.snapshot.lookup(self._reference.lookup)
+        except ReadError as error:
+            if error.missing:
+                return None
+            raise
+
+    def bound(self) -> list[Projection]:
+        """The workloads that have something of the binding.
+
+        Raises:
+            ReadError: they cannot be read.
+            MappingError: where they have it cannot be told without their mapping.
+        """
+        found = self._marked(strict=self._reference.selector is not None)
+        if self._former.secret:
+            found += self._unmarked(self._everything() if self._legacy else self._still_selected())
+        return _distinct(found)
+
+    @property
+    def _legacy(self) -> bool:
+        return bool(self._former.secret) and self._kinds is None
+
+    def _marked(self, *, strict: bool) -> list[Projection]:
+        """Those with a record; unless ``strict`` the current kind need not be readable."""
+        current = self._reference.lookup
+        found: list[Workload] = []
+        try:
+            found += self._reader.marked(current, self._key)
+        except ReadError:
+            if strict:
+                raise
+        for lookup in self._kinds or ():
+            if lookup != current:
+                found += self._reader.marked(lookup, self._key)
+        return [
+            self._projection(item) for item in found if self._key in item.original.meta.annotations
+        ]
+
+    def _everything(self) -> list[Workload]:
+        try:
+            return self._reader.everything(self._reference)
+        except ReadError:
+            # A name is enough where nothing may be listed.
+            if self._reference.selector is not None:
+                raise
+        return self._still_selected()
+
+    def _still_selected(self) -> list[Workload]:
+        try:
+            resource, selected = self._reader.selected(self._reference)
+        except ReadError as error:
+            if error.missing:
+                return []
+            raise
+        marked = [item for item in selected if self._key in item.meta.annotations]
+        found = [self._reader.recorded(resource, item) for item in marked]
+        if len(marked) < len(selected):
+            template = self._reader.template(resource, self._reference)
+            found += [
+                Workload(item, resource, template) for item in selected if item not in marked
+            ]
+        return found
+
+    def _unmarked(self, workloads: Iterable[Workload]) -> list[Projection]:
+        """Those that have something of the binding, with a record or without."""
+        found = [self._projection(item) for item in workloads if not item.original.meta.deleting]
+        return [item for item in found if item.known]
+
+    def _projection(self, workload: Workload) -> Projection:
+        owner = self._former.owner
+        records = read_records(workload.original.meta.annotations)
+        mine = records.pop(owner.uid, None) or infer(workload, self._former, records.values())
+        others = {
+            Owner(uid, record.group, owner.namespace, record.name, record.created): record
+            for uid, record in records.items()
+        }
+        return Projection(
+            workload,
+            owner,
+            mine,
+            secrets={self._former.secret, self._secret},
+            others=others,
+            alive=self._alive,
+        )
+
+    def _alive(self, other: Owner) -> bool:
+        resource = _BINDINGS.get(other.group)
+        return resource is None or self._reader.exists(resource, other.name, other.uid)
+
+
+def _distinct(projections: Iterable[Projection]) -> list[Projection]:
+    """Two versions of one kind have the same objects."""
+    found: dict[tuple[str, str, str], Projection] = {}
+    for item in projections:
+        resource = item.workload.resource
+        key = resource.group, resource.plural, item.workload.original.meta.name
+        found.setdefault(key, item)
+    return list(found.values())

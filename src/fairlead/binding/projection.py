@@ -1,0 +1,273 @@
+"""Putting one binding onto one workload, and taking it away, without touching others' things.
+
+A :class:`Projection` puts what handlers ask for in the place of what the binding had there, and
+says in an error what is in the way. :meth:`Projection.settle` takes away what was not asked for
+again, and notes the rest in the binding's record. Of two bindings that want the same place the
+one that was created first has it, so that both know it without asking one another.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
+from fairlead.binding.expressions.fixedpath import ProjectionError, write
+from fairlead.binding.holdings import Holding, Key, key_of, name_of, secret_of_volume
+from fairlead.binding.records import Bound, Place, Record, write_record
+from fairlead.binding.workload import Container, ContainerTemplate, Workload
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """A binding, as its records name it; ``created`` is its creationTimestamp."""
+
+    uid: str
+    group: str
+    namespace: str
+    name: str
+    created: str
+
+    @property
+    def rank(self) -> tuple[str, str, str]:
+        """Of two in one namespace the lower one comes first, whoever looks at them."""
+        return self.created, self.name, self.uid
+
+    def __str__(self) -> str:
+        return f"ServiceBinding {self.namespace}/{self.name} of {self.group}"
+
+
+class InTheWayError(ProjectionError):
+    """Something that is not the binding's is where the binding has to go."""
+
+
+class Projection:
+    """One binding on one workload.
+
+    ``former`` is the binding's record; ``secrets`` are the Secrets it has projected so far.
+    ``others`` are the records of other bindings on the workload, by their owners; ``alive`` tells
+    whether one of them is still there.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        owner: Owner,
+        former: Record | None,
+        *,
+        secrets: Collection[str] = (),
+        others: Mapping[Owner, Record] | None = None,
+        alive: Callable[[Owner], bool] = lambda _: True,
+    ) -> None:
+        self.workload = workload
+        self.known = former is not None
+        """Whether anything is known to be there."""
+        self.settled = False
+        """Whether the workload is as it has to be, and so may be written."""
+        self._owner = owner
+        self._mine = Holding(workload.body, former, secrets) if former else None
+        self._others = {
+            other: Holding(workload.body, record) for other, record in (others or {}).items()
+        }
+        self._alive = alive
+        self._kept: set[Key] = set()
+        self._places: dict[ContainerTemplate, Place] = {}
+        self._next = Record(group=owner.group, name=owner.name, created=owner.created, secret="")
+
+    def containers(self, names: Collection[str]) -> list[Container]:
+        """The containers to bind; raises ProjectionError when the workload has none at all."""
+        return self.workload.containers(names)
+
+    def volume(self, name: str, secret: str) -> None:
+        """Have a volume of a Secret.
+
+        Raises:
+            ProjectionError: something else is there.
+        """
+        volumes = self.workload.volumes()
+        source: dict[str, Any] = {"secretName": secret}
+        for there in volumes:
+            if name_of(there) == name and secret_of_volume(there):
+                # API servers add a mode by default.
+                mode = there["secret"].get("defaultMode")
+                source |= {} if mode is None else {"defaultMode": mode}
+        path = self.workload.template.volumes
+        ours = self._put(
+            volumes,
+            "volume",
+            {"name": name, "secret": source},
+            same=lambda item: name_of(item) == name,
+            held=lambda holding, item: holding.is_volume(item),
+            what=(
+                f"{self.workload} has a volume {name} at .{'.'.join(path)}",
+                "rename that volume, or give the binding another spec.name",
+            ),
+        )
+        self._next.volume, self._next.secret = name, secret
+        self._next.volumes = path if ours else ()
+
+    def mount(self, container: Container, volume: str, directory: str) -> None:
+        """Mount a volume at a directory below the container's binding root.
+
+        Raises:
+            ProjectionError: something else is there, or the root is not known.
+        """
+        path = mount_path(container, directory)
+        ours = self._put(
+            container.volume_mounts(),
+            "mount",
+            {"name": volume, "mountPath": path},
+            same=lambda item: item.get("mountPath") == path,
+            held=lambda holding, item: holding.is_mount(container, item),
+            what=(
+                f"{container} of {self.workload} mounts something at {path}",
+                "move that mount, or give the binding another spec.name",
+            ),
+        )
+        if ours:
+            self._bound(container).mount = path
+
+    def variable(self, container: Container, name: str, key: str, secret: str) -> None:
+        """Have a variable with the value of an entry of a Secret.
+
+        Raises:
+            ProjectionError: something else is there.
+        """
+        ours = self._put(
+            container.env(),
+            "variable",
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}},
+            same=lambda item: name_of(item) == name,
+            held=lambda holding, item: holding.is_variable(container, item),
+            what=(
+                f"{container} of {self.workload} has a variable {name}",
+                "remove that variable, or use another name in spec.env",
+            ),
+        )
+        self._next.secret = secret
+        if ours and name not in self._bound(container).env:
+            self._bound(container).env.append(name)
+
+    def whole(self, container: Container, secret: str) -> None:
+        """Have every entry of a Secret as a variable.
+
+        Raises:
+            ProjectionError: it cannot be put there.
+        """
+        wanted = {"secretRef": {"name": secret}}
+        former = self._mine
+        ours = self._put(
+            container.env_from(),
+            "source",
+            wanted,
+            same=lambda item: (
+                item == wanted or (former is not None and former.is_source(container, item))
+            ),
+            held=lambda holding, item: holding.is_source(container, item),
+            what=(
+                f"{container} of {self.workload} takes its variables from Secret {secret}",
+                "remove one of the two bindings",
+            ),
+        )
+        self._next.secret = secret
+        if ours:
+            self._bound(container).env_from = True
+
+    def secret_name(self, path: str, secret: str) -> None:
+        """Have the Secret's name at a dotted path; it was asked for there, whatever it replaces.
+
+        Raises:
+            ProjectionError: another binding has it, or the path leads through something else.
+        """
+        for other, holding in list(self._others.items()):
+            if holding.record.secret_path == path:
+                what = f"{self.workload} has the name of a Secret at .{path}"
+                self._contend(other, what, "give one of the two another secretPath")
+        write(self.workload.body, tuple(path.split(".")), secret)
+        self._next.secret_path, self._next.secret = path, secret
+
+    def settle(self) -> None:
+        """Take away what was not asked for again, and note the rest."""
+        if self._mine:
+            self._mine.remove(self._kept)
+        self._next.containers = [place for place in self._places.values() if place.bound]
+        noted = self._next.containers or self._next.volumes or self._next.secret_path
+        write_record(self.workload.body, self._owner.uid, self._next if noted else None)
+        self.settled = True
+
+    def take_away(self) -> None:
+        """Take away all that the binding has on the workload, and its record."""
+        if self._mine:
+            self._mine.remove()
+        write_record(self.workload.body, self._owner.uid, None)
+        self.settled = True
+
+    def _put(
+        self,
+        items: list[Any],
+        kind: str,
+        wanted: dict[str, Any],
+        *,
+        same: Callable[[Any], bool],
+        held: Callable[[Holding, Any], bool],
+        what: tuple[str, str],
+    ) -> bool:
+        """Have an item in a list; whether it is the binding's, or one that was there just so."""
+        rivals = [item for item in items if same(item)]
+        mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
+        if mine is None:
+            for item in rivals:
+                for other in [one for one, holding in self._others.items() if held(holding, item)]:
+                    self._contend(other, *what)
+            rivals = [item for item in items if same(item)]
+            if wanted in rivals:
+                return False
+            if rivals:
+                raise InTheWayError(f"{what[0]} that is not this binding's: {what[1]}")
+            items.append(wanted)
+        else:
+            items[next(n for n, item in enumerate(items) if item is mine)] = wanted
+        self._kept.add(key_of(items, kind, wanted))
+        return True
+
+    def _contend(self, other: Owner, what: str, remedy: str) -> None:
+        """Make the other binding yield, or yield to it."""
+        if self._owner.rank > other.rank and self._alive(other):
+            raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
+        self._others.pop(other).remove()
+        write_record(self.workload.body, other.uid, None)
+
+    def _bound(self, container: Container) -> Bound:
+        template = container.template
+        place = self._places.get(template)
+        if place is None:
+            place = self._places[template] = Place(
+                path=template.expression,
+                name=template.name or (),
+                env=template.env,
+                volume_mounts=template.volume_mounts,
+            )
+        return place.bound.setdefault(container.key, Bound())
+
+
+def mount_path(container: Container, directory: str) -> str:
+    """Where a directory of the binding root is; SERVICE_BINDING_ROOT is set when it is not.
+
+    Raises:
+        ProjectionError: the root is not known, since the variable takes it from elsewhere.
+    """
+    env = container.env()
+    root = next((item for item in env if item.get("name") == ROOT_VARIABLE), None)
+    if root is None:
+        # The specification's default; apps find their bindings by this variable alone.
+        env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
+        return f"{DEFAULT_ROOT}/{directory}"
+    if root.get("valueFrom") is not None:
+        raise ProjectionError(
+            f"{container} sets {ROOT_VARIABLE} with valueFrom, so "
+            "where to mount the binding is unknown; give the variable a literal value"
+        )
+    path = posixpath.normpath(posixpath.join(str(root.get("value") or ""), directory))
+    return f"/{path.lstrip('/')}" if path.startswith("/") else path

@@ -1,0 +1,120 @@
+"""Records: what a binding has put onto a workload, noted on the workload itself.
+
+Each binding has an annotation of its own on every workload it is projected onto, written in the
+same request as the projection, so that neither is ever there without the other. It says by which
+paths the binding was projected, so that a mapping may change or go at any time, and which
+volumes, mounts and variables are the binding's. What no record has is somebody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.binding.expressions.fixedpath import FixedPath
+from fairlead.binding.reads import Lookup
+
+
+RECORD_PREFIX = "projection.servicebinding.io/"
+"""Of the annotations; the rest is the binding's uid."""
+
+
+class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
+    """What is in one container: names of variables, where the volume is mounted, envFrom."""
+
+    env: list[str] = []
+    env_from: bool = False
+    mount: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.env or self.env_from or self.mount)
+
+
+class Place(msgspec.Struct, rename="camel", omit_defaults=True):
+    """One container path of the mapping, and what is in the containers that it leads to.
+
+    ``bound`` has them by name, or by position (``#0``) where they have none.
+    """
+
+    path: str
+    env: FixedPath
+    volume_mounts: FixedPath
+    name: FixedPath = ()
+    bound: dict[str, Bound] = {}
+
+
+class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """What one binding has put onto one workload.
+
+    ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``volumes`` is
+    the path of the volumes, ``volume`` the name of the binding's own, "" for none.
+    """
+
+    group: str
+    name: str
+    created: str = ""
+    secret: str
+    secret_path: str = ""
+    volumes: FixedPath = ()
+    volume: str = ""
+    containers: list[Place] = []
+
+
+_decode = msgspec.json.Decoder(Record)
+
+
+RECORDED_ANNOTATION = "servicebinding.io/recorded"
+"""Of a generated Secret: whatever was projected with it has a record."""
+
+KINDS_ANNOTATION = "servicebinding.io/projected-kinds"
+"""Of a binding: JSON of the kinds of workloads that it is, or may still be, projected onto."""
+
+
+def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
+    """The kinds noted on a binding; None where that was never done, or was made unreadable."""
+    try:
+        return msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
+    except (KeyError, msgspec.DecodeError):
+        return None
+
+
+def kinds_text(kinds: Sequence[Lookup]) -> str:
+    """What :func:`read_kinds` reads."""
+    return msgspec.json.encode(list(kinds)).decode()
+
+
+def record_key(uid: str) -> str:
+    """The annotation of the binding with this uid."""
+    return f"{RECORD_PREFIX}{uid}"
+
+
+def marks(annotations: Mapping[str, str]) -> list[str]:
+    """The keys of all records among annotations."""
+    return [key for key in annotations if key.startswith(RECORD_PREFIX)]
+
+
+def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
+    """The records by uid of their bindings; without those that somebody has made unreadable."""
+    found: dict[str, Record] = {}
+    for key in marks(annotations):
+        try:
+            found[key.removeprefix(RECORD_PREFIX)] = _decode.decode(annotations[key])
+        except msgspec.DecodeError:
+            continue
+    return found
+
+
+def write_record(body: JSON, uid: str, record: Record | None) -> None:
+    """Set, or with None remove, the record in the body of a workload."""
+    metadata = body.setdefault("metadata", {})
+    annotations = dict(metadata.get("annotations") or {})
+    if record is None:
+        annotations.pop(record_key(uid), None)
+    else:
+        annotations[record_key(uid)] = msgspec.json.encode(record).decode()
+    if annotations:
+        metadata["annotations"] = annotations
+    else:
+        metadata.pop("annotations", None)

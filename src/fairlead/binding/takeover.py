@@ -1,0 +1,139 @@
+"""Projections without a record: made before there were records, or by the original operator.
+
+Whoever writes a workload anew may lose a record too. What is there is taken for the binding's
+only where that is certain: by the Secret in the binding's status, and for a Secret of somebody
+else's by the shape of the whole projection. What is not certain stays where it is.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from fairlead.binding.expressions import fixedpath
+from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.holdings import (
+    Holding,
+    name_of,
+    secret_of_source,
+    secret_of_variable,
+    secret_of_volume,
+)
+from fairlead.binding.projection import Owner
+from fairlead.binding.records import Bound, Place, Record
+from fairlead.binding.workload import Container, Workload
+
+
+class Former(msgspec.Struct, frozen=True):
+    """What a binding's status and spec say of what it has projected.
+
+    ``secret`` is that of its status, ``directory`` that below the binding root, ``variables`` are
+    pairs of a name and an entry, and ``env_from`` is whether the whole Secret went there.
+    """
+
+    owner: Owner
+    secret: str
+    volume: str
+    directory: str
+    variables: Sequence[tuple[str, str]] = ()
+    env_from: bool = False
+
+    @property
+    def generated(self) -> bool:
+        """Whether the Secret is the binding's own, so that whatever refers to it is, too."""
+        return bool(re.fullmatch(re.escape(self.owner.name) + "-[0-9a-f]{8}", self.secret))
+
+
+def infer(workload: Workload, former: Former, others: Collection[Record]) -> Record | None:
+    """The record that would be on a workload if there had been records then."""
+    if not former.secret:
+        return None
+    taken = [Holding(workload.body, record) for record in others]
+    volumes = fixedpath.read_list(workload.body, workload.template.volumes)
+    volume = next((name_of(item) for item in volumes if _certain(item, former, taken)), None) or ""
+    places: dict[int, Place] = {}
+    mounted = False
+    for container in _containers(workload):
+        bound = Bound(mount=_mount(container, volume, former))
+        mounted = mounted or bool(bound.mount)
+        places.setdefault(id(container.template), _place(container)).bound[container.key] = bound
+    certain = former.generated or mounted
+    for container in _containers(workload):
+        bound = places[id(container.template)].bound[container.key]
+        bound.env = _variables(container, former, taken, certain=certain)
+        bound.env_from = (former.generated or former.env_from) and any(
+            secret_of_source(item) == former.secret
+            and not any(other.is_source(container, item) for other in taken)
+            for item in container.env_from(create=False)
+        )
+    for place in places.values():
+        place.bound = {key: bound for key, bound in place.bound.items() if bound}
+    found = [place for place in places.values() if place.bound]
+    own_volume = bool(volume) and certain
+    if not found and not own_volume:
+        return None
+    owner = former.owner
+    return Record(
+        group=owner.group,
+        name=owner.name,
+        created=owner.created,
+        secret=former.secret,
+        volume=volume,
+        volumes=workload.template.volumes if own_volume else (),
+        containers=found,
+    )
+
+
+def _certain(item: Any, former: Former, taken: Collection[Holding]) -> bool:
+    return (
+        secret_of_volume(item) == former.secret
+        and (former.generated or name_of(item) == former.volume)
+        and not any(other.is_volume(item) for other in taken)
+    )
+
+
+def _mount(container: Container, volume: str, former: Former) -> str:
+    for item in container.volume_mounts(create=False) if volume else ():
+        path = item.get("mountPath") if isinstance(item, dict) else None
+        if not isinstance(path, str) or item != {"name": volume, "mountPath": path}:
+            continue
+        if former.generated or posixpath.basename(path) == former.directory:
+            return path
+    return ""
+
+
+def _variables(
+    container: Container, former: Former, taken: Collection[Holding], *, certain: bool
+) -> list[str]:
+    """Those of a generated Secret, and of another those that the spec asks for."""
+    return [
+        str(name_of(item))
+        for item in (container.env(create=False) if certain else ())
+        if secret_of_variable(item) == former.secret
+        and not any(other.is_variable(container, item) for other in taken)
+        and (
+            former.generated
+            or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key")) in former.variables
+        )
+    ]
+
+
+def _containers(workload: Workload) -> list[Container]:
+    try:
+        return workload.containers()
+    except ProjectionError:
+        return []
+
+
+def _place(container: Container) -> Place:
+    template = container.template
+    return Place(
+        path=template.expression,
+        name=template.name or (),
+        env=template.env,
+        volume_mounts=template.volume_mounts,
+    )

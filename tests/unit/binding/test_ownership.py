@@ -1,0 +1,553 @@
+"""Whose things on a workload are: what is ours is known, what is not is left alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from tests.unit.binding.cluster import KINDS, FakeCluster
+from tests.unit.binding.objects import (
+    SECRET_SERVICE,
+    conditions,
+    coreos_binding,
+    deleted,
+    deployment,
+    edited,
+    message,
+    pod,
+    secret,
+    spec_binding,
+)
+
+from fairlead.api.meta import JSON
+from fairlead.binding.reads import Failure, Get, Read
+from fairlead.binding.records import RECORD_PREFIX, RECORDED_ANNOTATION
+
+
+BOUND = ("True", "ApplicationsBound")
+ROOT = {"name": "SERVICE_BINDING_ROOT", "value": "/bindings"}
+DIRECT = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
+ENV = [{"name": "X", "key": "password"}]
+COLLIDING: dict[str, tuple[JSON, JSON]] = {
+    "volume": ({}, {"volumes": [{"name": "sb", "emptyDir": {}}]}),
+    "its own Secret": ({}, {"volumes": [{"name": "sb", "secret": {"secretName": "sb-deadbeef"}}]}),
+    "mount": ({"volumeMounts": [{"name": "mine", "mountPath": "/bindings/sb"}]}, {}),
+    "variable": ({"env": [{"name": "X", "value": "mine"}]}, {}),
+    "variable of its own Secret": (
+        {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s2", "key": "password"}}}]},
+        {},
+    ),
+}
+
+
+def world(*objects: JSON) -> FakeCluster:
+    kinds = {
+        **KINDS,
+        "servicebinding.io/v1/ServiceBinding": "servicebindings",
+        "binding.operators.coreos.com/v1alpha1/ServiceBinding": "servicebindings",
+    }
+    return FakeCluster(kinds, [secret(), *objects])
+
+
+def web(cluster: FakeCluster, name: str = "web") -> JSON:
+    return cluster.get("deployments", name)
+
+
+def app(cluster: FakeCluster, position: int = 0) -> JSON:
+    found: JSON = pod(web(cluster))["containers"][position]
+    return found
+
+
+def files(**spec: Any) -> JSON:
+    return spec_binding(service=SECRET_SERVICE, **spec)
+
+
+def records(body: JSON) -> list[str]:
+    annotations = body["metadata"].get("annotations") or {}
+    return [key for key in annotations if key.startswith(RECORD_PREFIX)]
+
+
+@pytest.mark.parametrize("what", COLLIDING)
+def test_what_is_a_workloads_own_is_neither_replaced_nor_removed(what: str) -> None:
+    more, spec = COLLIDING[what]
+    own = deployment(containers=[{"name": "app", **more}])
+    pod(own).update(spec)
+    cluster, binding = world(own), files(env=ENV)
+    for _ in range(2):
+        cluster.reconcile(binding)
+        assert web(cluster) == own
+    assert conditions(binding)["InjectionReady"] == ("False", "Error")
+    told = message(binding, "InjectionReady")
+    assert "Deployment ns/web" in told
+    assert "not this binding's: " in told
+    deleted(binding)
+    assert cluster.reconcile(binding).flow.error == ""
+    assert web(cluster) == own
+
+
+def test_what_uses_a_secret_that_looks_generated_is_not_ours() -> None:
+    name = "sb-deadbeef"
+    own = deployment(
+        containers=[
+            {
+                "name": "app",
+                "env": [{"name": "Y", "valueFrom": {"secretKeyRef": {"name": name, "key": "a"}}}],
+                "envFrom": [{"secretRef": {"name": name}}],
+                "volumeMounts": [{"name": "mine", "mountPath": "/mine"}],
+            }
+        ],
+        volumes=[{"name": "mine", "secret": {"secretName": name}}],
+    )
+    cluster, binding = world(own), files(env=ENV)
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert app(cluster) == {
+        **pod(own)["containers"][0],
+        "env": [*pod(own)["containers"][0]["env"], ROOT],
+    }
+    assert pod(web(cluster))["volumes"] == pod(own)["volumes"]
+    assert records(web(cluster)) == []
+
+
+def test_what_is_there_just_so_is_used_and_stays() -> None:
+    variable = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+    volume = {"name": "sb", "secret": {"secretName": "s1", "defaultMode": 0o400}}
+    own = deployment(containers=[{"name": "app", "env": [variable]}], volumes=[volume])
+    cluster, binding = world(own), files(env=ENV)
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    assert [item["mountPath"] for item in app(cluster)["volumeMounts"]] == ["/bindings/sb"]
+    assert cluster.reconcile(binding).changed_workloads() == []
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert app(cluster) == {"name": "app", "env": [variable, ROOT], "volumeMounts": []}
+    assert pod(web(cluster))["volumes"] == [volume]
+
+
+def test_a_variable_in_a_container_that_is_not_bound_stays() -> None:
+    variable = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+    own = deployment(containers=[{"name": "a"}, {"name": "b", "env": [variable]}])
+    binding = files(env=ENV, workload={"name": "web", "containers": ["a"]})
+    cluster = world(own)
+    cluster.reconcile(binding)
+    assert variable in app(cluster)["env"]
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert app(cluster)["env"] == [ROOT]
+    assert app(cluster, 1) == {"name": "b", "env": [variable]}
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["recorded", "record was lost"])
+def test_what_somebody_put_in_our_place_is_theirs(lost: bool) -> None:
+    cluster, binding = world(deployment()), files()
+    cluster.reconcile(binding)
+    theirs = {"name": "sb", "emptyDir": {}}
+    pod(web(cluster))["volumes"][0] = theirs
+    if lost:
+        del web(cluster)["metadata"]["annotations"]
+    cluster.reconcile(binding)
+    assert conditions(binding)["InjectionReady"] == ("False", "Error")
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == [theirs]
+
+
+def test_a_mount_of_our_volume_that_somebody_added_goes_with_it() -> None:
+    """A server refuses a mount of a volume that is not there."""
+    cluster, binding = world(deployment()), files()
+    cluster.reconcile(binding)
+    app(cluster)["volumeMounts"].append({"name": "sb", "mountPath": "/also"})
+    assert cluster.reconcile(binding).changed_workloads() == []
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert app(cluster)["volumeMounts"] == []
+
+
+def test_a_renamed_container_takes_what_is_ours_along() -> None:
+    cluster, binding = world(deployment()), files(env=ENV)
+    cluster.reconcile(binding)
+    app(cluster)["name"] = "renamed"
+    cluster.reconcile(binding)
+    assert [item["name"] for item in app(cluster)["env"]] == ["X", "SERVICE_BINDING_ROOT"]
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert app(cluster) == {"name": "renamed", "env": [ROOT], "volumeMounts": []}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"group":"g","name":"n","secret":"s","containers":[{"path":".a["}]}'],
+)
+def test_a_record_that_somebody_spoiled_is_none(text: str) -> None:
+    cluster, binding = world(deployment()), files(env=ENV)
+    cluster.reconcile(binding)
+    before = copy.deepcopy(web(cluster))
+    (key,) = records(before)
+    web(cluster)["metadata"]["annotations"][key] = text
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    assert pod(web(cluster)) == pod(before)
+
+
+@pytest.mark.parametrize(
+    ("make", "more"),
+    [
+        pytest.param(lambda: files(env=ENV), {}, id="files and a variable, its own Secret"),
+        pytest.param(lambda: files(env=ENV, type="t"), {}, id="files and a variable, generated"),
+        pytest.param(
+            lambda: coreos_binding(services=DIRECT, bindAsFiles=False), {}, id="whole, generated"
+        ),
+        pytest.param(
+            lambda: coreos_binding(services=DIRECT, bindAsFiles=False, namingStrategy="none"),
+            {},
+            id="whole, its own Secret",
+        ),
+    ],
+)
+def test_a_projection_without_a_record_is_taken_over_where_it_is_certain(
+    make: Any, more: JSON
+) -> None:
+    """As earlier versions and the original operator left them."""
+    cluster, binding = world(deployment()), make()
+    cluster.reconcile(binding)
+    before = copy.deepcopy(web(cluster))
+    bare = copy.deepcopy(before)
+    for key in records(bare):
+        del bare["metadata"]["annotations"][key]
+    binding["metadata"]["annotations"] = {}
+    cluster.set(bare)
+    cluster.reconcile(binding)
+    assert web(cluster) == before
+    assert conditions(binding)["Ready"] == BOUND
+
+    cluster.set(bare)
+    deleted(binding)
+    cluster.reconcile(binding)
+    left = app(cluster)
+    assert [item["name"] for item in left.get("env", [])] in ([], ["SERVICE_BINDING_ROOT"])
+    assert not left.get("envFrom")
+    assert not left.get("volumeMounts")
+    assert not pod(web(cluster)).get("volumes")
+
+
+def test_a_relabelled_workload_without_a_record_is_unbound_too() -> None:
+    binding = files(workload={"selector": {"matchLabels": {"a": "b"}}})
+    cluster = world(deployment(labels={"a": "b"}))
+    cluster.reconcile(binding)
+    for key in records(web(cluster)):
+        del web(cluster)["metadata"]["annotations"][key]
+    binding["metadata"]["annotations"] = {}
+    web(cluster)["metadata"]["labels"] = {}
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+
+
+def rival(api: str = "servicebinding.io", **spec: Any) -> JSON:
+    """A binding of the same directory that was created after ``sb``."""
+    if api == "servicebinding.io":
+        binding = files(name="sb", **spec)
+    else:
+        binding = coreos_binding(services=DIRECT, name="sb", bindAsFiles=True, **spec)
+    binding["metadata"] |= {
+        "name": "later",
+        "uid": "uid-later",
+        "creationTimestamp": "2026-02-02T00:00:00Z",
+    }
+    return binding
+
+
+def first() -> JSON:
+    binding = files(env=ENV)
+    binding["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
+    return binding
+
+
+@pytest.mark.parametrize("api", ["servicebinding.io", "binding.operators.coreos.com"])
+@pytest.mark.parametrize("order", ["first comes first", "second comes first"])
+def test_of_two_bindings_in_one_place_the_second_yields_and_names_the_first(
+    api: str, order: str
+) -> None:
+    older, newer = first(), rival(api)
+    cluster = world(deployment(), older, newer)
+    turns = [older, newer] if order == "first comes first" else [newer, older]
+    for binding in turns:
+        cluster.reconcile(binding)
+    settled = copy.deepcopy(web(cluster))
+    assert records(settled) == [f"{RECORD_PREFIX}uid-sb"]
+    for binding in [*turns, *turns]:
+        assert cluster.reconcile(binding).changed_workloads() == []
+    assert web(cluster) == settled
+    assert conditions(older)["Ready"] == BOUND
+    assert conditions(newer)["InjectionReady"] == ("False", "Error")
+    told = message(newer, "InjectionReady")
+    assert "is of ServiceBinding ns/sb of servicebinding.io, which was created first" in told
+
+    deleted(older)
+    cluster.reconcile(older)
+    cluster.delete(older)
+    cluster.reconcile(newer)
+    assert conditions(newer)["Ready"] == BOUND
+    assert [item["name"] for item in pod(web(cluster))["volumes"]] == ["sb"]
+
+
+@pytest.mark.parametrize("gone", ["gone", "another of its name"])
+def test_nobody_yields_to_a_binding_that_is_gone(gone: str) -> None:
+    older, newer = first(), rival()
+    cluster = world(deployment(), older, newer)
+    cluster.reconcile(older)
+    cluster.delete(older)
+    if gone != "gone":
+        older["metadata"]["uid"] = "uid-another"
+        cluster.set(older)
+    cluster.reconcile(newer)
+    assert conditions(newer)["Ready"] == BOUND
+    assert records(web(cluster)) == [f"{RECORD_PREFIX}uid-later"]
+    assert [item["name"] for item in app(cluster)["env"]] == ["SERVICE_BINDING_ROOT"]
+
+
+def test_a_binding_that_cannot_be_looked_at_counts_as_there() -> None:
+    older, newer = first(), rival()
+    cluster = world(deployment(), older)
+    cluster.reconcile(older)
+
+    def refuse(read: Read) -> Failure | None:
+        hidden = isinstance(read, Get) and read.resource.plural == "servicebindings"
+        return Failure("Forbidden", "no") if hidden else None
+
+    cluster.refuse = refuse
+    cluster.reconcile(newer)
+    assert conditions(newer)["InjectionReady"] == ("False", "Error")
+
+
+def test_two_bindings_of_one_secret_path_do_not_take_turns() -> None:
+    older, newer = (
+        coreos_binding(
+            services=DIRECT,
+            namingStrategy=strategy,
+            application={"name": "web", "bindingPath": {"secretPath": "spec.secret"}},
+            name=name,
+            bindAsFiles=True,
+        )
+        for name, strategy in (("one", "none"), ("two", "uppercase"))
+    )
+    newer["metadata"] |= {"name": "z", "uid": "uid-z"}
+    cluster = world(deployment(), older, newer)
+    for binding in (newer, older, newer, older):
+        cluster.reconcile(binding)
+    assert web(cluster)["spec"]["secret"] == "s1"
+    assert conditions(older)["Ready"] == BOUND
+    assert "secretPath" in message(newer, "InjectionReady")
+
+
+SELECTOR = {"selector": {"matchLabels": {"a": "b"}}}
+
+
+@pytest.mark.parametrize("broken", ["", "service", "mapping"])
+def test_the_only_workload_of_a_selector_is_unbound_when_it_is_relabelled(broken: str) -> None:
+    """Whatever else is wrong by then."""
+    cluster, binding = world(deployment(labels={"a": "b"})), files(workload=SELECTOR)
+    cluster.reconcile(binding)
+    if broken == "service":
+        cluster.delete(secret())
+    elif broken == "mapping":
+        cluster.set(_mapping({"version": "*", "volumes": ".a["}))
+    web(cluster)["metadata"]["labels"] = {}
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+    assert records(web(cluster)) == []
+
+
+@pytest.mark.parametrize("then", ["edited", "deleted"])
+def test_a_workload_of_a_former_name_is_unbound_though_the_new_one_is_missing(then: str) -> None:
+    cluster, binding = world(deployment()), files()
+    cluster.reconcile(binding)
+    edited(binding, workload={**binding["spec"]["workload"], "name": "missing"})
+    if then == "deleted":
+        deleted(binding)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+    if then == "edited":
+        assert conditions(binding)["InjectionReady"] == ("False", "ApplicationNotFound")
+
+
+@pytest.mark.parametrize("then", ["edited", "deleted"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"name": "renamed"}, id="name"),
+        pytest.param({"env": []}, id="env"),
+        pytest.param({"service": {**SECRET_SERVICE, "name": "s2"}}, id="service"),
+        pytest.param(
+            {
+                "workload": {
+                    "apiVersion": "apps/v1",
+                    "kind": "Deployment",
+                    "name": "web",
+                    "containers": ["b"],
+                }
+            },
+            id="containers",
+        ),
+    ],
+)
+def test_an_edited_spec_leaves_nothing_of_the_former_one(change: JSON, then: str) -> None:
+    own = deployment(containers=[{"name": "a"}, {"name": "b"}])
+    cluster, binding = world(own, secret("s2")), files(env=ENV)
+    cluster.reconcile(binding)
+    edited(binding, **change)
+    if then == "deleted":
+        deleted(binding)
+        cluster.reconcile(binding)
+        for position, name in enumerate("ab"):
+            expected = {"name": name, "env": [ROOT], "volumeMounts": []}
+            assert app(cluster, position) == expected
+        assert pod(web(cluster))["volumes"] == []
+        return
+    cluster.reconcile(binding)
+    fresh = world(own, secret("s2"))
+    anew = files(env=ENV)
+    edited(anew, **change)
+    fresh.reconcile(anew)
+    for position in (0, 1):
+        after, wanted = app(cluster, position), app(fresh, position)
+        bare = (
+            {"env": [ROOT], "volumeMounts": []} if "workload" in change and position == 0 else {}
+        )
+        assert _sorted(after) == _sorted({**wanted, **bare})
+    assert pod(web(cluster))["volumes"] == pod(web(fresh))["volumes"]
+
+
+def _sorted(container: JSON) -> JSON:
+    return {**container, "env": sorted(container.get("env", []), key=lambda item: item["name"])}
+
+
+def test_another_kind_of_workload_unbinds_the_former_kind() -> None:
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cluster, binding = world(deployment(), cron), files()
+    cluster.reconcile(binding)
+    workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+    edited(binding, workload=workload)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+    assert pod(cluster.get("cronjobs", "night"))["volumes"]
+
+
+def test_a_former_kind_that_cannot_be_read_is_said_and_not_forgotten() -> None:
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cluster, binding = world(deployment(), cron), files()
+    cluster.reconcile(binding)
+    cluster.failing["list", "deployments"] = "no"
+    workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+    edited(binding, workload=workload)
+    made = cluster.reconcile(binding)
+    assert made.flow.transient
+    assert "not selected any more" in message(binding, "Ready")
+    assert pod(cluster.get("cronjobs", "night"))["volumes"]
+
+
+@pytest.mark.parametrize("name", ["...", "---", ".-."])
+def test_a_name_of_punctuation_alone_gives_a_legal_volume_name(name: str) -> None:
+    cluster, binding = world(deployment()), files(name=name)
+    cluster.reconcile(binding)
+    (volume,) = pod(web(cluster))["volumes"]
+    assert volume["name"].startswith("binding-")
+    assert app(cluster)["volumeMounts"][0]["mountPath"] == f"/bindings/{name}"
+
+
+def _mapping(template: JSON) -> JSON:
+    return {
+        "apiVersion": "servicebinding.io/v1",
+        "kind": "ClusterWorkloadResourceMapping",
+        "metadata": {"name": "deployments.apps"},
+        "spec": {"versions": [template]},
+    }
+
+
+def _generated(cluster: FakeCluster, binding: JSON, host: str) -> str:
+    """Change the content, have it projected; the name of the Secret then."""
+    cluster.set(secret(type="t", host=host))
+    cluster.reconcile(binding)
+    name = binding["status"]["binding"]["name"]
+    cluster.get("secrets", name)["metadata"]["annotations"] = {RECORDED_ANNOTATION: "true"}
+    return str(name)
+
+
+REPLICAS = {**KINDS, "apps/v1/ReplicaSet": "replicasets"}
+
+
+@pytest.mark.parametrize(
+    "change", ["", "not recorded", "revision", "spoiled record", "list fails"]
+)
+def test_former_secrets_go_once_nothing_has_them_in_its_record(change: str) -> None:
+    cluster, binding = FakeCluster(REPLICAS, [secret(), deployment()]), files(type="t")
+    former = _generated(cluster, binding, host="a")
+    copied = copy.deepcopy(web(cluster)["metadata"]["annotations"])
+    _generated(cluster, binding, host="b")
+    if change == "not recorded":
+        cluster.get("secrets", former)["metadata"]["annotations"] = {}
+    elif change in {"revision", "spoiled record"}:
+        revision = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+        annotations = copied if change == "revision" else dict.fromkeys(copied, "{")
+        metadata = {"name": "web-1", "namespace": "ns", "annotations": annotations}
+        cluster.set({**revision, "metadata": metadata})
+    elif change == "list fails":
+        cluster.failing["list", "replicasets"] = "no"
+    names = [name for name, _ in cluster.reconcile(binding).superseded]
+    assert names == ([] if change else [former])
+
+
+def test_former_secrets_stay_where_nobody_can_tell_who_reads_them() -> None:
+    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cluster = world(cron)
+    workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+    binding = files(type="t", workload=workload)
+    _generated(cluster, binding, host="a")
+    _generated(cluster, binding, host="b")
+    assert cluster.reconcile(binding).superseded == []
+
+
+def test_a_former_revision_of_a_deployment_is_no_workload_of_the_binding() -> None:
+    """Its record is a copy; it is what a rollback goes back to."""
+    cluster, binding = FakeCluster(REPLICAS, [secret(), deployment()]), files()
+    cluster.reconcile(binding)
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web"}
+    copied = copy.deepcopy(web(cluster))
+    copied |= {"kind": "ReplicaSet"}
+    copied["metadata"] |= {"name": "web-1", "ownerReferences": [{**owner, "controller": True}]}
+    cluster.set(copied)
+    workload = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "another"}
+    edited(binding, workload=workload)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == []
+    assert cluster.get("replicasets", "web-1") == copied
+
+
+def test_a_workload_that_may_not_be_updated_keeps_no_other_from_being_bound() -> None:
+    requester = {"servicebinding.io/requester": '{"username": "bob", "groups": []}'}
+    binding = files(workload=SELECTOR, annotations=requester)
+    one, two = (deployment(name, labels={"a": "b"}) for name in ("one", "two"))
+    cluster = world(one, two)
+    cluster.denied = [{"verb": "update", "name": "one"}]
+    made = cluster.reconcile(binding)
+    assert "cannot update application resource one" in message(binding, "Ready")
+    assert made.flow.transient
+    assert web(cluster, "one") == one
+    assert pod(web(cluster, "two"))["volumes"]
+
+
+def test_a_projection_that_is_not_whole_is_not_taken_for_ours() -> None:
+    """The binding has projected this Secret, but nothing says that it was onto this workload."""
+    variable = {"name": "X", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+    mount = {"name": "sb", "mountPath": "/mine"}
+    volume = {"name": "sb", "secret": {"secretName": "s1"}}
+    own = deployment(
+        containers=[{"name": "app", "env": [variable], "volumeMounts": [mount]}], volumes=[volume]
+    )
+    cluster, binding = world(own), files(env=ENV)
+    binding["status"] = {"binding": {"name": "s1"}}
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert web(cluster) == own
