@@ -230,6 +230,8 @@ class Stalling(Stand):
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         far_writer.write(struct.pack("!i", len(said) + 4) + said)
         answers = asyncio.create_task(_carry(far_reader, writer))
+        # Who asks for a statement to be cancelled waits for the end of that connection.
+        answers.add_done_callback(lambda task: None if task.cancelled() else writer.close())
         try:
             while True:
                 head = await reader.readexactly(5)

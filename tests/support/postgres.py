@@ -46,7 +46,7 @@ async def running(
     read.registry.register(counted)
     made = Client(config, metrics=read.requests)
     if writes is not None:
-        made = DyingClient(config, metrics=read.requests, writes=writes)
+        made = DyingClient(config, metrics=read.requests, writes=writes, hangs=True)
     async with made as client:
         cluster = Cluster("provider", client)
         chosen = controllers(cluster, options, counted)

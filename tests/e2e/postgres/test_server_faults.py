@@ -16,6 +16,7 @@ from tests.support.hostile import Babbling, Stalling
 from tests.support.postgres import server_profile
 from tests.support.standby import Standby
 from tests.support.team import LOG, Administrator, Team
+from tests.support.waiting import idle
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresserver import POSTGRESSERVERS
@@ -47,6 +48,10 @@ async def test_sessions_that_were_ended_are_made_anew(team: Team) -> None:
     name = await team.create(grants=[team.grant("CONNECT")])
     await team.ready(name)
     await team.cycles(1)
+    # Whoever is just at work with a session has to tell that it broke off.
+    said = -1
+    while said != (said := len(team.postgres.log())):
+        await idle(0.3)
     before = (await team.client.get(POSTGRESACCESSES, name, team.namespace)).meta
     ended = await team.sql(
         "SELECT pg_catalog.pg_terminate_backend(pid, 5000) FROM pg_catalog.pg_stat_activity"
