@@ -1,9 +1,9 @@
-"""The PostgresAccess controller: performs the steps of the flowchart and reports them."""
+"""The PostgresAccess controller: takes accesses over the flowchart and reports on them."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
@@ -14,7 +14,6 @@ from fairlead.api.conditions import get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
-    APPROVE_ANNOTATION,
     FINALIZER,
     POSTGRESACCESSES,
     READY,
@@ -23,7 +22,6 @@ from fairlead.api.postgresaccess import (
     PostgresAccessStatus,
 )
 from fairlead.api.timestamps import now, parse_time
-from fairlead.client import AlreadyExists, ApiError, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import Leftovers
 from fairlead.postgres.controllers.access.passes import Pass, Verified, login_of, outcome_of
@@ -41,28 +39,17 @@ from fairlead.postgres.controllers.access.status import (
     approver_of,
     new_status,
     plan_of,
-    problems,
 )
+from fairlead.postgres.controllers.access.steps import Steps
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
-from fairlead.postgres.controllers.rules.rotation import password_defaults, turns_of
+from fairlead.postgres.controllers.rules.rotation import password_defaults
 from fairlead.postgres.controllers.rules.wishes import (
-    check_spec,
     expires_at,
-    may_adopt,
     names_of,
-    needed_names,
-    shares_groups,
-    wanted_of,
 )
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
-    Check,
-    Drop,
-    Look,
-    Place,
-    Removal,
-    Sync,
     owner_named,
     owner_of,
 )
@@ -71,7 +58,6 @@ from fairlead.postgres.controllers.servers.work import JITTER, Surroundings, Wor
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import Watches, server_of, wanted_otherwise
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -86,8 +72,6 @@ from fairlead.runtime import (
     Request,
     Result,
     StatusWriter,
-    add_finalizer,
-    remove_finalizer,
     step_by_step,
 )
 from fairlead.runtime.expectations import Expectations
@@ -116,11 +100,10 @@ class AccessController:
         self._known = watches.accesses.get
         self._written = Expectations()
         self._settings = settings
-        self._sources = sources
         self._servers = watches.servers.get
         self._metrics = metrics
         key = InstallationKey(cluster.client, settings.namespace)
-        self._claims = Claims(sources, key)
+        claims = Claims(sources, key)
         self._publication = Publication(
             cluster.client,
             watches,
@@ -132,7 +115,7 @@ class AccessController:
             cluster.client,
             watches,
             settings,
-            self._claims,
+            claims,
             renamed=lambda access: self._look_again(
                 Request(cluster.name, access.meta.namespace, access.meta.name)
             ),
@@ -150,6 +133,16 @@ class AccessController:
                 metrics=metrics,
                 connections=lambda: settings.latest.max_connections_per_server,
             )
+        )
+        self._steps = Steps(
+            cluster.client,
+            settings,
+            sources,
+            claims,
+            self._publication,
+            self._leftovers,
+            wrote=self._wrote,
+            look_at=self._work.look_at,
         )
         self.controller = Controller(
             "postgresaccess",
@@ -261,7 +254,7 @@ class AccessController:
 
     async def _attempt(self, step: AccessStep, current: Pass) -> Pass | None:
         """Perform a step; None where its server must answer first, or the object is gone."""
-        await self._learn(step, current, self._perform(step, current))
+        await self._steps.perform(step, current)
         if current.job is not None or current.gone:
             return None
         return current
@@ -270,26 +263,8 @@ class AccessController:
         """Learn what the server has answered."""
         step, current.step, current.job = current.step, None, None
         if step is not None:
-            await self._learn(step, current, self._take(step, current, answer))
+            await self._steps.take(step, current, answer)
         return current
-
-    async def _learn(self, step: AccessStep, current: Pass, work: Awaitable[None]) -> None:
-        """Wait for the work on a step, and learn what came of it, a failure too.
-
-        Raises:
-            ApiError: trying all of it again at once may help.
-        """
-        try:
-            await work
-        except AccessError as error:
-            current.learn(failure=Failure(STAGES[step], error))
-        except (AlreadyExists, Conflict, ServerError):
-            raise
-        except ApiError as error:
-            if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
-                current.gone = True
-                return
-            current.learn(failure=Failure(STAGES[step], _api_error(error)))
 
     async def _begin(self, request: Request) -> Pass | None:
         self._outdated.discard(request)
@@ -339,161 +314,6 @@ class AccessController:
             return "", False
         return ends, bool(ends) and parse_time(ends) <= datetime.now(UTC)
 
-    async def _perform(self, step: AccessStep, current: Pass) -> None:
-        match step:
-            case AccessStep.ADD_FINALIZER:
-                current.found = self._wrote(
-                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
-                )
-                current.learn(finalizer=True)
-            case AccessStep.RESOLVE:
-                await self._resolve(current)
-            case AccessStep.PLAN:
-                current.password = await self._publication.password_of(current)
-                current.ask(step, Look(await self._wanted(current)))
-            case AccessStep.CHECK_ROLE:
-                claim = await self._claims.of(current.found.meta)
-                names, adopt = needed_names(current.decoded), self._adopts(current)
-                current.ask(step, Check(names, claim, adopt=adopt))
-            case AccessStep.WRITE_SECRET:
-                await self._publication.write(current)
-                if current.facts.synced:
-                    await self._publication.remove_renamed(current)
-            case AccessStep.STAGE_LOGIN:
-                current.ask(step, Sync(await self._wanted(current, staged=True)))
-            case AccessStep.SYNC_DATABASE:
-                wanted = await self._wanted(current)
-                known = current.verified
-                if known is not None and known.holds(current.reached, wanted):
-                    await self._synced(current, known.synced)
-                else:
-                    current.ask(step, Sync(wanted))
-            case AccessStep.GIVE_UP:
-                owner = owner_of(current.access) if current.access else ""
-                await self._leftovers.record(current.found, owner, "Abandon")
-                self._work.look_at(owner)
-                current.learn(given_up=True)
-            case AccessStep.DROP_ROLE:
-                await self._drop(current)
-            case _:
-                await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
-                current.learn(finalizer=False)
-
-    async def _take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
-        """Learn from what the server has answered to the job of a step."""
-        match step:
-            case AccessStep.PLAN:
-                self._planned(current, answer)
-            case AccessStep.CHECK_ROLE:
-                # Why a server cannot be asked is told by the steps that need it.
-                if isinstance(answer, AccessError) and answer.verdict:
-                    raise answer
-                current.learn(checked=True, answers=answer is None)
-            case AccessStep.STAGE_LOGIN:
-                self._staged(current, answer)
-            case AccessStep.SYNC_DATABASE:
-                await self._synced(current, answer)
-            case _:
-                await self._dropped(current, answer)
-
-    async def _resolve(self, current: Pass) -> None:
-        access = current.decoded
-        check_spec(access)
-        endpoint = await self._sources.endpoint(access, enforce=True)
-        current.place = Place.of(access, endpoint)
-        current.learn(resolved=True)
-
-    async def _wanted(self, current: Pass, *, staged: bool = False) -> Wanted:
-        owner, endpoint = current.reached.owner, current.reached.endpoint
-        shares = shares_groups(current.decoded, endpoint)
-        return wanted_of(
-            current.decoded,
-            await self._claims.of(current.found.meta),
-            password=current.password,
-            ends=current.expires_at,
-            turns=turns_of(current.decoded, current.login, staged=staged),
-            iterations=current.iterations,
-            adopt=self._adopts(current),
-            scope=await self._claims.scope(owner) if shares else "",
-        )
-
-    def _adopts(self, current: Pass) -> bool:
-        """Whether the access may take over a role that nobody has claimed."""
-        return may_adopt(current.decoded, self._settings.current)
-
-    def _planned(self, current: Pass, answer: Answer) -> None:
-        if not isinstance(answer, Planned):
-            raise answered_otherwise(answer)
-        before = current.decoded.status.plan
-        after = before.approved_digest if before is not None else ""
-        plan = current.plan = msgspec.structs.replace(answer, after=after)
-        asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-        # What cannot be had keeps nobody from approving the rest.
-        agreed = asked == plan.digest() if plan.statements else not plan.refused
-        current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
-
-    def _staged(self, current: Pass, answer: Answer) -> None:
-        """The server lets the next login in, so that the Secret may have it."""
-        if not isinstance(answer, Synced):
-            raise answered_otherwise(answer)
-        current.learn(secret="staged")  # noqa: S106
-        if answer.is_settled and not answer.problems:
-            current.synced = answer
-            current.learn(synced=True)
-
-    async def _synced(self, current: Pass, answer: Answer) -> None:
-        if not isinstance(answer, Synced):
-            raise answered_otherwise(answer)
-        current.synced = answer
-        # After the database: until now the old Secret was the one that works.
-        await self._publication.remove_renamed(current)
-        if answer.problems:
-            current.learn(failure=problems(answer.problems))
-        current.learn(synced=True)
-
-    async def _drop(self, current: Pass) -> None:
-        access = current.decoded
-        username = access.status.username or access.spec.username
-        claim = await self._claims.of(current.found.meta)
-        policy: Removal = access.spec.cleanup_policy
-        if current.facts.expired:
-            # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
-            await self._publication.remove(current)
-            # The object stays, and the role its own: raised, the end gives back the login.
-            policy = "Fence" if policy == "Retain" else policy
-        try:
-            current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
-        except AccessError as error:
-            if error.verdict and not access.status.username:
-                # It was refused from the beginning, so that nothing was ever made for it.
-                current.learn(dropped=True)
-            else:
-                await self._dropped(current, error)
-        else:
-            current.ask(
-                AccessStep.DROP_ROLE,
-                Drop(username, claim, policy, access.spec.orphan_to or ""),
-            )
-
-    async def _dropped(self, current: Pass, answer: Answer) -> None:
-        if isinstance(answer, Exception):
-            access = current.decoded
-            verdict = isinstance(answer, AccessError) and answer.verdict
-            if verdict and not access.status.username:
-                # Never anything was made for what was refused from the beginning.
-                current.learn(dropped=True)
-                return
-            # A role that stays anyway must not keep its object from going when the server is
-            # gone.
-            retained = current.facts.deleting and access.spec.cleanup_policy == "Retain"
-            if not retained or not isinstance(answer, AccessError):
-                raise answer
-            _log.warning("the server of a retained role was out of reach", why=answer.reason)
-            await self._leftovers.record(current.found, owner_of(access), "Retain")
-            self._work.look_at(owner_of(access))
-        await self._publication.remove(current)
-        current.learn(dropped=True)
-
     async def _report(self, request: Request, current: Pass) -> Result | None:
         outcome = outcome_of(current)
         old = former_status(current)
@@ -515,7 +335,7 @@ class AccessController:
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
-            kept = Kept.of(await self._wanted(current), current.synced.warnings)
+            kept = Kept.of(await self._steps.wanted(current), current.synced.warnings)
             self._work.keep(current.reached, request, kept)
             result = None
         else:
@@ -523,7 +343,7 @@ class AccessController:
             result = self._again(outcome)
         if outcome.again == "at-once" and current.synced is not None:
             self._verified[request] = Verified(
-                current.reached, await self._wanted(current), current.synced
+                current.reached, await self._steps.wanted(current), current.synced
             )
         known = self._newest(Key(request.namespace, request.name))
         lost = current.synced is not None and current.synced.created and old.username
@@ -624,13 +444,6 @@ def seconds_until(current: Pass) -> float | None:
     return (parse_time(current.expires_at) - datetime.now(UTC)).total_seconds()
 
 
-def answered_otherwise(answer: Answer) -> Exception:
-    """The failure that an answer is, which is not what was asked for."""
-    if isinstance(answer, Exception):
-        return answer
-    return AccessError("Conflict", "the server has not been asked")
-
-
 def planning_of(spec: PostgresAccessSpec) -> Literal["", "Observe", "Manual"]:
     """Why nothing is done at once, if so."""
     if spec.mode == "Observe":
@@ -644,7 +457,3 @@ def _decide(current: Pass) -> AccessStep:
 
 def _is_last(step: AccessStep) -> bool:
     return step in {AccessStep.REPORT, AccessStep.IGNORE}
-
-
-def _api_error(error: ApiError) -> AccessError:
-    return AccessError(error.reason or "ApiError", error.message)

@@ -1,0 +1,269 @@
+"""The steps of a pass: what is asked of the API server and of the access's own server for each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import APPROVE_ANNOTATION, FINALIZER, POSTGRESACCESSES
+from fairlead.client import AlreadyExists, ApiError, Client, Conflict, NotFound, ServerError
+from fairlead.postgres.controllers.access.claims import Claims
+from fairlead.postgres.controllers.access.leftovers import Leftovers
+from fairlead.postgres.controllers.access.passes import Pass
+from fairlead.postgres.controllers.access.publication import Publication
+from fairlead.postgres.controllers.access.reconcile import STAGES, AccessStep, Failure
+from fairlead.postgres.controllers.access.status import problems
+from fairlead.postgres.controllers.rules.rotation import turns_of
+from fairlead.postgres.controllers.rules.wishes import (
+    check_spec,
+    may_adopt,
+    needed_names,
+    shares_groups,
+    wanted_of,
+)
+from fairlead.postgres.controllers.servers.jobs import (
+    Answer,
+    Check,
+    Drop,
+    Look,
+    Place,
+    Removal,
+    Sync,
+    owner_of,
+)
+from fairlead.postgres.controllers.servers.sources import Sources
+from fairlead.postgres.controllers.settings import Settings
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.errors import AccessError
+from fairlead.runtime import add_finalizer, remove_finalizer
+
+
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+
+class Steps:
+    """Performs steps, and learns what came of them.
+
+    ``wrote`` is told of each write to an access, ``look_at`` of owners of connections at whose
+    servers a role may have been given up.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        settings: Settings,
+        sources: Sources,
+        claims: Claims,
+        publication: Publication,
+        leftovers: Leftovers,
+        *,
+        wrote: Callable[[Object], Object],
+        look_at: Callable[[str], None],
+    ) -> None:
+        self._client = client
+        self._settings = settings
+        self._sources = sources
+        self._claims = claims
+        self._publication = publication
+        self._leftovers = leftovers
+        self._wrote = wrote
+        self._look_at = look_at
+
+    async def perform(self, step: AccessStep, current: Pass) -> None:
+        """Perform a step, or leave a job to its server.
+
+        Raises:
+            ApiError: trying all of it again at once may help.
+        """
+        await self._learn(step, current, self._perform(step, current))
+
+    async def take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
+        """Learn from what the server has answered to the job of a step.
+
+        Raises:
+            ApiError: trying all of it again at once may help.
+        """
+        await self._learn(step, current, self._take(step, current, answer))
+
+    async def _learn(self, step: AccessStep, current: Pass, work: Awaitable[None]) -> None:
+        """Wait for the work on a step; a failure is learnt too."""
+        try:
+            await work
+        except AccessError as error:
+            current.learn(failure=Failure(STAGES[step], error))
+        except (AlreadyExists, Conflict, ServerError):
+            raise
+        except ApiError as error:
+            if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
+                current.gone = True
+                return
+            current.learn(failure=Failure(STAGES[step], _api_error(error)))
+
+    async def _perform(self, step: AccessStep, current: Pass) -> None:
+        match step:
+            case AccessStep.ADD_FINALIZER:
+                current.found = self._wrote(
+                    await add_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
+                )
+                current.learn(finalizer=True)
+            case AccessStep.RESOLVE:
+                await self._resolve(current)
+            case AccessStep.PLAN:
+                current.password = await self._publication.password_of(current)
+                current.ask(step, Look(await self.wanted(current)))
+            case AccessStep.CHECK_ROLE:
+                claim = await self._claims.of(current.found.meta)
+                names, adopt = needed_names(current.decoded), self._adopts(current)
+                current.ask(step, Check(names, claim, adopt=adopt))
+            case AccessStep.WRITE_SECRET:
+                await self._publication.write(current)
+                if current.facts.synced:
+                    await self._publication.remove_renamed(current)
+            case AccessStep.STAGE_LOGIN:
+                current.ask(step, Sync(await self.wanted(current, staged=True)))
+            case AccessStep.SYNC_DATABASE:
+                wanted = await self.wanted(current)
+                known = current.verified
+                if known is not None and known.holds(current.reached, wanted):
+                    await self._synced(current, known.synced)
+                else:
+                    current.ask(step, Sync(wanted))
+            case AccessStep.GIVE_UP:
+                owner = owner_of(current.access) if current.access else ""
+                await self._leftovers.record(current.found, owner, "Abandon")
+                self._look_at(owner)
+                current.learn(given_up=True)
+            case AccessStep.DROP_ROLE:
+                await self._drop(current)
+            case _:
+                await remove_finalizer(self._client, POSTGRESACCESSES, current.found, FINALIZER)
+                current.learn(finalizer=False)
+
+    async def _take(self, step: AccessStep, current: Pass, answer: Answer) -> None:
+        match step:
+            case AccessStep.PLAN:
+                self._planned(current, answer)
+            case AccessStep.CHECK_ROLE:
+                # Why a server cannot be asked is told by the steps that need it.
+                if isinstance(answer, AccessError) and answer.verdict:
+                    raise answer
+                current.learn(checked=True, answers=answer is None)
+            case AccessStep.STAGE_LOGIN:
+                self._staged(current, answer)
+            case AccessStep.SYNC_DATABASE:
+                await self._synced(current, answer)
+            case _:
+                await self._dropped(current, answer)
+
+    async def _resolve(self, current: Pass) -> None:
+        access = current.decoded
+        check_spec(access)
+        endpoint = await self._sources.endpoint(access, enforce=True)
+        current.place = Place.of(access, endpoint)
+        current.learn(resolved=True)
+
+    async def wanted(self, current: Pass, *, staged: bool = False) -> Wanted:
+        """All that an access asks for; ``staged``: of its next login alone."""
+        owner, endpoint = current.reached.owner, current.reached.endpoint
+        shares = shares_groups(current.decoded, endpoint)
+        return wanted_of(
+            current.decoded,
+            await self._claims.of(current.found.meta),
+            password=current.password,
+            ends=current.expires_at,
+            turns=turns_of(current.decoded, current.login, staged=staged),
+            iterations=current.iterations,
+            adopt=self._adopts(current),
+            scope=await self._claims.scope(owner) if shares else "",
+        )
+
+    def _adopts(self, current: Pass) -> bool:
+        """Whether the access may take over a role that nobody has claimed."""
+        return may_adopt(current.decoded, self._settings.current)
+
+    def _planned(self, current: Pass, answer: Answer) -> None:
+        if not isinstance(answer, Planned):
+            raise answered_otherwise(answer)
+        before = current.decoded.status.plan
+        after = before.approved_digest if before is not None else ""
+        plan = current.plan = msgspec.structs.replace(answer, after=after)
+        asked = current.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+        # What cannot be had keeps nobody from approving the rest.
+        agreed = asked == plan.digest() if plan.statements else not plan.refused
+        current.learn(planned=True, approved=agreed and current.facts.planning == "Manual")
+
+    def _staged(self, current: Pass, answer: Answer) -> None:
+        """The server lets the next login in, so that the Secret may have it."""
+        if not isinstance(answer, Synced):
+            raise answered_otherwise(answer)
+        current.learn(secret="staged")  # noqa: S106
+        if answer.is_settled and not answer.problems:
+            current.synced = answer
+            current.learn(synced=True)
+
+    async def _synced(self, current: Pass, answer: Answer) -> None:
+        if not isinstance(answer, Synced):
+            raise answered_otherwise(answer)
+        current.synced = answer
+        # After the database: until now the old Secret was the one that works.
+        await self._publication.remove_renamed(current)
+        if answer.problems:
+            current.learn(failure=problems(answer.problems))
+        current.learn(synced=True)
+
+    async def _drop(self, current: Pass) -> None:
+        access = current.decoded
+        username = access.status.username or access.spec.username
+        claim = await self._claims.of(current.found.meta)
+        policy: Removal = access.spec.cleanup_policy
+        if current.facts.expired:
+            # The server knows the end itself (VALID UNTIL), so that this logs in nowhere any more.
+            await self._publication.remove(current)
+            # The object stays, and the role its own: raised, the end gives back the login.
+            policy = "Fence" if policy == "Retain" else policy
+        try:
+            current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
+        except AccessError as error:
+            if error.verdict and not access.status.username:
+                # It was refused from the beginning, so that nothing was ever made for it.
+                current.learn(dropped=True)
+            else:
+                await self._dropped(current, error)
+        else:
+            current.ask(
+                AccessStep.DROP_ROLE,
+                Drop(username, claim, policy, access.spec.orphan_to or ""),
+            )
+
+    async def _dropped(self, current: Pass, answer: Answer) -> None:
+        if isinstance(answer, Exception):
+            access = current.decoded
+            verdict = isinstance(answer, AccessError) and answer.verdict
+            if verdict and not access.status.username:
+                # Never anything was made for what was refused from the beginning.
+                current.learn(dropped=True)
+                return
+            # A role that stays anyway must not keep its object from going when the server is
+            # gone.
+            retained = current.facts.deleting and access.spec.cleanup_policy == "Retain"
+            if not retained or not isinstance(answer, AccessError):
+                raise answer
+            _log.warning("the server of a retained role was out of reach", why=answer.reason)
+            await self._leftovers.record(current.found, owner_of(access), "Retain")
+            self._look_at(owner_of(access))
+        await self._publication.remove(current)
+        current.learn(dropped=True)
+
+
+def answered_otherwise(answer: Answer) -> Exception:
+    """The failure that an answer is, which is not what was asked for."""
+    if isinstance(answer, Exception):
+        return answer
+    return AccessError("Conflict", "the server has not been asked")
+
+
+def _api_error(error: ApiError) -> AccessError:
+    return AccessError(error.reason or "ApiError", error.message)
