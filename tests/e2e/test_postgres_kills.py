@@ -1,4 +1,7 @@
-"""The operator killed at each write to the API and at each statement; the next one finishes."""
+"""The operator killed at each write to the API and at each statement; the next one finishes.
+
+And two of them at once, and one whose API server goes away.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,12 @@ from tests.support.dying import DyingClient
 from tests.support.hostile import Stalling
 from tests.support.postgres import prepare, running, server_profile
 from tests.support.servers import started
-from tests.support.team import LOG, Administrator, Team
+from tests.support.team import LOG, Administrator, Team, eventually
 from tests.support.waiting import SECONDS
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.api.postgresserver import POSTGRESSERVERS
-from fairlead.api.resource import CONFIGMAPS
+from fairlead.api.resource import CONFIGMAPS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
@@ -40,15 +43,20 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    async with Sandbox(name="kills") as sandbox:
+        yield sandbox
+
+
 @pytest.fixture(params=["superuser", "createrole"])
-async def team(request: pytest.FixtureRequest, postgres: EmbeddedPostgres) -> AsyncIterator[Team]:
+async def team(
+    request: pytest.FixtureRequest, postgres: EmbeddedPostgres, sandbox: Sandbox
+) -> AsyncIterator[Team]:
     who = Administrator("operator", "operator", superuser=False)
     if request.param == "superuser":
         who = Administrator(postgres.username, postgres.password, superuser=True)
-    async with (
-        Sandbox(name="kills") as sandbox,
-        Client(parse_kubeconfig(sandbox.kubeconfig())) as admin,
-    ):
+    async with Client(parse_kubeconfig(sandbox.kubeconfig())) as admin:
         await prepare(admin)
         made = Team(admin, postgres, who)
         await made.arrive()
@@ -260,3 +268,46 @@ async def test_killed_at_each_statement_of_a_deletion(
         assert await ways.killed(team.gone) > 5
         async with running(team.client, OPTIONS):
             await cleared(team, ways.names, policy)
+
+
+async def test_two_operators_at_once_come_to_the_same(team: Team) -> None:
+    """As when a Lease was lost and nobody has noticed yet."""
+    async with running(team.client, OPTIONS), running(team.client, OPTIONS):
+        names = [await made(team, f"b{number}", "Cascade") for number in range(6)]
+        await asyncio.gather(*map(team.ready, names))
+        gone, kept = names[:3], names[3:]
+        for name in gone:
+            await team.delete(name)
+        for name in kept:
+            await team.sql("ALTER ROLE {r} NOLOGIN", r=name)
+            await team.client.delete(SECRETS, f"{name}-login", team.namespace)
+        await asyncio.gather(*map(team.gone, gone))
+
+        async def restored() -> bool:
+            there = await secrets_of(team)
+            if there != {f"{name}-login" for name in kept}:
+                return False
+            passwords = {name: (await team.secret(name))["password"] for name in kept}
+            return all([await team.can_login(*pair) for pair in passwords.items()])
+
+        await eventually(restored)
+        await asyncio.gather(*map(team.ready, kept))
+        await in_order(team, *kept)
+
+
+async def test_an_api_server_that_goes_away_and_comes_back(team: Team, sandbox: Sandbox) -> None:
+    async with running(team.client, OPTIONS):
+        before = await made(team, "before", "Cascade")
+        await team.ready(before)
+        under_way = [await made(team, f"w{number}", "Cascade") for number in range(6)]
+        await sandbox.stop()
+        # Whatever is found at the server can be told to nobody now.
+        await team.sql("ALTER ROLE {r} NOLOGIN", r=before)
+        await sandbox.start()
+        after = await made(team, "after", "Cascade")
+        await asyncio.gather(*map(team.ready, [*under_way, after]))
+        password = (await team.secret(before))["password"]
+        await eventually(lambda: team.can_login(before, password))
+        await in_order(team, before, *under_way, after)
+        await team.delete(before)
+        await team.gone(before)
