@@ -477,6 +477,22 @@ async def test_programs_that_start_again_find_everything_done(world: World) -> N
     assert written == [[], []]
 
 
+async def test_a_provider_that_starts_again_takes_no_rights_away(world: World) -> None:
+    """Also where it hears of namespaces last: it does not guess whose their roles are."""
+    await world.whole_way("known")
+    await quiet(world.provider, world.consumer)
+    beats = await world.provider.heartbeats()
+    watched = world.provider.watched()
+    provider = world.runners["fairlead-provider"]
+    await provider.kill()
+    world.provider.faults.fail("list", "namespaces", 500, times=3)
+    await provider.start()
+    await eventually(lambda: _all_watched((world.provider,), [watched]))
+    await quiet(world.provider, forget=False)
+    _, infos = await world.provider.unrest(beats)
+    assert await world.provider.told(infos) == []
+
+
 async def _all_watched(planes: tuple[Plane, ...], watched: list[Counter[str]]) -> bool:
     return [one.watched() for one in planes] == watched
 

@@ -101,6 +101,11 @@ class RbacController:
     async def reconcile(self, request: Request) -> None:
         """Bring the rights that go with one export into line."""
         key = Key(request.namespace, request.name)
+        owner = self._owner(key.namespace)
+        if owner != key.namespace and self._owner(owner) == owner:
+            # A role was listed before its namespace was, so that nobody knew yet whose it is.
+            self.controller.enqueue(Request(self._cluster, owner, key.name))
+            return
         export = self._watches.exports.get(*key)
         if export is not None and export.meta.deleting:
             export = None
@@ -241,11 +246,14 @@ class RbacController:
 
     def _from_role(self, delta: Delta) -> Iterator[Request]:
         role = delta.object
-        namespace = self._watches.namespaces.get("", role.meta.namespace)
-        owner = owner_of(namespace) if namespace is not None else None
-        consumer = owner.namespace if owner is not None else role.meta.namespace
-        for key in exports_of_role(role, consumer):
+        for key in exports_of_role(role, self._owner(role.meta.namespace)):
             yield Request(self._cluster, *key)
+
+    def _owner(self, namespace: str) -> str:
+        """The cluster namespace of the consumer that a namespace is for, which may be itself."""
+        found = self._watches.namespaces.get("", namespace)
+        owner = owner_of(found) if found is not None else None
+        return owner.namespace if owner is not None else namespace
 
     def _from_crd(self, delta: Delta) -> Iterator[Request]:
         exports = self._watches.exports.by_index(BY_CRD, delta.object.meta.name)
