@@ -381,6 +381,22 @@ async def test_a_password_changed_while_nobody_can_log_in_is_stored(admin: Admin
     assert await can_login(admin.server, "app", "another")
 
 
+async def test_a_role_that_may_log_in_from_elsewhere_alone_is_stored_once(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> None:
+        """As an hba file does that has no line for the operator's address."""
+
+    monkeypatch.setattr(verifiers_module, "logs_in", refused)
+    monkeypatch.setattr(verifiers_module, "PROBE_SECONDS", 0.0)
+    assert (await admin.one(role())).changed
+    before = await rows(admin.server)
+    assert not (await admin.one(role())).changed
+    assert await rows(admin.server) == before
+    assert (await admin.one(role(password="another"))).changed
+    assert await can_login(admin.server, "app", "another")
+
+
 async def adopting(admin: Admin, *statements: str) -> AccessError | None:
     await admin.execute("CREATE ROLE app LOGIN PASSWORD 'by hand'", *statements)
     if not admin.superuser and admin.version >= 16:

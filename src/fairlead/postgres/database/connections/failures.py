@@ -133,6 +133,13 @@ _DISCREET = (
 )
 
 
+class NotLetInError(AccessError):
+    """The server has refused a login before it looked at its password."""
+
+
+_BEFORE_THE_PASSWORD = {"HostRefused", "AuthenticationMethod"}
+
+
 def explain_connect(
     error: Exception, server: str, database: str, user: str, *, discreet: bool = False
 ) -> AccessError:
@@ -148,7 +155,8 @@ def explain_connect(
     if not kind and "database" in text and "does not exist" in text:
         kind = "DatabaseNotFound"
     reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
-    return AccessError(reason, sentence.format(server=server, database=database, user=user))
+    type_ = NotLetInError if kind in _BEFORE_THE_PASSWORD else AccessError
+    return type_(reason, sentence.format(server=server, database=database, user=user))
 
 
 def pooled(server: str) -> AccessError:

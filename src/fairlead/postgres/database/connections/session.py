@@ -26,6 +26,7 @@ from psycopg.pq.abc import PGconn
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
     AnswerTooLargeError,
+    NotLetInError,
     explain_connect,
     pooled,
 )
@@ -272,8 +273,8 @@ async def connect(endpoint: Endpoint, database: str) -> AsyncIterator[Session]:
         yield Session(connection)
 
 
-async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool:
-    """Whether the server takes this password for this role.
+async def logs_in(endpoint: Endpoint, database: str, username: str, password: str) -> bool | None:
+    """Whether the server takes this password for this role; None where it lets nobody try.
 
     Raises:
         AccessError: the server could not be asked.
@@ -281,6 +282,8 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     probe = replace(endpoint, username=username, password=password)
     try:
         connection = await _open(probe, database)
+    except NotLetInError:
+        return None
     except AccessError as error:
         if error.reason == "AuthenticationFailed":
             return False

@@ -131,6 +131,10 @@ class Verifiers:
                     raise answer
                 elif answer:
                     self._remember(one, "").proven = monotonic()
+                elif answer is None and (known := self._of(one)) and known.proven > _NEVER:
+                    # Its hba file lets this role in from elsewhere alone, and it has been given
+                    # this password: to store it again and again would tell no more.
+                    known.proven = monotonic()
                 else:
                     without.append(one)
         return without
@@ -184,7 +188,7 @@ def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
     return reads or (role.login and role.claim.same_object(one.claim))
 
 
-async def _logs_in(sessions: Sessions, one: Wanted) -> bool:
+async def _logs_in(sessions: Sessions, one: Wanted) -> bool | None:
     database = min((grant.database for grant in one.grants), default="")
     database = database or sessions.endpoint.maintenance
     sessions.tally.logins += 1
