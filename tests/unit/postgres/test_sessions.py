@@ -158,6 +158,7 @@ async def test_nothing_stands_in_for_a_server_that_is_away(endpoint: Endpoint) -
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_OURS", "")
 
 
 @pytest.mark.usefixtures("_soon")
@@ -230,6 +231,19 @@ async def test_a_strange_answer_about_locks_ends_nothing_but_its_session(
         while sessions._idle and sessions.tally.statements < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await pid(sessions)
+
+
+async def test_nobody_asks_who_wants_the_administrators_database(
+    sessions: Sessions, database: str
+) -> None:
+    await pid(sessions)
+    statements = sessions.tally.statements
+    await sessions._leave()
+    assert sessions.tally.statements == statements
+    await pid(sessions, database)
+    statements = sessions.tally.statements
+    await sessions._leave()
+    assert sessions.tally.statements == statements + 1
 
 
 @pytest.mark.usefixtures("_soon")

@@ -21,7 +21,7 @@ from fairlead.postgres.errors import AccessError
 
 _KEPT = 8
 """Sessions with nothing to do that are kept open."""
-_WATCH_SECONDS = 3.0
+_WATCH_SECONDS = 2.0
 """Between two looks at who waits for our idle sessions; PostgreSQL has them wait for 5 s."""
 _WAITED_FOR = sql.SQL("""
 SELECT DISTINCT d.datname::text
@@ -33,6 +33,8 @@ SELECT DISTINCT d.datname::text
 
 Each of these locks the database before it waits for its sessions, and everybody may see locks.
 """
+_OURS = "postgres"
+"""The database that PostgreSQL has for administrators: no owner drops it."""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Why another database may let the administrator in."""
 
@@ -130,7 +132,7 @@ class Sessions:
 
     async def _leave(self) -> None:
         """End the idle sessions in databases that somebody waits to have to himself."""
-        if not self._idle:
+        if all(database == _OURS for database in self._idle.values()):
             return
         # Any session sees the locks of all databases.
         asked = next(iter(self._idle))
