@@ -479,7 +479,7 @@ async def test_programs_that_start_again_find_everything_done(world: World) -> N
 
 async def test_a_provider_that_starts_again_takes_no_rights_away(world: World) -> None:
     """Also where it hears of namespaces last: it does not guess whose their roles are."""
-    await world.whole_way("kept")
+    await world.whole_way("entitled")
     await quiet(world.provider, world.consumer)
     beats = await world.provider.heartbeats()
     watched = world.provider.watched()
