@@ -377,10 +377,10 @@ async def test_a_password_that_is_overdue_starts_no_loop(team: Alone) -> None:
                 POSTGRESACCESSES, name, team.namespace, {"status": status}, subresource="status"
             )
             names.append(name)
-        begun = len(team.postgres.log())
+        begun = team.postgres.logged()
         assert await idle(2.0)
         # Two looks a second at each are what the intervals allow; a loop makes twenty.
-        looks = team.postgres.log()[begun:].count("pg_control_system")
+        looks = team.postgres.log(begun).count("pg_control_system")
         assert looks < 30
 
 

@@ -20,9 +20,11 @@ from tests.support.waiting import SECONDS, condition, when
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
 from fairlead.api.postgresserver import POSTGRESSERVERS
-from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
-from fairlead.client import Client
+from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
+from fairlead.client import Client, NotFound
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.plans.snapshot import GIVEN_UP
+from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
 class Administrator(NamedTuple):
@@ -78,6 +80,26 @@ class Team:
         await self.client.delete(POSTGRESSERVERS, self.server)
         for name in self._databases if databases else ():
             await self.sql("DROP DATABASE IF EXISTS {d} WITH (FORCE)", database="postgres", d=name)
+        await eventually(self._is_settled)
+
+    async def _is_settled(self) -> bool:
+        """Take what this team has left out of the operator's reach.
+
+        It goes on looking at servers that nobody names any more, for a while, and would write for
+        this team while the next one counts what is written.
+        """
+        if (await self.client.list(POSTGRESACCESSES)).items:
+            return True
+        rows = await self.sql(_CLAIMED, database="postgres")
+        for (role,) in rows:
+            # The operator may be doing the same.
+            with contextlib.suppress(psycopg.Error):
+                await self.sql(_GIVE_UP, database="postgres", r=role)
+        for record in (await self.client.list(CONFIGMAPS, DEFAULT_NAMESPACE)).items:
+            if record.meta.name.startswith("given-up-"):
+                with contextlib.suppress(NotFound):
+                    await self.client.delete(CONFIGMAPS, record.meta.name, DEFAULT_NAMESPACE)
+        return not rows
 
     async def create_namespace(self, name: str) -> None:
         body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
@@ -183,12 +205,12 @@ class Team:
         accesses = 0
         for namespace in self._namespaces:
             accesses += len((await self.client.list(POSTGRESACCESSES, namespace)).items)
-        begun = len(self.postgres.log())
+        begun = self.postgres.logged()
         enough = count * _STATEMENTS_OF_A_CYCLE * accesses
 
         async def looked() -> bool:
             await self.poke()
-            return self.postgres.log()[begun:].count(f"\n{OPERATOR}|") >= enough
+            return self.postgres.log(begun).count(f"\n{OPERATOR}|") >= enough
 
         await eventually(looked)
 
@@ -259,6 +281,23 @@ class Team:
         )
         return int(number)
 
+    @contextlib.asynccontextmanager
+    async def unwritten(self) -> AsyncIterator[None]:
+        """Nobody writes anything on the server meanwhile."""
+        before, begun = await self.xid(), self.postgres.logged()
+        yield
+        after = await self.xid()
+        lines = [one.split("LOG:", 1)[-1] for one in self.postgres.log(begun).splitlines()]
+        assert after == before, [
+            one for one in lines if not one.split(": ")[-1].startswith(_READS)
+        ]
+
+    async def stands_still(self, cycles: int = 3) -> None:
+        """Nobody writes anything on the server any more, however often the operator looks."""
+        await self.cycles(1)
+        async with self.unwritten():
+            await self.cycles(cycles)
+
     async def role_exists(self, name: str) -> bool:
         query = "SELECT 1 FROM pg_catalog.pg_roles WHERE rolname = %s"
         return bool(await self.sql(query, values=(name,), database="postgres"))
@@ -325,6 +364,18 @@ OPERATOR = "fairlead-postgres"
 LOG = {"log_statement": "all", "log_line_prefix": "%a|", "autovacuum": "off"}
 """Settings of a server whose log says what the operator did, and that writes nothing itself."""
 _STATEMENTS_OF_A_CYCLE = 9
+
+_READS = ("SELECT", "WITH", "BEGIN", "COMMIT", "SET", "RELEASE")
+
+_CLAIMED = """
+SELECT r.rolname::text
+  FROM pg_catalog.pg_roles r
+  JOIN pg_catalog.pg_shdescription d ON d.objoid = r.oid
+ WHERE d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+   AND d.description LIKE 'managed by Fairlead%{%'
+"""
+
+_GIVE_UP = f"COMMENT ON ROLE {{r}} IS '{GIVEN_UP}'"
 
 _PRIVILEGES = """
 SELECT o.name, a.privilege_type FROM (

@@ -16,27 +16,6 @@ from fairlead.postgres.database.connections import startup
 modest = pytest.mark.parametrize("administrator", ["createrole"], indirect=True)
 
 
-_READS = ("SELECT", "WITH", "BEGIN", "COMMIT", "SET", "RELEASE")
-
-
-async def stands_still(team: Team, cycles: int = 3) -> None:
-    """It comes to rest: nobody writes anything on the server, however often the operator looks.
-
-    Raises:
-        AssertionError: it is still written to; with what was said to the server in a last try.
-    """
-    said: list[str] = []
-    for _ in range(3):
-        await team.cycles(1)
-        before, begun = await team.xid(), len(team.postgres.log())
-        await team.cycles(cycles)
-        if await team.xid() == before:
-            return
-        lines = [one.split("LOG:", 1)[-1] for one in team.postgres.log()[begun:].splitlines()]
-        said = [one for one in lines if not one.split(": ")[-1].startswith(_READS)]
-    raise AssertionError(said)
-
-
 async def has(team: Team, kind: str, role: str, thing: str, privilege: str) -> bool:
     query = f"SELECT pg_catalog.has_{kind}_privilege(%s, %s, %s)"
     ((found,),) = await team.sql(query, values=(role, thing, privilege))
@@ -51,7 +30,7 @@ async def test_row_09_connect_beside_another_schema_does_not_flap(team: Team) ->
     for _ in range(5):
         await team.cycles(1)
         assert await has(team, "database", name, team.database, "CONNECT")
-    await stands_still(team, 1)
+    await team.stands_still(1)
     async with team.login(name) as session:
         await session.execute("SELECT 1")
 
@@ -93,7 +72,7 @@ async def test_row_12_an_empty_schema_is_in_order(team: Team) -> None:
     await team.build("CREATE SCHEMA s")
     name = await team.create(grants=[team.grant("CONNECT", "SELECT", "EXECUTE", schema="s")])
     await team.ready(name)
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_12_a_strangers_table_stops_nothing_else(team: Team) -> None:
@@ -111,7 +90,7 @@ async def test_row_12_a_strangers_table_stops_nothing_else(team: Team) -> None:
         assert {("a", "SELECT"), ("z", "SELECT")} <= await team.privileges(name)
         assert "public.m" in message
         assert stranger in message
-    await stands_still(team)
+    await team.stands_still()
 
 
 @modest
@@ -155,7 +134,7 @@ async def test_row_15_what_public_has_is_told_and_does_not_loop(team: Team) -> N
     assert ("database " + team.database, "CONNECT") not in await team.privileges(name)
     assert any("PUBLIC has CONNECT" in warning for warning in body["status"]["warnings"])
     assert await has(team, "database", name, team.database, "CONNECT")
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_16_what_owners_and_public_have_by_default_stays(team: Team) -> None:
@@ -172,7 +151,7 @@ async def test_row_16_what_owners_and_public_have_by_default_stays(team: Team) -
     assert {acl for _, _, acl in before} == {None}
     name = await team.create(grants=[team.grant("CONNECT", "EXECUTE", "SELECT")])
     await team.ready(name)
-    await stands_still(team)
+    await team.stands_still()
     await team.patch(name, grants=[])
     await team.ready(name)
     owner = team.administrator.username
@@ -183,7 +162,7 @@ async def test_row_16_what_owners_and_public_have_by_default_stays(team: Team) -
         "t": f"{{{owner}={inherent}/{owner}}}",
     }
     assert {name: acl for name, _, acl in await team.sql(acls)} == defaults
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_17_every_kind_of_routine(team: Team) -> None:
@@ -210,7 +189,7 @@ async def test_row_17_every_kind_of_routine(team: Team) -> None:
     assert await team.sql(query, values=(name,)) == []
     async with team.login(name) as session:
         await session.execute("CALL s.p()")
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_18_every_kind_of_table(team: Team) -> None:
@@ -249,7 +228,7 @@ async def test_row_18_every_kind_of_table(team: Team) -> None:
     found = await team.privileges(name)
     for privilege in ("SELECT", "INSERT"):
         assert {thing for thing, one in found if one == privilege} == tables
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_19_a_privilege_that_the_server_does_not_know(team: Team) -> None:
@@ -265,7 +244,7 @@ async def test_row_19_a_privilege_that_the_server_does_not_know(team: Team) -> N
         await team.ready(name)
         assert ("t", "MAINTAIN") in await team.privileges(name)
     assert ("t", "SELECT") in await team.privileges(name)
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_20_grants_in_another_database_than_the_connections(team: Team) -> None:
@@ -279,7 +258,7 @@ async def test_row_20_grants_in_another_database_than_the_connections(team: Team
     assert ("only_there", "SELECT") in await team.privileges(name, other)
     assert (f"database {other}", "CONNECT") in await team.privileges(name)
     assert (f"database {team.database}", "CONNECT") not in await team.privileges(name)
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_21_a_database_that_comes_later(team: Team) -> None:
@@ -311,7 +290,7 @@ async def test_row_44_a_spec_that_leaves_a_database_leaves_nothing_there(team: T
     await team.ready(name)
     assert await team.privileges(name) == set()
     assert await team.privileges(name, other) == {("schema public", "USAGE"), ("t", "SELECT")}
-    await stands_still(team)
+    await team.stands_still()
 
 
 async def test_row_46_a_lock_that_is_held_delays_nobody_else(

@@ -556,9 +556,9 @@ async def test_the_plan_of_a_new_role_is_all_that_is_done_then(admin: Admin) -> 
     # Another salt, the same digest; another password too, for it is hidden.
     admin.verifiers = Verifiers()
     assert (await admin.plan(replace_(access, password="x"))).digest() == plan.digest()
-    begun = len(admin.server.log())
+    begun = admin.server.logged()
     assert (await admin.one(access)).problems == ()
-    log = admin.server.log()[begun:]
+    log = admin.server.log(begun)
     for one in plan.statements:
         # A superuser keeps its statements on roles out of the log.
         if one.database == "d" or (not admin.superuser and "PASSWORD" not in one.text):
@@ -621,13 +621,13 @@ async def test_pg_stat_statements_keeps_no_verifier_where_that_may_be_told(admin
         for name in ("pg_stat_statements.track", "log_statement", "log_min_duration_statement"):
             await admin.execute(f"GRANT SET ON PARAMETER {name} TO operator")
     await admin.execute("SELECT pg_stat_statements_reset()")
-    begun = len(admin.server.log())
+    begun = admin.server.logged()
     await admin.one(role())
     await admin.one(role(password="another"))
     seen = str(
         await fetch(admin.server, "postgres", "SELECT query FROM public.pg_stat_statements")
     )
-    log = admin.server.log()[begun:]
+    log = admin.server.log(begun)
     if not admin.superuser:
         await admin.execute(
             *(

@@ -186,6 +186,38 @@ async def test_a_database_that_somebody_wants_to_himself_is_left(
             await pid(sessions, name)
 
 
+async def test_a_session_in_use_leaves_a_wanted_database_when_its_user_is_done(
+    sessions: Sessions, admin: psycopg.AsyncConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next look may be too late: PostgreSQL refuses after 5 s."""
+    name = await create_database(admin)
+    drop = admin.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.05)
+    await pid(sessions)
+    async with sessions.use(name):
+        dropping = asyncio.ensure_future(drop)
+        async with asyncio.timeout(30):
+            while not sessions._unwelcome:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        monkeypatch.setattr(module, "_WATCH_SECONDS", 3600)
+    await dropping
+
+
+@pytest.mark.usefixtures("_soon")
+async def test_sessions_that_are_all_in_use_are_looked_after(
+    sessions: Sessions, database: str, admin: psycopg.AsyncConnection
+) -> None:
+    name = await create_database(admin)
+    drop = admin.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
+    async with sessions.use(database):
+        await pid(sessions, name)
+        async with sessions.use(name):
+            dropping = asyncio.ensure_future(drop)
+            # As long as a few looks, in which there is nobody to ask.
+            await asyncio.sleep(0.3)
+        await dropping
+
+
 @pytest.mark.usefixtures("_soon")
 async def test_who_needs_a_session_that_is_asked_waits_for_it(
     sessions: Sessions, database: str, monkeypatch: pytest.MonkeyPatch

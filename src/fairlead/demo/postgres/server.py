@@ -146,9 +146,15 @@ class EmbeddedPostgres:
         secret = quote(password if username else self.password, safe="")
         return f"postgresql://{user}:{secret}@{self.host}:{self.port}/{quote(database, safe='')}"
 
-    def log(self) -> str:
-        """What the server has logged so far."""
-        return (self.folder / "log").read_text(errors="replace")
+    def log(self, since: int = 0) -> str:
+        """What the server has logged, from a place in bytes on that :meth:`logged` has told."""
+        with (self.folder / "log").open("rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")
+
+    def logged(self) -> int:
+        """How many bytes the server has logged so far."""
+        return (self.folder / "log").stat().st_size
 
     async def start_server(self) -> None:
         """Start the server on its data folder, on the port it had before if it had one.

@@ -2,7 +2,7 @@
 
 A login costs several round trips and a key derivation on both sides, so that a session is used
 again while it lives. Sessions that are not used are few: the oldest go first, and those in a
-database that somebody wants to himself.
+database that somebody wants to himself, of which one that is used goes when its user is done.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ class Sessions:
         self.endpoint = endpoint
         self.tally = tally or Tally()
         self._idle: OrderedDict[Session, str] = OrderedDict()
+        self._used: dict[Session, str] = {}
+        self._unwelcome: set[Session] = set()
+        """Those in use that are not kept afterwards."""
         self._maintenance = endpoint.maintenance
         self._watcher: asyncio.Task[None] | None = None
         self._asked: Session | None = None
@@ -71,6 +74,7 @@ class Sessions:
             session = await open_session(self.endpoint, database)
             self.tally.logins += 1
         before = session.statements
+        self._used[session] = database
         try:
             yield session
         except BaseException:
@@ -78,6 +82,12 @@ class Sessions:
             raise
         finally:
             self.tally.statements += session.statements - before
+            del self._used[session]
+            unwelcome = session in self._unwelcome
+            self._unwelcome.discard(session)
+        if unwelcome:
+            await session.close()
+            return
         self._idle[session] = database
         while len(self._idle) > _KEPT:
             oldest, _ = self._idle.popitem(last=False)
@@ -124,22 +134,25 @@ class Sessions:
         return None
 
     async def _watch(self) -> None:
-        """Look after what is idle until nothing is."""
-        while self._idle:
-            await asyncio.sleep(_WATCH_SECONDS)
+        """Look after the sessions while there are any."""
+        while self._idle or self._used:
+            # While all are in use there is none to ask, but soon.
+            await asyncio.sleep(_WATCH_SECONDS if self._idle else _WATCH_SECONDS / 20)
             await self._leave()
         self._watcher = None
 
     async def _leave(self) -> None:
-        """End the idle sessions in databases that somebody waits to have to himself."""
-        if all(database == _OURS for database in self._idle.values()):
-            return
+        """End the sessions in databases that somebody waits to have to himself."""
         # Any session sees the locks of all databases.
-        asked = next(iter(self._idle))
+        asked = next(iter(self._idle), None)
+        names = (*self._idle.values(), *self._used.values())
+        if asked is None or all(name == _OURS for name in names):
+            return
         wanted = await self._wanted(asked)
         for session, database in list(self._idle.items()):
             if database in wanted:
                 await self._end(session)
+        self._unwelcome.update(one for one, name in self._used.items() if name in wanted)
 
     async def _end(self, session: Session) -> None:
         self._idle.pop(session, None)
