@@ -35,7 +35,7 @@ from fairlead.provider import manifests as provider_manifests
 from fairlead.provider.invitation import invite
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import install_crds
-from fairlead.runtime.memory import QUIET_SECONDS
+from fairlead.runtime.controller.memory import QUIET_SECONDS
 
 
 SYNCED = Resource("synced.bench", "v1", "widgets", "Widget")

@@ -27,7 +27,7 @@ from bench.postgresrows import rows
 from bench.rows import Row, emit
 from bench.syncload import CREATE, Side, Write, each, side
 from fairlead.api.meta import JSON
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.postgres.database.connections.startup import APPLICATION
 from fairlead.process import cancel_on, run
 

@@ -21,7 +21,7 @@ from bench.planes import Plane
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess import crds as access_crds
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES as NAMESPACE_KIND
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import Client, ClusterConfig

@@ -21,7 +21,7 @@ from tests.support.kubectl import kubectls
 from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SECRETS
 from fairlead.client import Client, load_config
 from fairlead.demo import objects

@@ -27,7 +27,7 @@ from tests.support.waiting import SECONDS, condition, gone, when
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Key
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import controller as binding_controller
@@ -40,7 +40,8 @@ from fairlead.konnector.controllers.clusterbinding import controller as heartbea
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.controllers.access import controller as access_controller
 from fairlead.postgres.manifests import NAME as OPERATOR
-from fairlead.runtime import backoff, events, reflector
+from fairlead.runtime import backoff, events
+from fairlead.runtime.cache import reflector
 from fairlead.sandbox import Sandbox
 
 

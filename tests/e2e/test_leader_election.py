@@ -22,8 +22,9 @@ from fairlead.client import Client
 from fairlead.demo import objects
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import LeaderElection, lease
-from fairlead.runtime.manager import ManagerError
+from fairlead.runtime import LeaderElection
+from fairlead.runtime.manager import lease
+from fairlead.runtime.manager.manager import ManagerError
 
 
 class Contender:

@@ -24,7 +24,7 @@ from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres

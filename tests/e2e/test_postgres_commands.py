@@ -23,7 +23,7 @@ from tests.support.waiting import condition, when
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all

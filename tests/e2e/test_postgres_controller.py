@@ -19,8 +19,8 @@ from tests.support.waiting import condition, gone, idle, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgrescontroller import CONTROLLERS
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.controller import CONTROLLERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres

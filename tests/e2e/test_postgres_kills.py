@@ -20,7 +20,7 @@ from tests.support.team import LOG, Administrator, Team, eventually
 from tests.support.waiting import SECONDS
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres

@@ -17,7 +17,7 @@ from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres

@@ -24,7 +24,7 @@ from tests.support.waiting import condition, idle
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES, ROTATE_ANNOTATION
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, parse_kubeconfig

@@ -25,8 +25,8 @@ from tests.support.waiting import SECONDS, condition, idle, when
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
-from fairlead.api.postgresconnection import PasswordPolicy
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.connection import PasswordPolicy
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig

@@ -36,7 +36,9 @@ from fairlead.konnector.controllers.clusterbinding import controller as clusterb
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
+from fairlead.runtime import BackoffPolicy, backoff
+from fairlead.runtime.cache import expectations, reflector
+from fairlead.runtime.controller import queue
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -147,8 +149,8 @@ async def test_a_process_that_is_killed_at_any_moment(any_world: AnyWorld, tmp_p
 
 SHORT_LEASE = """
 from pathlib import Path
-from fairlead.runtime import controller
-from fairlead.runtime.lease import LeaderElection
+from fairlead.runtime.controller import controller
+from fairlead.runtime.manager.lease import LeaderElection
 controller.GRACE_SECONDS = 0.5
 def short(until, after):
     def seconds(self):

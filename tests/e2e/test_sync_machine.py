@@ -33,7 +33,9 @@ from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, ANNOTATION_DELE
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import ApiError, Client, NotFound
-from fairlead.runtime import BackoffPolicy, backoff, expectations, queue, reflector
+from fairlead.runtime import BackoffPolicy, backoff
+from fairlead.runtime.cache import expectations, reflector
+from fairlead.runtime.controller import queue
 
 
 NAMES = st.sampled_from(["a", "b"])

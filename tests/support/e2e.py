@@ -26,7 +26,7 @@ from tests.support.waiting import SECONDS, condition, gone, when
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
@@ -42,7 +42,8 @@ from fairlead.postgres.manifests import NAME as OPERATOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.provider.invitation import invite
 from fairlead.provider.options import InviteOptions
-from fairlead.runtime import Cluster, LeaderElection, Manager, controller
+from fairlead.runtime import Cluster, LeaderElection, Manager
+from fairlead.runtime.controller import controller
 
 
 SHOP = "shop"

@@ -47,7 +47,7 @@ from fairlead.runtime import (
     remove_finalizer,
     step_by_step,
 )
-from fairlead.runtime.controller import ControllerStats
+from fairlead.runtime.controller.controller import ControllerStats
 
 
 COMPONENT = "fairlead-binding"

@@ -140,7 +140,7 @@ async def namespaces(client: Client) -> Iterable[str]:
 
 async def postgres_servers(client: Client) -> Iterable[str]:
     """Of the PostgresServers."""
-    from fairlead.api.postgresserver import POSTGRESSERVERS
+    from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 
     return await _named(client, POSTGRESSERVERS)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from fairlead.api.postgrescontroller import UnmanagedUsers
+from fairlead.api.postgresaccess.controller import UnmanagedUsers
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.postgresaccess import audit, explain, importing, plan
 from fairlead.cli.running import RunOptions, run_program

@@ -23,7 +23,7 @@ from fairlead.runtime import (
     Metrics,
     strip_managed_fields,
 )
-from fairlead.runtime.health import AddressError, split_address
+from fairlead.runtime.manager.health import AddressError, split_address
 
 
 class RunOptions(msgspec.Struct, kw_only=True):

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from fairlead.api.meta import Key
 from fairlead.runtime import Informer, Metrics
-from fairlead.runtime.queue import Histogram
+from fairlead.runtime.controller.queue import Histogram
 
 
 LATENCY_BUCKETS = (

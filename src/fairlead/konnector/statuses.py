@@ -15,7 +15,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import Client
 from fairlead.client.errors import Conflict, NotFound
 from fairlead.runtime import EventRecorder, Informer, StatusWriter
-from fairlead.runtime.expectations import Expectations
+from fairlead.runtime.cache.expectations import Expectations
 
 
 _ATTEMPTS = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
-from fairlead.api.postgresconnection import GROUP
-from fairlead.api.postgrescontroller import CONTROLLERS
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.connection import GROUP
+from fairlead.api.postgresaccess.controller import CONTROLLERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 

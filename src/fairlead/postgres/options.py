@@ -9,8 +9,8 @@ from datetime import timedelta
 import msgspec
 
 from fairlead.api.durations import format_duration, parse_duration
-from fairlead.api.postgresconnection import PasswordPolicy
-from fairlead.api.postgrescontroller import (
+from fairlead.api.postgresaccess.connection import PasswordPolicy
+from fairlead.api.postgresaccess.controller import (
     ConnectionsPolicy,
     ControllerSettings,
     OwnConnections,

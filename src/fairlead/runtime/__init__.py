@@ -12,15 +12,11 @@ runs all of it as one tree of tasks, leads while its Lease lasts, and serves hea
 from __future__ import annotations
 
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
+from fairlead.runtime.cache.informer import Delta, Handler, Informer, InformerClosed
+from fairlead.runtime.cache.store import strip_managed_fields
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.controller import Controller, ControllerStats
-from fairlead.runtime.crds import CRDError, install_crds
-from fairlead.runtime.events import EventRecorder
-from fairlead.runtime.informer import Delta, Handler, Informer, InformerClosed
-from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.manager import Engagement, ListenError, Manager, ManagerError, Runnable
-from fairlead.runtime.metrics import Metrics
-from fairlead.runtime.reconcile import (
+from fairlead.runtime.controller.controller import Controller, ControllerStats
+from fairlead.runtime.controller.reconcile import (
     Mapper,
     Predicate,
     Reconciler,
@@ -36,7 +32,17 @@ from fairlead.runtime.reconcile import (
     spec_changed,
     step_by_step,
 )
-from fairlead.runtime.store import strip_managed_fields
+from fairlead.runtime.crds import CRDError, install_crds
+from fairlead.runtime.events import EventRecorder
+from fairlead.runtime.manager.lease import LeaderElection
+from fairlead.runtime.manager.manager import (
+    Engagement,
+    ListenError,
+    Manager,
+    ManagerError,
+    Runnable,
+)
+from fairlead.runtime.manager.metrics import Metrics
 from fairlead.runtime.writes import (
     StatusWriter,
     add_finalizer,

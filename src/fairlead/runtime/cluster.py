@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.cache.informer import Informer, SharedInformer
+from fairlead.runtime.cache.reflector import Scope
+from fairlead.runtime.cache.store import Transform, metadata_alone
 from fairlead.runtime.events import EventRecorder, EventWriter
-from fairlead.runtime.informer import Informer, SharedInformer
-from fairlead.runtime.reflector import Scope
-from fairlead.runtime.store import Transform, metadata_alone
 
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from tests.support.postgres import access
 from tests.support.team import Team, eventually
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.commands.explain import Explanation, explain
 from fairlead.postgres.commands.steps import StepName

@@ -13,7 +13,7 @@ from tests.support.team import Team
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgrescontroller import CONTROLLERS
+from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.cli.postgresaccess.importing import text_of
 from fairlead.postgres.commands.importing import Imported, ImportReport, import_roles
 from fairlead.postgres.commands.plan import IN_SYNC

@@ -236,7 +236,7 @@ async def test_a_server_that_is_away_is_told_for_each_of_its_accesses(team: Team
 
 
 def _servers() -> Any:
-    from fairlead.api.postgresserver import POSTGRESSERVERS
+    from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 
     return POSTGRESSERVERS
 

@@ -13,7 +13,7 @@ from tests.support.waiting import condition
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.client import Invalid
 from fairlead.postgres.commands.accesses import given_of
 from fairlead.postgres.commands.audit import audit

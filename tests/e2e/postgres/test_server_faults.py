@@ -17,7 +17,7 @@ from tests.support.postgres import server_profile
 from tests.support.standby import Standby
 from tests.support.team import LOG, Administrator, Team
 
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import session
 

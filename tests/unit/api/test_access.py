@@ -6,8 +6,8 @@ import pytest
 from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.api.postgresconnection import SecretKeyRef
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.connection import SecretKeyRef
+from fairlead.api.postgresaccess.server import PostgresServer
 
 
 UPSTREAM = {

@@ -9,8 +9,8 @@ import pytest
 
 from fairlead.api.meta import Key, object_from_dict
 from fairlead.konnector.metrics import Way
-from fairlead.runtime.expectations import Expectations
-from fairlead.runtime.queue import WorkQueue
+from fairlead.runtime.cache.expectations import Expectations
+from fairlead.runtime.controller.queue import WorkQueue
 
 
 KEYS = [Key("team", f"widget-{number}") for number in range(20_000)]

@@ -19,7 +19,8 @@ from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.collection import Fault
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import Surroundings
-from fairlead.runtime import Controller, Delta, Request, expectations
+from fairlead.runtime import Controller, Delta, Request
+from fairlead.runtime.cache import expectations
 
 
 KEY, TARGET = Key("", "a"), Key("abc", "a")

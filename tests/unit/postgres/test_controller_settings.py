@@ -9,8 +9,8 @@ import pytest
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.postgresconnection import PasswordPolicy
-from fairlead.api.postgrescontroller import (
+from fairlead.api.postgresaccess.connection import PasswordPolicy
+from fairlead.api.postgresaccess.controller import (
     Accesses,
     Controller,
     ControllerSettings,

@@ -11,7 +11,7 @@ from tests.unit.postgres.helpers import claim, fetch, grant, wanted
 from tests.unit.postgres.test_pure import SERVER
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
-from fairlead.api.postgresconnection import Rotation
+from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions

@@ -11,7 +11,7 @@ from psycopg import sql
 from tests.support.servers import debian, started
 from tests.unit.postgres.helpers import can_login, fetch, login, run
 
-from fairlead.api.postgresconnection import Rotation
+from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.logins import (

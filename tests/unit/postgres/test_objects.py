@@ -8,8 +8,8 @@ import pytest
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessSpec
-from fairlead.api.postgresconnection import Connection
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.connection import Connection
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.controllers.rules.policy import check_policy
 from fairlead.postgres.controllers.rules.resolution import (
     Certificates,

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from fairlead.api.postgresaccess import PostgresAccessSpec
-from fairlead.api.postgresconnection import Connection
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.connection import Connection
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.controllers.rules.policy import (
     check_host,
     check_membership,

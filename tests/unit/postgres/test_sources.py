@@ -12,7 +12,7 @@ from tests.support.stale import StaleServer
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.api.postgresconnection import Connection
+from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error

@@ -11,7 +11,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.postgres.controllers.watches import Watches
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Delta
-from fairlead.runtime.store import IndexFunction, Store
+from fairlead.runtime.cache.store import IndexFunction, Store
 
 
 class FakeInformer:

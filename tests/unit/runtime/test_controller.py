@@ -17,10 +17,10 @@ from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ApiError, Client
 from fairlead.client.errors import api_error
 from fairlead.runtime.backoff import BackoffPolicy
+from fairlead.runtime.cache.informer import Delta
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.controller import Controller
-from fairlead.runtime.informer import Delta
-from fairlead.runtime.reconcile import (
+from fairlead.runtime.controller.controller import Controller
+from fairlead.runtime.controller.reconcile import (
     Reconciler,
     Request,
     Result,

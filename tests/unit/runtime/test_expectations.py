@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, Object, object_from_dict
-from fairlead.runtime.expectations import LAG, Expectations
+from fairlead.runtime.cache.expectations import LAG, Expectations
 
 
 KEY = Key("shop", "db")

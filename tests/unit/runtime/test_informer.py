@@ -13,9 +13,9 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
 
 from fairlead.api.meta import Object
 from fairlead.client import Client
+from fairlead.runtime.cache.informer import Delta, InformerClosed
+from fairlead.runtime.cache.store import Transform
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.informer import Delta, InformerClosed
-from fairlead.runtime.store import Transform
 
 
 Run = Callable[[Awaitable[Any]], Any]

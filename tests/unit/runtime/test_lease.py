@@ -13,7 +13,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.client.errors import ConnectionFailed
-from fairlead.runtime.lease import LeaderElection, LeadershipLost
+from fairlead.runtime.manager.lease import LeaderElection, LeadershipLost
 
 
 Run = Callable[[Awaitable[Any]], Any]

@@ -15,10 +15,10 @@ from tests.unit.runtime.test_lease import FakeLeases
 
 from fairlead.client import Client
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.controller import Controller
-from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.manager import Manager, ManagerError
-from fairlead.runtime.reconcile import Request
+from fairlead.runtime.controller.controller import Controller
+from fairlead.runtime.controller.reconcile import Request
+from fairlead.runtime.manager.lease import LeaderElection
+from fairlead.runtime.manager.manager import Manager, ManagerError
 
 
 class Part:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fairlead.runtime import memory
-from fairlead.runtime.memory import BURST, Bursts, give_back
+from fairlead.runtime.controller import memory
+from fairlead.runtime.controller.memory import BURST, Bursts, give_back
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.runtime.conftest import VirtualLoop
 
-from fairlead.runtime.queue import Band, QueueClosed, WorkQueue
+from fairlead.runtime.controller.queue import Band, QueueClosed, WorkQueue
 
 
 Run = Callable[[Awaitable[Any]], Any]

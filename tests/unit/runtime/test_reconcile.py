@@ -8,8 +8,8 @@ import pytest
 from tests.unit.runtime.fakes import widget
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.runtime.informer import Delta
-from fairlead.runtime.reconcile import (
+from fairlead.runtime.cache.informer import Delta
+from fairlead.runtime.controller.reconcile import (
     Predicate,
     any_of,
     came_or_went,

@@ -12,8 +12,8 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
 from fairlead.client import WatchEvent
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer
-from fairlead.runtime.informer import Delta, SharedInformer
-from fairlead.runtime.reflector import TRANSITIONS, Outcome, Phase, Scope, classify
+from fairlead.runtime.cache.informer import Delta, SharedInformer
+from fairlead.runtime.cache.reflector import TRANSITIONS, Outcome, Phase, Scope, classify
 
 
 Run = Callable[[Awaitable[Any]], Any]

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.runtime.fakes import widget
 
 from fairlead.api.meta import Object
-from fairlead.runtime.store import Store
+from fairlead.runtime.cache.store import Store
 
 
 def by_app(object_: Object) -> Iterable[str]:

@@ -9,7 +9,7 @@ import pytest
 from fairlead.api.meta import Object, ObjectMeta, decode_object
 from fairlead.api.resource import Resource
 from fairlead.client.wire import decode_event
-from fairlead.runtime.store import LONGEST_STRING, MOST_STRINGS, SharedStrings, Store
+from fairlead.runtime.cache.store import LONGEST_STRING, MOST_STRINGS, SharedStrings, Store
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")

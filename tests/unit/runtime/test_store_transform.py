@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import decode_object
-from fairlead.runtime.store import strip_managed_fields
+from fairlead.runtime.cache.store import strip_managed_fields
 
 
 MANAGED = [{"manager": "kubectl", "fieldsV1": {"f:spec": {".": {}, 'k:{"name":"}],"}': {}}}}]

@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client
 from fairlead.demo import objects

@@ -14,7 +14,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.policies.steps import Outcome, Side
 from fairlead.runtime import Cluster, Handler, Informer, InformerClosed
-from fairlead.runtime.expectations import Expectations
+from fairlead.runtime.cache.expectations import Expectations
 
 
 EVERYWHERE = frozenset({""})

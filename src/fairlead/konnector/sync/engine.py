@@ -26,7 +26,7 @@ from fairlead.konnector.sync.collection import Collection
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import Passes, Policy, Surroundings
 from fairlead.runtime import Delta, Request, Result
-from fairlead.runtime.queue import Band
+from fairlead.runtime.controller.queue import Band
 
 
 ABSENT_SECONDS = 5.0

@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 import msgspec
 import psycopg
 
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings

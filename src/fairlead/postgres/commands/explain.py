@@ -18,7 +18,7 @@ from fairlead.api.postgresaccess import (
     READY,
     PostgresAccess,
 )
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.client import ApiError, ClientError, Forbidden
 from fairlead.client.lookups import find

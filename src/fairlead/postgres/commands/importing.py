@@ -9,8 +9,8 @@ import psycopg
 
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, PostgresAccessSpec
-from fairlead.api.postgresconnection import Connection, ServerRef
-from fairlead.api.postgresserver import Groups, PostgresServer
+from fairlead.api.postgresaccess.connection import Connection, ServerRef
+from fairlead.api.postgresaccess.server import Groups, PostgresServer
 from fairlead.postgres.commands.expressing import (
     attributes_of,
     express,

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
-from fairlead.api.postgrescontroller import CONTROLLERS
-from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
+from fairlead.api.postgresaccess.controller import CONTROLLERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find

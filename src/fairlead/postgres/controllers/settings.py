@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from fairlead.api.meta import Object
-from fairlead.api.postgrescontroller import Controller
+from fairlead.api.postgresaccess.controller import Controller
 from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
 from fairlead.runtime import Delta, Informer

@@ -13,7 +13,7 @@ import msgspec
 from fairlead.api.conditions import Condition, Event, set_condition, turned
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import READY
-from fairlead.api.postgrescontroller import (
+from fairlead.api.postgresaccess.controller import (
     CONTROLLERS,
     Accesses,
     ControllerStatus,

@@ -8,9 +8,9 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
-from fairlead.api.postgresconnection import GROUP
-from fairlead.api.postgrescontroller import CONTROLLERS
-from fairlead.api.postgresserver import POSTGRESSERVERS
+from fairlead.api.postgresaccess.connection import GROUP
+from fairlead.api.postgresaccess.controller import CONTROLLERS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.postgres.controllers.rules.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions

@@ -10,7 +10,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessStatus,
     ServerInfo,
 )
-from fairlead.api.postgresconnection import Connection, ServerRef
+from fairlead.api.postgresaccess.connection import Connection, ServerRef
 from fairlead.postgres.commands.explain import same_server
 from fairlead.postgres.commands.steps import (
     NEXT,

@@ -74,7 +74,7 @@ from fairlead.runtime import (
     StatusWriter,
     step_by_step,
 )
-from fairlead.runtime.expectations import Expectations
+from fairlead.runtime.cache.expectations import Expectations
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
@@ -102,38 +102,25 @@ class AccessController:
         self._settings = settings
         self._servers = watches.servers.get
         self._metrics = metrics
-        key = InstallationKey(cluster.client, settings.namespace)
-        claims = Claims(sources, key)
-        self._publication = Publication(
-            cluster.client,
-            watches,
-            key,
-            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
-            defaults=lambda: password_defaults(settings.latest.passwords),
+        self._outdated: set[Request] = set()
+        self._waiting: dict[Request, _Waiting] = {}
+        self._verified: dict[Request, Verified] = {}
+        """What the last pass has left behind, for the one that comes at once."""
+        self.controller = Controller(
+            "postgresaccess",
+            self.reconcile,
+            workers=settings.latest.workers,
+            stopped=self._stop,
         )
-        self._leftovers = Leftovers(
-            cluster.client,
-            watches,
-            settings,
-            claims,
-            renamed=lambda access: self._look_again(
-                Request(cluster.name, access.meta.namespace, access.meta.name)
-            ),
-        )
+        self._turns = Turns(self.controller.enqueue)
         self._statuses = StatusWriter(
             cluster.client, POSTGRESACCESSES, cluster.events("fairlead-postgres"), access_events
         )
-        self._work = Work(
-            Surroundings(
-                answered=self._answered,
-                differs=self._look_again,
-                sweep=self._leftovers.sweep,
-                installation=sources.installation,
-                interval=lambda: settings.latest.synced_interval,
-                metrics=metrics,
-                connections=lambda: settings.latest.max_connections_per_server,
-            )
-        )
+        key = InstallationKey(cluster.client, settings.namespace)
+        claims = Claims(sources, key)
+        self._publication = self._make_publication(cluster, watches, key)
+        self._leftovers = self._make_leftovers(cluster, watches, claims)
+        self._work = self._make_work(sources)
         self._steps = Steps(
             cluster.client,
             settings,
@@ -144,21 +131,45 @@ class AccessController:
             wrote=self._wrote,
             look_at=self._work.look_at,
         )
-        self.controller = Controller(
-            "postgresaccess",
-            self.reconcile,
-            workers=settings.latest.workers,
-            stopped=self._stop,
-        )
         self.controller.watch(watches.accesses, predicate=self._is_news, cluster=cluster.name)
         self.watch(
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
-        self._waiting: dict[Request, _Waiting] = {}
-        self._turns = Turns(self.controller.enqueue)
-        self._outdated: set[Request] = set()
-        self._verified: dict[Request, Verified] = {}
-        """What the last pass has left behind, for the one that comes at once."""
+
+    def _make_publication(
+        self, cluster: Cluster, watches: Watches, key: InstallationKey
+    ) -> Publication:
+        return Publication(
+            cluster.client,
+            watches,
+            key,
+            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
+            defaults=lambda: password_defaults(self._settings.latest.passwords),
+        )
+
+    def _make_leftovers(self, cluster: Cluster, watches: Watches, claims: Claims) -> Leftovers:
+        return Leftovers(
+            cluster.client,
+            watches,
+            self._settings,
+            claims,
+            renamed=lambda access: self._look_again(
+                Request(cluster.name, access.meta.namespace, access.meta.name)
+            ),
+        )
+
+    def _make_work(self, sources: Sources) -> Work:
+        return Work(
+            Surroundings(
+                answered=self._answered,
+                differs=self._look_again,
+                sweep=self._leftovers.sweep,
+                installation=sources.installation,
+                interval=lambda: self._settings.latest.synced_interval,
+                metrics=self._metrics,
+                connections=lambda: self._settings.latest.max_connections_per_server,
+            )
+        )
 
     def watch(
         self,

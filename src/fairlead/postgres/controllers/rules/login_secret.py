@@ -23,7 +23,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
     SecretTemplate,
 )
-from fairlead.api.postgresconnection import GROUP
+from fairlead.api.postgresaccess.connection import GROUP
 from fairlead.postgres.controllers.rules.resolution import secret_data, text_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans import password

@@ -9,8 +9,8 @@ from typing import NoReturn
 import msgspec
 
 from fairlead.api.postgresaccess import PostgresAccessSpec
-from fairlead.api.postgresconnection import Connection
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.connection import Connection
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.postgres.database.plans.grants import asked_for
 from fairlead.postgres.database.plans.names import matches, reserved

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresconnection import Connection
-from fairlead.api.postgresserver import PostgresServer
+from fairlead.api.postgresaccess.connection import Connection
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError, invalid
 

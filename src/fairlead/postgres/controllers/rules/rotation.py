@@ -23,7 +23,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccess,
     PostgresAccessSpec,
 )
-from fairlead.api.postgresconnection import LoginPolicy, PasswordPolicy, Rotation
+from fairlead.api.postgresaccess.connection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.database.plans import password
 from fairlead.postgres.database.plans.logins import Turns, family

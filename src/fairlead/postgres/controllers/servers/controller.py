@@ -9,7 +9,7 @@ import msgspec
 from fairlead.api.conditions import Condition, ConditionStatus, Event, set_condition, turned
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import READY
-from fairlead.api.postgresserver import (
+from fairlead.api.postgresaccess.server import (
     POSTGRESSERVERS,
     REACHABLE,
     PostgresServer,

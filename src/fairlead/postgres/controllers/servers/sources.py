@@ -10,8 +10,13 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import PostgresAccess
-from fairlead.api.postgresconnection import CASecretRef, Connection, SecretRef, ValueOrSecret
-from fairlead.api.postgresserver import POSTGRESSERVERS, PostgresServer
+from fairlead.api.postgresaccess.connection import (
+    CASecretRef,
+    Connection,
+    SecretRef,
+    ValueOrSecret,
+)
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.postgres.controllers.rules.policy import (

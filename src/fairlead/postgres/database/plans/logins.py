@@ -20,7 +20,7 @@ from hashlib import sha256
 import msgspec
 from psycopg import sql
 
-from fairlead.api.postgresconnection import Rotation
+from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES
 
 

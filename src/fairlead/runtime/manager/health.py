@@ -10,7 +10,7 @@ from aiohttp import web
 
 
 if TYPE_CHECKING:
-    from fairlead.runtime.metrics import Metrics
+    from fairlead.runtime.manager.metrics import Metrics
 
 
 Check = Callable[[], str]

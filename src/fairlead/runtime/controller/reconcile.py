@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from fairlead.api.meta import Object
 from fairlead.api.resource import split_api_version
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.runtime.informer import Delta
+from fairlead.runtime.cache.informer import Delta
 
 
 S = TypeVar("S")

@@ -11,9 +11,9 @@ from typing import Protocol
 import structlog
 
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.health import Checks, HealthServer
-from fairlead.runtime.lease import LeaderElection, LeadershipLost
-from fairlead.runtime.metrics import Metrics
+from fairlead.runtime.manager.health import Checks, HealthServer
+from fairlead.runtime.manager.lease import LeaderElection, LeadershipLost
+from fairlead.runtime.manager.metrics import Metrics
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.manager")

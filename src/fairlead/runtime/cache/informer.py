@@ -13,8 +13,8 @@ import structlog
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.runtime.reflector import ListWatch, Reflector, Scope, differences
-from fairlead.runtime.store import IndexFunction, Objects, Store, Transform
+from fairlead.runtime.cache.reflector import ListWatch, Reflector, Scope, differences
+from fairlead.runtime.cache.store import IndexFunction, Objects, Store, Transform
 
 
 DeltaType = Literal["ADDED", "MODIFIED", "DELETED"]

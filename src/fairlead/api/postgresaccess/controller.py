@@ -15,7 +15,7 @@ from msgspec import Meta
 from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.postgresconnection import (
+from fairlead.api.postgresaccess.connection import (
     CONDITIONS,
     GO_DURATION,
     GROUP,

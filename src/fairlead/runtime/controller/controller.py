@@ -12,10 +12,10 @@ from typing import NamedTuple
 import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
-from fairlead.runtime.informer import Delta, Informer, InformerClosed
-from fairlead.runtime.memory import Bursts
-from fairlead.runtime.queue import Band, Histogram, QueueClosed, QueueStats, WorkQueue
-from fairlead.runtime.reconcile import (
+from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
+from fairlead.runtime.controller.memory import Bursts
+from fairlead.runtime.controller.queue import Band, Histogram, QueueClosed, QueueStats, WorkQueue
+from fairlead.runtime.controller.reconcile import (
     Mapper,
     Predicate,
     Reconciler,

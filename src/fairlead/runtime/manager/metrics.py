@@ -22,9 +22,9 @@ from prometheus_client.registry import Collector
 
 from fairlead.client import RequestMetrics
 from fairlead.runtime.cluster import Cluster
-from fairlead.runtime.controller import ControllerStats
-from fairlead.runtime.lease import LeaderElection
-from fairlead.runtime.queue import Band, QueueStats
+from fairlead.runtime.controller.controller import ControllerStats
+from fairlead.runtime.controller.queue import Band, QueueStats
+from fairlead.runtime.manager.lease import LeaderElection
 
 
 _PREFIX = "controller_runtime"

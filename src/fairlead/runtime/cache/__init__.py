@@ -1,0 +1,6 @@
+"""Copies of what clusters hold: listed and watched, kept by name, shared by many readers.
+
+A ``reflector`` lists and watches one collection, a ``store`` keeps its objects with their indexes,
+and an ``informer`` shares both and tells of each change; ``expectations`` are our own writes until
+the store has seen them.
+"""
