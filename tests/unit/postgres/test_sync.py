@@ -27,6 +27,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work import sync as sync_module
 from fairlead.postgres.database.work.drift import look
 from fairlead.postgres.errors import AccessError
 
@@ -540,6 +541,25 @@ async def test_a_grant_that_does_nothing_is_found_out(
     )
     result = await sync(modest, wanted("app", grant(database, "SELECT", schema="s")))
     assert "may not grant SELECT on table s.t (owner postgres)" in str(result.problems[0])
+
+
+async def test_what_another_writer_takes_meanwhile_is_granted_again(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the removal of a group does, in which a role is by now."""
+    write, written = sync_module._RolePass._write, []
+
+    async def disturbed(self: sync_module._RolePass) -> None:
+        await write(self)
+        written.append(True)
+        if len(written) == 1:
+            revoke = "REVOKE CONNECT ON DATABASE {d} FROM {r}"
+            await run(postgres, "postgres", revoke, d=database, r="app")
+
+    monkeypatch.setattr(sync_module._RolePass, "_write", disturbed)
+    result = await sync(endpoint, wanted("app", grant(database, "CONNECT")))
+    assert result.problems == ()
+    assert await privileges(postgres, database, "app") == {(f"database {database}", "CONNECT")}
 
 
 async def test_a_revoke_that_does_nothing_is_found_out(

@@ -55,6 +55,13 @@ from fairlead.postgres.database.work.retries import explain, not_applied, retrie
 from fairlead.postgres.errors import AccessError
 
 
+_WRITES = 2
+"""Before what is still missing counts as not done: another writer may have been in between.
+
+A group that nobody shares any more loses its privileges in each database under that one's lock.
+"""
+
+
 class Claimed(NamedTuple):
     """The roles that an access would have, its username first, and its claim.
 
@@ -174,11 +181,13 @@ class _RolePass:
     async def run(self) -> Snapshot:
         """Do it; returns what the catalogs say then."""
         snapshot, changes = await self._look()
-        if not changes:
-            return snapshot
-        await retried(self._write, "change roles")
-        snapshot, left = await self._look()
-        for change in left:
+        for _ in range(_WRITES):
+            # What is refused is known by now, and not tried again at once.
+            if all(name in self.problems for change in changes for name in change.usernames):
+                break
+            await retried(self._write, "change roles")
+            snapshot, changes = await self._look()
+        for change in changes:
             for username in change.usernames:
                 problem = not_applied(change.what, snapshot.server.admin)
                 self.problems.setdefault(username, [problem])
