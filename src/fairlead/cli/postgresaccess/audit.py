@@ -9,7 +9,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.cli import completion
 from fairlead.cli.options import cluster_options
 from fairlead.cli.postgresaccess.shared import (
     config_of,
@@ -19,6 +18,8 @@ from fairlead.cli.postgresaccess.shared import (
     note,
     operator_namespace_option,
     plain,
+    roles_option,
+    server_option,
     to_json,
 )
 from fairlead.postgres.commands.audit import (
@@ -47,20 +48,8 @@ _COLUMNS = ("ROLE", "IS", "ASKED FOR BY", "LOGIN", "HOLDS", "THROUGH", "OWNS", "
 
 @click.command("audit")
 @cluster_options
-@click.option(
-    "--server",
-    required=True,
-    metavar="NAME",
-    shell_complete=completion.names(completion.postgres_servers),
-    help="The PostgresServer.",
-)
-@click.option(
-    "--role",
-    "roles",
-    multiple=True,
-    metavar="ROLE",
-    help="A role; can be given several times. Default: all that may log in, or are claimed.",
-)
+@server_option
+@roles_option("all that may log in, or are claimed")
 @operator_namespace_option
 @json_option
 def command(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 import yaml
 
-from fairlead.cli import completion
 from fairlead.cli.options import check_name, cluster_options
 from fairlead.cli.postgresaccess.shared import (
     config_of,
@@ -15,6 +14,8 @@ from fairlead.cli.postgresaccess.shared import (
     note,
     operator_namespace_option,
     plain,
+    roles_option,
+    server_option,
     to_json,
 )
 from fairlead.postgres.commands.importing import Imported, ImportReport, import_roles
@@ -30,20 +31,8 @@ _COMMENT = (
 
 @click.command("import")
 @cluster_options
-@click.option(
-    "--server",
-    required=True,
-    metavar="NAME",
-    shell_complete=completion.names(completion.postgres_servers),
-    help="The PostgresServer.",
-)
-@click.option(
-    "--role",
-    "roles",
-    multiple=True,
-    metavar="ROLE",
-    help="A role; can be given several times. Default: all that may log in.",
-)
+@server_option
+@roles_option("all that may log in")
 @namespace_option("Of the manifests; default: the context's.")
 @operator_namespace_option
 @json_option

@@ -92,6 +92,28 @@ def operator_namespace_option(function: F) -> F:
     )(function)
 
 
+def server_option(function: F) -> F:
+    """``--server``, one that there is."""
+    return click.option(
+        "--server",
+        required=True,
+        metavar="NAME",
+        shell_complete=completion.names(completion.postgres_servers),
+        help="The PostgresServer.",
+    )(function)
+
+
+def roles_option(default: str) -> Callable[[F], F]:
+    """``--role``, as often as wanted; ``default`` says which ones it means when left out."""
+    return click.option(
+        "--role",
+        "roles",
+        multiple=True,
+        metavar="ROLE",
+        help=f"A role; can be given several times. Default: {default}.",
+    )
+
+
 def json_option(function: F) -> F:
     """``--json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
