@@ -1,0 +1,271 @@
+"""The statement that tells what separates roles' direct privileges from those wanted.
+
+It is asked about roles by their shape: those that ask for the same have one, and an atom is a
+privilege that a shape has on a target, or had by its ledger. From there it goes on in steps, each
+a part of WITH: the objects that targets name or that have an ACL, ``alike`` with the same ACL
+taken together; what is wanted on them and what is had; what differs, and whether the
+administrator may settle it. Its rows are those, then one of the roles that are gone and one of
+the absent targets.
+"""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+
+DIFFERENCES = sql.SQL("""
+WITH member AS MATERIALIZED (
+  SELECT m.shape, m.role, m.strict
+    FROM ROWS FROM (pg_catalog.unnest(%(shapes)s::int4[]), pg_catalog.unnest(%(roles)s::oid[]),
+                    pg_catalog.unnest(%(usernames)s::name[]),
+                    pg_catalog.unnest(%(strict)s::bool[]))
+         AS m(shape, role, username, strict)
+    LEFT JOIN pg_catalog.pg_roles r ON r.oid = m.role AND r.rolname = m.username
+   WHERE r.oid IS NOT NULL OR m.role = ANY (%(unborn)s::oid[])
+), atom AS MATERIALIZED (
+  SELECT a.shape, a.target, a.privilege, a.passed_on, a.known
+    FROM ROWS FROM (pg_catalog.unnest(%(atom_shapes)s::int4[]),
+                    pg_catalog.unnest(%(atom_targets)s::int4[]),
+                    pg_catalog.unnest(%(privileges)s::text[]),
+                    pg_catalog.unnest(%(passed_on)s::bool[]),
+                    pg_catalog.unnest(%(known)s::bool[]))
+         AS a(shape, target, privilege, passed_on, known)
+), asked AS MATERIALIZED (
+  SELECT t.id::int4, t.level, t.schema, t.name, t.part, t.arguments, n.oid AS namespace,
+         CASE WHEN t.level LIKE 'future %%' THEN
+           CASE WHEN t.name <> '' THEN c.oid
+                WHEN n.nspowner = 'pg_database_owner'::pg_catalog.regrole THEN d.datdba
+                ELSE n.nspowner END
+         END AS creator
+    FROM ROWS FROM (pg_catalog.unnest(%(levels)s::text[]), pg_catalog.unnest(%(schemas)s::name[]),
+                    pg_catalog.unnest(%(names)s::name[]), pg_catalog.unnest(%(columns)s::name[]),
+                    pg_catalog.unnest(%(arguments)s::text[]))
+         WITH ORDINALITY AS t(level, schema, name, part, arguments, id)
+    JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
+    LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = t.schema
+    LEFT JOIN pg_catalog.pg_roles c ON c.rolname = t.name AND t.level LIKE 'future %%'
+), object AS MATERIALIZED (
+  SELECT 'schema' AS level, n.oid AS namespace, n.oid, 0::int2 AS column, n.nspowner AS owner,
+         n.nspacl AS acl, ''::name AS name, ''::name AS part
+    FROM pg_catalog.pg_namespace n
+   WHERE n.nspacl IS NOT NULL OR n.oid IN (SELECT a.namespace FROM asked a)
+  UNION ALL
+  SELECT CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relnamespace, c.oid, 0,
+         c.relowner, c.relacl, c.relname, ''
+    FROM pg_catalog.pg_class c
+   WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't'
+     AND (c.relacl IS NOT NULL OR c.relnamespace IN (SELECT a.namespace FROM asked a))
+  UNION ALL
+  SELECT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl, c.relname, a.attname
+    FROM pg_catalog.pg_attribute a
+    JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
+   WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND c.relpersistence <> 't'
+  UNION ALL
+  SELECT DISTINCT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, NULL::aclitem[],
+         c.relname, a.attname
+    FROM asked t
+    JOIN pg_catalog.pg_class c ON c.relnamespace = t.namespace AND c.relname = t.name
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = t.part
+   WHERE t.level = 'column' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+     AND a.attacl IS NULL AND NOT a.attisdropped
+  UNION ALL
+  SELECT 'routine', p.pronamespace, p.oid, 0, p.proowner, p.proacl, p.proname, ''
+    FROM pg_catalog.pg_proc p
+   WHERE (p.proacl IS NOT NULL
+          OR p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine'))
+     -- What makes values of a range type is always the first superuser's, whoever made the type.
+     AND NOT (p.proowner = 10 AND EXISTS (
+           SELECT FROM pg_catalog.pg_depend e
+            WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid
+              AND e.deptype = 'i'))
+  UNION ALL
+  SELECT 'type', t.typnamespace, t.oid, 0, t.typowner, t.typacl, t.typname, ''
+    FROM pg_catalog.pg_type t
+   WHERE t.typacl IS NOT NULL
+      OR (t.typnamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'type')
+          AND t.typisdefined AND t.typtype <> 'm'
+          AND t.typsubscript <> 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+          AND (t.typrelid = 0 OR EXISTS (SELECT FROM pg_catalog.pg_class c
+                                          WHERE c.oid = t.typrelid AND c.relkind = 'c')))
+  UNION ALL
+  SELECT CASE f.defaclobjtype WHEN 'r' THEN 'future table' WHEN 'S' THEN 'future sequence'
+                              WHEN 'f' THEN 'future routine' WHEN 'T' THEN 'future type'
+                              WHEN 'n' THEN 'future schema' WHEN 'L' THEN 'future large object'
+         END,
+         f.defaclnamespace, f.defaclrole, 0, f.defaclrole, f.defaclacl, r.rolname, ''
+    FROM pg_catalog.pg_default_acl f
+    JOIN pg_catalog.pg_roles r ON r.oid = f.defaclrole
+  UNION ALL
+  SELECT DISTINCT a.level, a.namespace, a.creator, 0, a.creator, NULL::aclitem[], r.rolname, ''
+    FROM asked a
+    JOIN pg_catalog.pg_roles r ON r.oid = a.creator
+   WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_default_acl f
+                      WHERE f.defaclrole = a.creator AND f.defaclnamespace = a.namespace
+                        AND f.defaclobjtype = CASE a.level WHEN 'future table' THEN 'r'
+                                                           WHEN 'future sequence' THEN 'S'
+                                                           WHEN 'future routine' THEN 'f'
+                                                           ELSE 'T' END)
+), named AS MATERIALIZED (
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
+    FROM asked a
+    JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.name = a.name
+                 AND o.part = a.part
+   WHERE a.name <> '' AND a.creator IS NULL
+     AND (a.arguments IS NULL OR EXISTS (
+           SELECT FROM pg_catalog.pg_proc p,
+                  LATERAL (
+                    SELECT pg_catalog.string_agg(w.type, ', ' ORDER BY w.position) AS full,
+                           pg_catalog.string_agg(
+                             CASE WHEN w.namespace = p.pronamespace
+                                  THEN pg_catalog.substr(w.type, 2
+                                         + pg_catalog.length(pg_catalog.quote_ident(a.schema)))
+                                  ELSE w.type END, ', ' ORDER BY w.position) AS short
+                      FROM (SELECT pg_catalog.format_type(x.type, NULL) AS type, x.position,
+                                   t.typnamespace AS namespace
+                              FROM pg_catalog.unnest(p.proargtypes)
+                                   WITH ORDINALITY AS x(type, position)
+                              JOIN pg_catalog.pg_type t ON t.oid = x.type) w
+                  ) s
+            WHERE p.oid = o.oid
+              AND a.arguments IN (COALESCE(s.full, ''), COALESCE(s.short, ''))))
+  UNION ALL
+  -- Default privileges have the creator's oid, in each schema for which it has any.
+  SELECT a.id, o.level, o.namespace, o.oid, o.column
+    FROM asked a
+    JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.oid = a.creator
+), alike AS MATERIALIZED (
+  -- Objects that have the same ACL differ in the same way: each ACL is looked at once.
+  SELECT pg_catalog.row_number() OVER () AS id, g.*
+    FROM (SELECT o.level, o.namespace, o.owner, o.acl, n.oid IS NOT NULL AS single,
+                 pg_catalog.min(o.oid) AS sample, pg_catalog.min(o.column) AS column,
+                 pg_catalog.array_agg(o.oid::int8) AS oids,
+                 pg_catalog.array_agg(o.name::text) AS names,
+                 pg_catalog.min(o.part::text) AS part
+            FROM object o
+            LEFT JOIN (SELECT DISTINCT n.level, n.namespace, n.oid, n.column FROM named n) n
+              ON n.level = o.level AND n.namespace = o.namespace AND n.oid = o.oid
+             AND n.column = o.column
+           GROUP BY o.level, o.namespace, o.owner, o.acl, n.oid, n.column,
+                    CASE o.level WHEN 'column' THEN o.oid END,
+                    CASE o.level WHEN 'column' THEN o.column END) g
+), reached AS MATERIALIZED (
+  SELECT g.id, g.owner, a.id AS target
+    FROM alike g
+    JOIN asked a ON a.level = g.level AND a.namespace = g.namespace
+   WHERE a.name = '' AND a.creator IS NULL
+  UNION ALL
+  SELECT g.id, g.owner, n.id
+    FROM alike g
+    JOIN named n ON n.level = g.level AND n.namespace = g.namespace AND n.oid = g.sample
+                AND n.column = g.column
+   WHERE g.single
+), want AS MATERIALIZED (
+  SELECT r.id, m.role, a.privilege, pg_catalog.bool_or(a.passed_on) AS passed_on
+    FROM reached r
+    JOIN atom a ON a.target = r.target AND NOT a.known
+    JOIN member m ON m.shape = a.shape
+   WHERE m.role <> r.owner
+   GROUP BY 1, 2, 3
+), known AS MATERIALIZED (
+  SELECT r.id, m.role, a.privilege, a.passed_on
+    FROM reached r
+    JOIN atom a ON a.target = r.target AND a.known
+    JOIN member m ON m.shape = a.shape
+), entry AS MATERIALIZED (
+  SELECT g.id, e.grantee, e.privilege_type AS privilege, e.is_grantable AS passed_on, e.grantor
+    FROM alike g
+   CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e
+   WHERE e.grantee <> g.owner
+), have AS MATERIALIZED (
+  SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor
+    FROM entry e
+    JOIN member m ON m.role = e.grantee
+), found AS (
+  SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
+    FROM want w
+   WHERE NOT EXISTS (SELECT FROM have h
+                      WHERE h.id = w.id AND h.role = w.role AND h.privilege = w.privilege
+                        AND h.passed_on >= w.passed_on)
+  UNION ALL
+  SELECT CASE WHEN w.id IS NULL THEN 'revoke' ELSE 'revoke option' END, h.id, h.role, h.privilege,
+         h.passed_on, h.grantor
+    FROM have h
+    LEFT JOIN want w ON w.id = h.id AND w.role = h.role AND w.privilege = h.privilege
+   WHERE (w.id IS NULL OR h.passed_on > w.passed_on)
+     AND (h.strict OR EXISTS (SELECT FROM known k
+                               WHERE k.id = h.id AND k.role = h.role AND k.privilege = h.privilege
+                                 AND (w.id IS NULL OR k.passed_on)))
+), difference AS MATERIALIZED (
+  SELECT f.*
+    FROM (SELECT f.*, pg_catalog.row_number() OVER (PARTITION BY f.role) AS turn FROM found f) f
+   ORDER BY f.turn
+   LIMIT %(limit)s
+), possible AS (
+  SELECT d.*,
+         CASE WHEN d.action <> 'grant' AND g.own THEN d.grantor = g.owner
+              WHEN d.action <> 'grant' THEN pg_catalog.pg_has_role(d.grantor, 'USAGE')
+              WHEN g.own THEN true
+              ELSE CASE g.level
+                WHEN 'schema' THEN pg_catalog.has_schema_privilege(
+                  g.sample, d.privilege || ' WITH GRANT OPTION')
+                WHEN 'table' THEN pg_catalog.has_table_privilege(
+                  g.sample, d.privilege || ' WITH GRANT OPTION')
+                WHEN 'column' THEN pg_catalog.has_column_privilege(
+                  g.sample, g.column::int2, d.privilege || ' WITH GRANT OPTION')
+                WHEN 'sequence' THEN pg_catalog.has_sequence_privilege(
+                  g.sample, d.privilege || ' WITH GRANT OPTION')
+                WHEN 'routine' THEN pg_catalog.has_function_privilege(
+                  g.sample, d.privilege || ' WITH GRANT OPTION')
+                WHEN 'type' THEN pg_catalog.has_type_privilege(
+                  g.sample, d.privilege || ' WITH GRANT OPTION')
+                ELSE false END
+         END AS possible
+    FROM difference d
+    JOIN (SELECT g.id, g.level, g.owner, g.sample, g.column,
+                 pg_catalog.pg_has_role(g.owner, CASE WHEN g.level LIKE 'future %%'
+                                                      THEN %(membership)s ELSE 'USAGE' END) AS own
+            FROM alike g
+           WHERE g.id IN (SELECT d.id FROM difference d)) g ON g.id = d.id
+)
+SELECT g.level, COALESCE(n.nspname, '')::text, g.part, g.names[1:%(objects)s],
+       CASE g.level WHEN 'routine' THEN ARRAY(
+         SELECT COALESCE((SELECT pg_catalog.json_agg(
+                            pg_catalog.json_build_array(s.nspname, t.typname) ORDER BY a.position)
+                            FROM pg_catalog.unnest(p.proargtypes)
+                                 WITH ORDINALITY AS a(type, position)
+                            JOIN pg_catalog.pg_type t ON t.oid = a.type
+                            JOIN pg_catalog.pg_namespace s ON s.oid = t.typnamespace),
+                         '[]'::json)
+           FROM pg_catalog.unnest(g.oids[1:%(objects)s]) WITH ORDINALITY AS o(oid, position)
+           LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oid::oid
+          ORDER BY o.position) END,
+       pg_catalog.cardinality(g.names), COALESCE(r.rolname, '')::text,
+       d.roles, d.actions, d.privileges, d.options, d.grantors, d.possible
+  FROM (SELECT p.id, pg_catalog.array_agg(p.action) AS actions,
+               pg_catalog.array_agg(p.role::int8) AS roles,
+               pg_catalog.array_agg(p.privilege) AS privileges,
+               pg_catalog.array_agg(p.option) AS options,
+               pg_catalog.array_agg(COALESCE(o.rolname, '')::text) AS grantors,
+               pg_catalog.array_agg(COALESCE(p.possible, false)) AS possible
+          FROM possible p
+          LEFT JOIN pg_catalog.pg_roles o ON o.oid = p.grantor
+         GROUP BY 1) d
+  JOIN alike g ON g.id = d.id
+  LEFT JOIN pg_catalog.pg_namespace n ON n.oid = g.namespace
+  LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.owner
+UNION ALL
+SELECT 'gone', '', '', NULL, NULL, 0, '', NULL, NULL, pg_catalog.array_agg(m.username::text),
+       NULL, NULL, NULL
+  FROM ROWS FROM (pg_catalog.unnest(%(roles)s::oid[]), pg_catalog.unnest(%(usernames)s::name[]))
+       AS m(role, username)
+ WHERE NOT EXISTS (SELECT FROM member k WHERE k.role = m.role)
+HAVING pg_catalog.count(*) > 0
+UNION ALL
+SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NULL, NULL,
+       pg_catalog.array_agg(a.namespace IS NULL), NULL, NULL
+  FROM asked a
+ WHERE a.namespace IS NULL
+    OR (a.level LIKE 'future %%' AND a.creator IS NULL)
+    OR (a.name <> '' AND a.creator IS NULL AND NOT EXISTS (SELECT FROM named n WHERE n.id = a.id))
+HAVING pg_catalog.count(*) > 0
+""")
