@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from fairlead.api.postgresaccess import CleanupPolicy, PostgresAccess
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.logins import family
@@ -33,9 +35,7 @@ class Check(NamedTuple):
         return self.names[0]
 
 
-class Sync(NamedTuple):
-    """Bring it into the server."""
-
+class _OfWanted(msgspec.Struct, frozen=True):
     wanted: Wanted
 
     @property
@@ -47,6 +47,10 @@ class Sync(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """Of all its roles."""
         return self.wanted.names
+
+
+class Sync(_OfWanted, frozen=True):
+    """Bring it into the server."""
 
 
 class Drop(NamedTuple):
@@ -63,20 +67,8 @@ class Drop(NamedTuple):
         return family(self.username)
 
 
-class Look(NamedTuple):
+class Look(_OfWanted, frozen=True):
     """Say what would be done for it; the answer is a plan."""
-
-    wanted: Wanted
-
-    @property
-    def username(self) -> str:
-        """Of the role."""
-        return self.wanted.username
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of all its roles."""
-        return self.wanted.names
 
 
 Job = Check | Sync | Drop | Look

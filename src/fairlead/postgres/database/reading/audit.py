@@ -11,7 +11,7 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
 from fairlead.postgres.database.reading.catalog import read_logins, read_snapshot
-from fairlead.postgres.database.reading.holdings import Grantee
+from fairlead.postgres.database.reading.holdings import Grantee, holders
 
 
 MAX_DATABASES = 1_000
@@ -127,10 +127,7 @@ async def read_databases(session: Session) -> list[Database]:
             name=name,
             connectable=connectable,
             owner=owner,
-            grantees=tuple(
-                Grantee(role, frozenset(held.split(",")), option)
-                for role, held, option in zip(grantees, privileges, options, strict=True)
-            ),
+            grantees=holders(grantees, privileges, options),
         )
         for name, connectable, owner, grantees, privileges, options in await session.rows(
             _DATABASES, {"limit": MAX_DATABASES}

@@ -6,7 +6,7 @@ idea of all objects of a schema is the same.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +28,16 @@ class Grantee(NamedTuple):
     role: int
     privileges: frozenset[str]
     option: bool
+
+
+def holders(
+    roles: Iterable[int], privileges: Iterable[str], options: Iterable[bool]
+) -> tuple[Grantee, ...]:
+    """Columns of a row; the privileges of a role stand together, with commas between them."""
+    return tuple(
+        Grantee(role, frozenset(held.split(",")), option)
+        for role, held, option in zip(roles, privileges, options, strict=True)
+    )
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,8 +189,5 @@ def _held(row: tuple[Any, ...]) -> Held:
         owner=owner,
         table=table,
         system=system,
-        grantees=tuple(
-            Grantee(role, frozenset(held.split(",")), option)
-            for role, held, option in zip(grantees, privileges, options, strict=True)
-        ),
+        grantees=holders(grantees, privileges, options),
     )
