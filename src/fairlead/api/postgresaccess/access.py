@@ -14,10 +14,10 @@ from msgspec import Meta
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.postgresaccess.connection import (
     CONNECTION_RULES,
-    GO_DURATION,
     GROUP,
     UNSEEN,
     Connection,
+    Duration,
     Identifier,
     LoginPolicy,
     Name,
@@ -47,7 +47,6 @@ SUCCESS = "Success"
 IN_PROGRESS = "InProgress"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
-SUSPENDED = "Suspended"
 APPROVE_ANNOTATION = f"{GROUP}/approve"
 """The digest of the plan that may be carried out where spec.approval is Manual."""
 
@@ -295,7 +294,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         ),
     ] = "Automatic"
     expires_after: Annotated[
-        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
+        Duration | None,
         Meta(
             description=(
                 "How long after its creation the access ends, such as 8h: the password logs in no"

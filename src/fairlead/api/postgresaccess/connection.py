@@ -168,6 +168,7 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 
 
 GO_DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
+Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 
 
 class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -188,7 +189,7 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         ),
     ] = None
     rotate_every: Annotated[
-        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
+        Duration | None,
         Meta(
             description=(
                 "A new password each time that so much has passed since it changed: a duration"
@@ -230,7 +231,7 @@ class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=Tr
         ),
     ] = "InPlace"
     grace_period: Annotated[
-        Annotated[str, Meta(max_length=32, pattern=GO_DURATION)] | None,
+        Duration | None,
         Meta(
             description=(
                 "How long a login still works when another one has taken its turn: a duration,"

@@ -17,8 +17,8 @@ from fairlead.api.crd import AGE, PrinterColumn
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.postgresaccess.connection import (
     CONDITIONS,
-    GO_DURATION,
     GROUP,
+    Duration,
     PasswordPolicy,
     Pattern,
     rules,
@@ -32,7 +32,6 @@ UnmanagedUsers = Literal["Report", "Owned", "Drop"]
 ConnectionsPolicy = Literal["Allowed", "Forbidden", "Listed"]
 
 _SET = {"x-kubernetes-list-type": "set"}
-Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 """As Go writes it, such as ``1h30m``."""
 Roles = Annotated[list[str], Meta(max_length=1024, extra_json_schema=_SET)]
 Patterns = Annotated[list[Pattern], Meta(max_length=256, extra_json_schema=_SET)]

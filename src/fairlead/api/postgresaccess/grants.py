@@ -16,7 +16,7 @@ from fairlead.api.postgresaccess.connection import Identifier
 from fairlead.api.postgresaccess.connection import rules as _rules
 
 
-Privilege = Literal[
+ObjectPrivilege = Literal[
     "SELECT",
     "INSERT",
     "UPDATE",
@@ -29,11 +29,10 @@ Privilege = Literal[
     "TEMPORARY",
     "EXECUTE",
     "USAGE",
-    "SET",
-    "ALTER SYSTEM",
     "MAINTAIN",
-    "ALL",
 ]
+"""https://www.postgresql.org/docs/current/ddl-priv.html, without those on server parameters."""
+Privilege = Literal[ObjectPrivilege, "SET", "ALTER SYSTEM", "ALL"]
 GrantLevel = Literal["Database", "Schema", "Tables", "Sequences", "Routines", "Types"]
 Bundle = Literal["ReadOnly", "ReadWrite", "Owner"]
 

@@ -22,6 +22,7 @@ from fairlead.api.postgresaccess.connection import (
     SecretRef,
     SSLMode,
 )
+from fairlead.api.postgresaccess.grants import ObjectPrivilege
 from fairlead.api.resource import Resource
 
 
@@ -29,22 +30,6 @@ POSTGRESSERVERS = Resource(GROUP, "v1", "postgresservers", "PostgresServer", nam
 
 REACHABLE = "Reachable"
 
-ObjectPrivilege = Literal[
-    "SELECT",
-    "INSERT",
-    "UPDATE",
-    "DELETE",
-    "TRUNCATE",
-    "REFERENCES",
-    "TRIGGER",
-    "CREATE",
-    "CONNECT",
-    "TEMPORARY",
-    "EXECUTE",
-    "USAGE",
-    "MAINTAIN",
-]
-"""https://www.postgresql.org/docs/current/ddl-priv.html, without those on server parameters."""
 PublicPrivilege = Literal["CONNECT", "TEMPORARY", "CREATE"]
 Groups = Literal["Shared", "None"]
 
