@@ -103,12 +103,6 @@ def is_true(conditions: Iterable[Condition], type_: str) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def is_false(conditions: Iterable[Condition], type_: str) -> bool:
-    """Whether the condition of this type is set and False."""
-    condition = get_condition(conditions, type_)
-    return condition is not None and condition.status == "False"
-
-
 def set_conditions(
     conditions: Iterable[Condition], *new: Condition, now: str, summary: bool = False
 ) -> list[Condition]:
@@ -172,11 +166,6 @@ def happening(condition: Condition) -> Event:
         condition.reason or condition.type,
         condition.message or f"{condition.type} is {condition.status}",
     )
-
-
-def remove_condition(conditions: Iterable[Condition], type_: str) -> list[Condition]:
-    """The list without the condition of this type."""
-    return [condition for condition in conditions if condition.type != type_]
 
 
 def summarize(conditions: Iterable[Condition]) -> Condition | None:

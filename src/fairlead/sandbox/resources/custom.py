@@ -121,7 +121,6 @@ def _scale(scale: JSON | None) -> Scale | None:
         spec=_members(scale["specReplicasPath"]),
         status=_members(scale["statusReplicasPath"]),
         selector=_members(scale.get("labelSelectorPath") or ""),
-        is_object=False,
     )
 
 

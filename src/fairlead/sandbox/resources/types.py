@@ -95,8 +95,6 @@ class Scale:
     spec: tuple[str, ...]
     status: tuple[str, ...]
     selector: tuple[str, ...] = ()
-    is_object: bool = True
-    """Whether the selector is a LabelSelector object, not a string."""
 
 
 @dataclass(frozen=True)

@@ -144,11 +144,6 @@ class Log:
         row = self._reader.execute("SELECT value FROM mark WHERE name = ?", (name,)).fetchone()
         return str(row[0]) if row else None
 
-    def set_mark(self, name: str, value: str) -> None:
-        """Keep a named value beside the log."""
-        with self._transaction() as connection:
-            connection.execute(_MARK, (name, value))
-
     def compact(self, rv: int) -> None:
         """Forget what was replaced or deleted up to and including ``rv``."""
         with self._transaction() as connection:

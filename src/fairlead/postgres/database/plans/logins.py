@@ -56,11 +56,6 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     ending: Mapping[str, datetime]
     ended: frozenset[str]
 
-    @property
-    def look_again(self) -> datetime | None:
-        """When the next login ends."""
-        return min(self.ending.values(), default=None)
-
 
 def login_names(username: str) -> tuple[str, str]:
     """The names of the two logins of an owner, of 63 bytes at most.
