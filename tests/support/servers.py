@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -30,6 +31,14 @@ def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
         runner.run(server.__aexit__(None, None, None))
 
 
+def operated(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
+    """The same with an administrator who is no superuser, ``operator``."""
+    for one in started(server):
+        with psycopg.connect(one.dsn(), autocommit=True) as connection:
+            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
+        yield one
+
+
 def embedded(version: int, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
     """A server of this version, or the test is skipped where there is none."""
     if version in {16, 18}:
@@ -37,4 +46,4 @@ def embedded(version: int, settings: Mapping[str, str] | None = None) -> Embedde
     install = debian(version)
     if install is None:
         pytest.skip(f"Debian's PostgreSQL {version} is not installed")
-    return EmbeddedPostgres(install=install, settings=settings)
+    return EmbeddedPostgres(version=version, install=install, settings=settings)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 
-import psycopg
 import pytest
 from tests.support.pgoperator import OperatorThread
-from tests.support.servers import VERSIONS, embedded, started
+from tests.support.servers import VERSIONS, embedded, operated
 from tests.support.team import LOG, Administrator, Team
 
 from fairlead.client import Client, parse_kubeconfig
@@ -36,10 +35,7 @@ def operator() -> Iterator[OperatorThread]:
 
 @pytest.fixture(scope="session", params=VERSIONS)
 def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    for server in started(embedded(request.param, LOG)):
-        with psycopg.connect(server.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
-        yield server
+    yield from operated(embedded(request.param, LOG))
 
 
 @pytest.fixture(params=["superuser", "createrole"])

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
@@ -8,7 +7,9 @@ from dataclasses import replace
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.servers import started
 from tests.support.statements import watched
+from tests.unit.postgres.helpers import endpoint_of, sweep
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -28,11 +29,7 @@ def unwanted() -> Iterator[list[str]]:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
     """One server for all tests of this folder; its log holds every statement."""
-    server = EmbeddedPostgres(settings={"log_statement": "all"})
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
+    yield from started(EmbeddedPostgres(settings={"log_statement": "all"}))
 
 
 @pytest.fixture
@@ -42,7 +39,7 @@ async def admin(postgres: EmbeddedPostgres) -> AsyncIterator[psycopg.AsyncConnec
         postgres.dsn(), autocommit=True
     ) as connection:
         yield connection
-        await _sweep(connection)
+    await sweep(postgres)
 
 
 @pytest.fixture
@@ -57,31 +54,10 @@ async def create_database(admin: psycopg.AsyncConnection) -> str:
     return name
 
 
-async def _sweep(admin: psycopg.AsyncConnection) -> None:
-    cursor = await admin.execute(
-        "SELECT datname FROM pg_catalog.pg_database WHERE NOT datistemplate"
-        " AND datname <> current_database()"
-    )
-    for (name,) in await cursor.fetchall():
-        await admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
-    cursor = await admin.execute("SELECT rolname FROM pg_catalog.pg_roles WHERE oid >= 16384")
-    roles = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
-    for role in roles:
-        await admin.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(role))
-    for role in roles:
-        await admin.execute(sql.SQL("DROP ROLE {}").format(role))
-
-
 @pytest.fixture
 def endpoint(postgres: EmbeddedPostgres) -> Endpoint:
     """How the operator's administrator, a superuser, reaches the server."""
-    return Endpoint(
-        host=postgres.host,
-        port=postgres.port,
-        username=postgres.username,
-        password=postgres.password,
-        ssl_mode="disable",
-    )
+    return endpoint_of(postgres)
 
 
 @pytest.fixture

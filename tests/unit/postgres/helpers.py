@@ -39,6 +39,32 @@ def wanted(
     )
 
 
+def endpoint_of(server: EmbeddedPostgres, username: str = "", password: str = "") -> Endpoint:
+    """How an administrator reaches the server; the superuser, unless told otherwise."""
+    return Endpoint(
+        host=server.host,
+        port=server.port,
+        username=username or server.username,
+        password=password if username else server.password,
+        ssl_mode="disable",
+    )
+
+
+class Admin:
+    """An administrator with its sessions, and what it knows of passwords."""
+
+    def __init__(self, server: EmbeddedPostgres, *, superuser: bool) -> None:
+        self.server = server
+        self.superuser = superuser
+        who = () if superuser else ("operator", "operator")
+        self.sessions = Sessions(endpoint_of(server, *who))
+        self.verifiers = Verifiers()
+
+    @property
+    def version(self) -> int:
+        return self.server.version
+
+
 async def sync(endpoint: Endpoint, *accesses: Wanted) -> Synced:
     """Bring accesses into a server by sessions of their own; the first one's outcome.
 
@@ -87,6 +113,26 @@ async def fetch(
     ) as connection:
         cursor = await connection.execute(cast("Any", query), parameters or None)
         return await cursor.fetchall()
+
+
+async def sweep(server: EmbeddedPostgres, *staying: str) -> None:
+    """Remove all databases, and all roles but those that stay."""
+    async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
+        cursor = await connection.execute(
+            "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
+        )
+        for (name,) in await cursor.fetchall():
+            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
+            await connection.execute(drop)
+        cursor = await connection.execute(
+            "SELECT rolname FROM pg_roles WHERE oid >= 16384 AND rolname <> ALL (%s)",
+            [[*staying]],
+        )
+        names = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
+        for name in names:
+            await connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(name))
+        for name in names:
+            await connection.execute(sql.SQL("DROP ROLE {}").format(name))
 
 
 async def login(

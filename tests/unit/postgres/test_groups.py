@@ -9,19 +9,25 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
-from tests.support.servers import VERSIONS, embedded, started
-from tests.unit.postgres.helpers import PASSWORD, claim, fetch, grant, login, run, wanted
+from tests.support.servers import VERSIONS, embedded, operated
+from tests.unit.postgres.helpers import (
+    PASSWORD,
+    Admin,
+    claim,
+    fetch,
+    grant,
+    login,
+    run,
+    sweep,
+    wanted,
+)
 
 from fairlead.api.postgresaccess import Attributes, Grant, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import Session
-from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.names import check_username, is_group
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
-from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work import cleanup as cleanup_module
 from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, give_up
 from fairlead.postgres.database.work.drift import Found, Kept, look
@@ -32,29 +38,15 @@ from fairlead.postgres.errors import AccessError
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    for one in started(embedded(request.param, {"log_statement": "all"})):
-        with psycopg.connect(one.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
-        VERSION_OF[one] = request.param
-        yield one
+    yield from operated(embedded(request.param, {"log_statement": "all"}))
 
 
-VERSION_OF: dict[EmbeddedPostgres, int] = {}
-
-
-class Place:
+class Place(Admin):
     """A database ``app`` with schema ``s`` and tables ``t`` and ``u``, and an administrator."""
 
-    def __init__(self, server: EmbeddedPostgres, endpoint: Endpoint, *, superuser: bool) -> None:
-        self.server = server
-        self.superuser = superuser
-        self.sessions = Sessions(endpoint)
-        self.verifiers = Verifiers()
+    def __init__(self, server: EmbeddedPostgres, *, superuser: bool) -> None:
+        super().__init__(server, superuser=superuser)
         self.warnings: dict[str, list[str]] = {}
-
-    @property
-    def version(self) -> int:
-        return VERSION_OF[self.server]
 
     async def run(self, *statements: str, database: str = "app", **names: str) -> None:
         await run(self.server, database, *statements, **names)
@@ -134,15 +126,7 @@ class Place:
 
 @pytest.fixture(params=["superuser", "createrole"])
 async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Place]:
-    mighty = request.param == "superuser"
-    endpoint = Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username if mighty else "operator",
-        password=server.password if mighty else "operator",
-        ssl_mode="disable",
-    )
-    made = Place(server, endpoint, superuser=mighty)
+    made = Place(server, superuser=request.param == "superuser")
     await made.run("CREATE DATABASE app OWNER operator", database="postgres")
     await made.run(
         "SET ROLE operator",
@@ -152,25 +136,7 @@ async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> Asy
     )
     yield made
     await made.sessions.close()
-    await _sweep(server)
-
-
-async def _sweep(server: EmbeddedPostgres) -> None:
-    async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
-        cursor = await connection.execute(
-            "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
-        )
-        for (name,) in await cursor.fetchall():
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-            await connection.execute(drop)
-        cursor = await connection.execute(
-            "SELECT rolname FROM pg_roles WHERE oid >= 16384 AND rolname <> 'operator'"
-        )
-        names = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
-        for name in names:
-            await connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(name))
-        for name in names:
-            await connection.execute(sql.SQL("DROP ROLE {}").format(name))
+    await sweep(server, "operator")
 
 
 def replaced(access: Wanted, **fields: Any) -> Wanted:
@@ -333,17 +299,22 @@ async def test_other_grants_are_another_group(place: Place) -> None:
     assert not await place.may("one", "INSERT")
 
 
+def asked_in_turn() -> dict[str, Wanted]:
+    """One access in a group that others share, with privileges of its own, in another group."""
+    return {
+        "shared": sharer("one"),
+        "own": sharer("one", *WRITE, scope=""),
+        "other": sharer("one", *WRITE),
+    }
+
+
 @pytest.mark.parametrize("first", ["shared", "own", "other"])
 @pytest.mark.parametrize("then", ["shared", "own", "other"])
 async def test_what_is_asked_for_before_and_after_is_never_missing(
     place: Place, first: str, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Looked at by another session after each statement, however it is committed."""
-    accesses = {
-        "shared": sharer("one"),
-        "own": sharer("one", *WRITE, scope=""),
-        "other": sharer("one", *WRITE),
-    }
+    accesses = asked_in_turn()
     await place.bring(accesses[first])
     missing = []
     run_all = Session.run_all
@@ -380,11 +351,7 @@ async def test_killed_in_the_middle(
     place: Place, first: str, then: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It ends at each step in turn: nothing that is kept is missing, and the next pass ends it."""
-    accesses = {
-        "shared": sharer("one"),
-        "own": sharer("one", *WRITE, scope=""),
-        "other": sharer("one", *WRITE),
-    }
+    accesses = asked_in_turn()
     rows, steps = Session.rows, 0
     for limit in range(1, 200):
         await place.bring(accesses[first])

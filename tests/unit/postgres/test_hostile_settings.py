@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.support.servers import VERSIONS, embedded, started
-from tests.unit.postgres.helpers import claim, cleanup, grant, sync, wanted
+from tests.unit.postgres.helpers import claim, cleanup, endpoint_of, grant, sync, wanted
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import session, startup
@@ -160,13 +160,7 @@ async def owner(server: EmbeddedPostgres) -> AsyncIterator[psycopg.AsyncConnecti
 
 @pytest.fixture
 def endpoint(server: EmbeddedPostgres) -> Endpoint:
-    return Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username,
-        password=server.password,
-        ssl_mode="disable",
-    )
+    return endpoint_of(server)
 
 
 async def settings(owner: psycopg.AsyncConnection[Any]) -> list[Setting]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -15,12 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 from tests.support.servers import debian, started
-from tests.unit.postgres.helpers import fetch, run
+from tests.unit.postgres.helpers import endpoint_of, fetch, run
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import Session, connect
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading import comparison
@@ -136,16 +135,10 @@ async def _place(server: EmbeddedPostgres, admin: str, options: str = "") -> Asy
     number = next(_numbers)
     name = f"app{number}"
     before = {role for (role,) in await fetch(server, "postgres", "SELECT oid FROM pg_roles")}
-    endpoint = Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username,
-        password=server.password,
-        ssl_mode="disable",
-    )
+    endpoint = endpoint_of(server)
     if admin == "modest":
         await run(server, "postgres", "CREATE ROLE modest LOGIN CREATEROLE PASSWORD 'modest'")
-        endpoint = replace(endpoint, username="modest", password="modest")
+        endpoint = endpoint_of(server, "modest", "modest")
     else:
         admin = server.username
     await run(

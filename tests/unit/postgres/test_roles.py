@@ -10,7 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from tests.support.servers import VERSIONS, embedded, started
+from tests.support.servers import VERSIONS, embedded, operated
+from tests.unit.postgres import helpers
 from tests.unit.postgres.helpers import (
     PASSWORD,
     can_login,
@@ -20,12 +21,12 @@ from tests.unit.postgres.helpers import (
     login,
     privileges,
     run,
+    sweep,
     wanted,
 )
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
@@ -44,28 +45,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     if request.param == 15:
         # The only one that has the contributed modules.
         settings["shared_preload_libraries"] = "pg_stat_statements"
-    for one in started(embedded(request.param, settings)):
-        with psycopg.connect(one.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
-        VERSION_OF[one] = request.param
-        yield one
+    yield from operated(embedded(request.param, settings))
 
 
-VERSION_OF: dict[EmbeddedPostgres, int] = {}
-
-
-class Admin:
-    """An administrator with its sessions, and what it knows of passwords."""
-
-    def __init__(self, server: EmbeddedPostgres, endpoint: Endpoint, *, superuser: bool) -> None:
-        self.server = server
-        self.superuser = superuser
-        self.sessions = Sessions(endpoint)
-        self.verifiers = Verifiers()
-
-    @property
-    def version(self) -> int:
-        return VERSION_OF[self.server]
+class Admin(helpers.Admin):
+    """What is asked of the operator by an administrator, and of the server by its superuser."""
 
     async def sync(self, *accesses: Wanted) -> dict[str, Synced | AccessError]:
         return await sync(self.sessions, accesses, self.verifiers)
@@ -107,32 +91,10 @@ def role(username: str = "app", *, uid: str = "u1", **fields: Any) -> Wanted:
 
 @pytest.fixture(params=["superuser", "createrole"])
 async def admin(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Admin]:
-    mighty = request.param == "superuser"
-    endpoint = Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username if mighty else "operator",
-        password=server.password if mighty else "operator",
-        ssl_mode="disable",
-    )
-    made = Admin(server, endpoint, superuser=mighty)
+    made = Admin(server, superuser=request.param == "superuser")
     yield made
     await made.sessions.close()
-    async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
-        cursor = await connection.execute(
-            "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
-        )
-        for (name,) in await cursor.fetchall():
-            drop = sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name))
-            await connection.execute(drop)
-        cursor = await connection.execute(
-            "SELECT rolname FROM pg_roles WHERE oid >= 16384 AND rolname <> 'operator'"
-        )
-        names = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
-        for name in names:
-            await connection.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(name))
-        for name in names:
-            await connection.execute(sql.SQL("DROP ROLE {}").format(name))
+    await sweep(server, "operator")
 
 
 async def rows(server: EmbeddedPostgres) -> list[Any]:
@@ -153,7 +115,7 @@ async def rows(server: EmbeddedPostgres) -> list[Any]:
 
 async def members(server: EmbeddedPostgres, username: str) -> set[tuple[Any, ...]]:
     """Groups of a role, with its options and the grantor."""
-    options = "true, true" if VERSION_OF[server] < 16 else "inherit_option, set_option"
+    options = "true, true" if server.version < 16 else "inherit_option, set_option"
     return set(
         await fetch(
             server,
@@ -500,18 +462,16 @@ def replace_claim(one: Claim, **fields: str) -> Claim:
     return Claim(**(values | fields))
 
 
+async def has_table(admin: Admin) -> None:
+    """A database d with a table s.t, all of it the administrator's."""
+    owner = admin.server.username if admin.superuser else "operator"
+    await admin.execute("CREATE DATABASE d OWNER {owner}", owner=owner)
+    mine = ("SET ROLE {owner}", "CREATE SCHEMA s", "CREATE TABLE s.t (id int)")
+    await run(admin.server, "d", *mine, owner=owner)
+
+
 async def test_row_41_one_bad_access_among_fifty_takes_nobody_along(admin: Admin) -> None:
-    await admin.execute("CREATE DATABASE d")
-    if not admin.superuser:
-        await admin.execute("ALTER DATABASE d OWNER TO operator")
-    await run(admin.server, "d", "CREATE SCHEMA s", "CREATE TABLE s.t (id int)")
-    if not admin.superuser:
-        await run(
-            admin.server,
-            "d",
-            "ALTER SCHEMA s OWNER TO operator",
-            "ALTER TABLE s.t OWNER TO operator",
-        )
+    await has_table(admin)
     # VALID UNTIL of no time at all fails inside the transaction that is for all of them.
     accesses = [
         role(f"app{n}", uid=f"u{n}", grants=(grant("d", "CONNECT", "SELECT", schema="s"),))
@@ -531,17 +491,7 @@ async def test_row_41_one_bad_access_among_fifty_takes_nobody_along(admin: Admin
 
 async def test_the_plan_of_a_new_role_is_all_that_is_done_then(admin: Admin) -> None:
     await may_give(admin, "readers")
-    await admin.execute("CREATE DATABASE d")
-    if not admin.superuser:
-        await admin.execute("ALTER DATABASE d OWNER TO operator")
-    await run(admin.server, "d", "CREATE SCHEMA s", "CREATE TABLE s.t (id int)")
-    if not admin.superuser:
-        await run(
-            admin.server,
-            "d",
-            "ALTER SCHEMA s OWNER TO operator",
-            "ALTER TABLE s.t OWNER TO operator",
-        )
+    await has_table(admin)
     access = role(
         grants=(grant("d", "CONNECT", "SELECT", schema="s"),), member_of=groups("readers")
     )
@@ -657,7 +607,7 @@ async def test_fencing_alone_leaves_the_role_and_its_claim(admin: Admin) -> None
 
 async def test_many_writers_at_once_do_not_disturb_one_another(admin: Admin) -> None:
     """Two installations' worth of sessions, and a look at the same time."""
-    other = Admin(admin.server, admin.sessions.endpoint, superuser=admin.superuser)
+    other = Admin(admin.server, superuser=admin.superuser)
     first = [role(f"a{n}", uid=f"a{n}") for n in range(10)]
     second = [role(f"b{n}", uid=f"b{n}") for n in range(10)]
     await asyncio.gather(admin.sync(*first), other.sync(*second), admin.look(), other.look())

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import psycopg
 import pytest
 from tests.support.servers import VERSIONS, embedded, started
-from tests.unit.postgres.helpers import claim, run
+from tests.unit.postgres.helpers import claim, endpoint_of, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.session import connect
 from fairlead.postgres.database.work.unmanaged import LoginFacts, read_logins, unmanaged, why_kept
 from fairlead.postgres.options import PostgresOptions
@@ -108,15 +106,7 @@ async def test_of_a_zoo_of_roles_only_strays_are_unmanaged(
     await run(
         server, "elsewhere", "CREATE TABLE IF NOT EXISTS t ()", "ALTER TABLE t OWNER TO tables"
     )
-    endpoint = Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username,
-        password=server.password,
-        ssl_mode="disable",
-    )
-    if not superuser:
-        endpoint = replace(endpoint, username="modest", password="modest")
+    endpoint = endpoint_of(server) if superuser else endpoint_of(server, "modest", "modest")
     async with connect(endpoint, "postgres") as session:
         found = await read_logins(session)
         names = {role.name for role in found}
@@ -132,13 +122,7 @@ async def test_the_administrator_s_own_membership_in_what_it_made_counts_for_not
     with psycopg.connect(server.dsn("postgres", "modest", "modest"), autocommit=True) as modest:
         modest.execute("CREATE ROLE made LOGIN")
         try:
-            endpoint = Endpoint(
-                host=server.host,
-                port=server.port,
-                username="modest",
-                password="modest",
-                ssl_mode="disable",
-            )
+            endpoint = endpoint_of(server, "modest", "modest")
             async with connect(endpoint, "postgres") as session:
                 assert "made" in unmanaged(await read_logins(session), (), DROP)
         finally:

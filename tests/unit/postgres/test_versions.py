@@ -18,6 +18,7 @@ from tests.unit.postgres.helpers import (
     can_login,
     claim,
     cleanup,
+    endpoint_of,
     grant,
     login,
     privileges,
@@ -43,18 +44,8 @@ def older(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     yield from started(embedded(request.param))
 
 
-def administrator(server: EmbeddedPostgres) -> Endpoint:
-    return Endpoint(
-        host=server.host,
-        port=server.port,
-        username=server.username,
-        password=server.password,
-        ssl_mode="disable",
-    )
-
-
 async def test_an_older_server(older: EmbeddedPostgres) -> None:
-    endpoint = administrator(older)
+    endpoint = endpoint_of(older)
     await run(
         older,
         "postgres",
@@ -132,7 +123,7 @@ async def test_tls(
     works: bool,
 ) -> None:
     endpoint = replace(
-        administrator(encrypted),
+        endpoint_of(encrypted),
         host=host,
         ssl_mode=mode,
         ca=authority.pem.decode() if trusted else "",
@@ -301,7 +292,7 @@ async def test_a_certificate_takes_the_password_s_place_only_where_the_server_is
 
 
 async def test_a_server_without_tls_is_refused_by_default(postgres: EmbeddedPostgres) -> None:
-    endpoint = replace(administrator(postgres), ssl_mode="require")
+    endpoint = replace(endpoint_of(postgres), ssl_mode="require")
     with pytest.raises(AccessError, match="TLSFailed"):
         async with connect(endpoint, "postgres"):
             pass
