@@ -178,18 +178,23 @@ async def test_a_role_of_which_nobody_knows_whether_it_was_given_up_stays(
     assert world.removed == []
 
 
-async def test_a_server_of_a_tenant_takes_no_record_of_another_one_away(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    world = World(monkeypatch)
-    world.record = object_from_dict(
+def record(policy: str, owner: str) -> Object:
+    """What a namespace's team was promised when its access was given up."""
+    return object_from_dict(
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "given-up"},
-            "data": {"policy": "Retain", "owner": "namespace team"},
+            "data": {"policy": policy, "owner": owner},
         }
     )
+
+
+async def test_a_server_of_a_tenant_takes_no_record_of_another_one_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    world.record = record("Retain", "namespace team")
     place = Place("namespace stranger", PLACE.endpoint)
     await world.leftovers.sweep(place, Sessions(PLACE.endpoint), {"app": CLAIM})
     assert world.removed == []
@@ -234,14 +239,7 @@ async def test_all_roles_are_given_up_before_the_record_goes(
     monkeypatch: pytest.MonkeyPatch, policy: str, fenced: str
 ) -> None:
     world = World(monkeypatch)
-    world.record = object_from_dict(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": "given-up"},
-            "data": {"policy": policy, "owner": PLACE.owner},
-        }
-    )
+    world.record = record(policy, PLACE.owner)
     await world.sweep(roles=FAMILY)
     assert world.given_up == [f"app{fenced}", f"app_a{fenced}", f"app_b{fenced}"]
     assert (world.removed, len(world.deleted)) == ([], 1)

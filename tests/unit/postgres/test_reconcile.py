@@ -44,6 +44,34 @@ def dying(**facts: object) -> Facts:
     return Facts(deleting=True, finalizer=True, **facts)  # type: ignore[arg-type]
 
 
+def resolved(**facts: object) -> Facts:
+    return live(resolved=True, **facts)
+
+
+def published(**facts: object) -> Facts:
+    return resolved(published=True, **facts)
+
+
+def secured(secret: str, **facts: object) -> Facts:
+    return resolved(checked=True, secret=secret, **facts)
+
+
+def observed(**facts: object) -> Facts:
+    return resolved(planning="Observe", **facts)
+
+
+def manual(**facts: object) -> Facts:
+    return resolved(planning="Manual", **facts)
+
+
+def approved(**facts: object) -> Facts:
+    return manual(planned=True, approved=True, **facts)
+
+
+def over(**facts: object) -> Facts:
+    return live(expired=True, **facts)
+
+
 def failure(step: Step) -> Failure:
     return Failure(STAGES[step], DOWN)
 
@@ -58,44 +86,22 @@ def failure(step: Step) -> Failure:
         pytest.param(live(), Step.RESOLVE, id="F->S-server-first"),
         pytest.param(live(excluded=True), Step.REPORT, id="E-yes,R10-excluded"),
         pytest.param(live(failure=failure(Step.RESOLVE)), Step.REPORT, id="no-server->ERRD"),
-        pytest.param(live(resolved=True), Step.CHECK_ROLE, id="E-yes->S-decide-first"),
-        pytest.param(live(resolved=True, checked=True), Step.WRITE_SECRET, id="E-yes->S,T"),
-        pytest.param(live(resolved=True, published=True), Step.WRITE_SECRET, id="S->T-yes"),
+        pytest.param(resolved(), Step.CHECK_ROLE, id="E-yes->S-decide-first"),
+        pytest.param(resolved(checked=True), Step.WRITE_SECRET, id="E-yes->S,T"),
+        pytest.param(published(), Step.WRITE_SECRET, id="S->T-yes"),
+        pytest.param(resolved(failure=failure(Step.CHECK_ROLE)), Step.REPORT, id="refused->ERRD"),
+        pytest.param(resolved(failure=failure(Step.WRITE_SECRET)), Step.REPORT, id="W->ERRS"),
+        pytest.param(secured("reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"),
+        pytest.param(secured("generated"), Step.SYNC_DATABASE, id="T-no->V,W->R1"),
         pytest.param(
-            live(resolved=True, failure=failure(Step.CHECK_ROLE)), Step.REPORT, id="refused->ERRD"
-        ),
-        pytest.param(
-            live(resolved=True, failure=failure(Step.WRITE_SECRET)),
-            Step.REPORT,
-            id="W->ERRS",
-        ),
-        pytest.param(
-            live(resolved=True, checked=True, secret="reused"),
-            Step.SYNC_DATABASE,
-            id="T-yes->U,W->R1",
-        ),
-        pytest.param(
-            live(resolved=True, checked=True, secret="generated"),
-            Step.SYNC_DATABASE,
-            id="T-no->V,W->R1",
-        ),
-        pytest.param(
-            live(
-                resolved=True, checked=True, secret="reused", failure=failure(Step.SYNC_DATABASE)
-            ),
+            secured("reused", failure=failure(Step.SYNC_DATABASE)),
             Step.REPORT,
             id="R4,R5,R6,R7->ERRD",
         ),
-        pytest.param(
-            live(resolved=True, checked=True, secret="reused", synced=True),
-            Step.REPORT,
-            id="R18->X",
-        ),
+        pytest.param(secured("reused", synced=True), Step.REPORT, id="R18->X"),
         pytest.param(Facts(deleting=True), Step.IGNORE, id="G-no"),
         pytest.param(
-            Facts(deleting=True, failure=failure(Step.DROP_ROLE)),
-            Step.IGNORE,
-            id="G-no-broken",
+            Facts(deleting=True, failure=failure(Step.DROP_ROLE)), Step.IGNORE, id="G-no-broken"
         ),
         pytest.param(dying(excluded=True), Step.REMOVE_FINALIZER, id="G-yes,H,I-yes->J"),
         pytest.param(dying(abandoned=True), Step.GIVE_UP, id="G-yes-abandoned"),
@@ -124,77 +130,37 @@ def failure(step: Step) -> Failure:
         pytest.param(live(suspended=True, expired=True), Step.REPORT, id="suspended-and-over"),
         pytest.param(dying(suspended=True), Step.DROP_ROLE, id="suspended-goes-anyway"),
         pytest.param(Facts(expired=True), Step.ADD_FINALIZER, id="over-F-first"),
-        pytest.param(live(expired=True), Step.DROP_ROLE, id="over->L,M,N,O"),
-        pytest.param(live(expired=True, dropped=True), Step.REPORT, id="over-O-done"),
-        pytest.param(live(expired=True, ended=True), Step.REPORT, id="over-since-long"),
-        pytest.param(
-            live(expired=True, failure=failure(Step.DROP_ROLE)), Step.REPORT, id="over-O->ERRF"
-        ),
-        pytest.param(live(expired=True, excluded=True), Step.REPORT, id="over-and-excluded"),
-        pytest.param(
-            live(expired=True, planning="Observe"), Step.REPORT, id="over-and-only-observed"
-        ),
-        pytest.param(
-            live(expired=True, planning="Manual"), Step.DROP_ROLE, id="over-needs-no-approval"
-        ),
+        pytest.param(over(), Step.DROP_ROLE, id="over->L,M,N,O"),
+        pytest.param(over(dropped=True), Step.REPORT, id="over-O-done"),
+        pytest.param(over(ended=True), Step.REPORT, id="over-since-long"),
+        pytest.param(over(failure=failure(Step.DROP_ROLE)), Step.REPORT, id="over-O->ERRF"),
+        pytest.param(over(excluded=True), Step.REPORT, id="over-and-excluded"),
+        pytest.param(over(planning="Observe"), Step.REPORT, id="over-and-only-observed"),
+        pytest.param(over(planning="Manual"), Step.DROP_ROLE, id="over-needs-no-approval"),
         pytest.param(dying(expired=True), Step.DROP_ROLE, id="over-and-deleted"),
         pytest.param(live(planning="Observe"), Step.RESOLVE, id="observed-server-first"),
-        pytest.param(live(planning="Observe", resolved=True), Step.PLAN, id="observed"),
-        pytest.param(
-            live(planning="Observe", resolved=True, planned=True), Step.REPORT, id="observed-done"
-        ),
-        pytest.param(
-            live(planning="Observe", resolved=True, failure=failure(Step.PLAN)),
-            Step.REPORT,
-            id="observed->ERRD",
-        ),
+        pytest.param(observed(), Step.PLAN, id="observed"),
+        pytest.param(observed(planned=True), Step.REPORT, id="observed-done"),
+        pytest.param(observed(failure=failure(Step.PLAN)), Step.REPORT, id="observed->ERRD"),
         pytest.param(dying(planning="Observe"), Step.DROP_ROLE, id="observed-and-deleted"),
-        pytest.param(live(planning="Manual", resolved=True), Step.PLAN, id="manual"),
+        pytest.param(manual(), Step.PLAN, id="manual"),
+        pytest.param(manual(planned=True), Step.REPORT, id="manual-waits"),
+        pytest.param(approved(), Step.CHECK_ROLE, id="manual-approved->S"),
+        pytest.param(approved(published=True), Step.WRITE_SECRET, id="manual-approved->T"),
+        pytest.param(published(rotating=True), Step.CHECK_ROLE, id="T-due->server-first"),
         pytest.param(
-            live(planning="Manual", resolved=True, planned=True), Step.REPORT, id="manual-waits"
+            published(rotating=True, checked=True), Step.WRITE_SECRET, id="T-due->U-or-V"
+        ),
+        pytest.param(published(secret="due"), Step.STAGE_LOGIN, id="next-login->server-first"),
+        pytest.param(published(secret="staged"), Step.WRITE_SECRET, id="next-login-works->W"),
+        pytest.param(
+            published(secret="staged", synced=True), Step.WRITE_SECRET, id="only-login-works->W"
         ),
         pytest.param(
-            live(planning="Manual", resolved=True, planned=True, approved=True),
-            Step.CHECK_ROLE,
-            id="manual-approved->S",
+            published(secret="generated", synced=True), Step.REPORT, id="only-login-is-published"
         ),
         pytest.param(
-            live(planning="Manual", resolved=True, planned=True, approved=True, published=True),
-            Step.WRITE_SECRET,
-            id="manual-approved->T",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, rotating=True),
-            Step.CHECK_ROLE,
-            id="T-due->server-first",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, rotating=True, checked=True),
-            Step.WRITE_SECRET,
-            id="T-due->U-or-V",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, secret="due"),
-            Step.STAGE_LOGIN,
-            id="next-login->server-first",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, secret="staged"),
-            Step.WRITE_SECRET,
-            id="next-login-works->W",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, secret="staged", synced=True),
-            Step.WRITE_SECRET,
-            id="only-login-works->W",
-        ),
-        pytest.param(
-            live(resolved=True, published=True, secret="generated", synced=True),
-            Step.REPORT,
-            id="only-login-is-published",
-        ),
-        pytest.param(
-            live(resolved=True, secret="due", failure=failure(Step.STAGE_LOGIN)),
+            resolved(secret="due", failure=failure(Step.STAGE_LOGIN)),
             Step.REPORT,
             id="next-login->ERRD",
         ),
