@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import sys
 import uuid
 from collections.abc import AsyncIterator
@@ -10,16 +9,19 @@ from typing import Any
 
 import pytest
 from tests.support.binding import (
+    DATA,
     DATABASES,
     GROUP,
     PASSES,
     RIGS,
     Team,
+    administrator,
+    bind,
     condition,
     crd,
+    encoded,
     mounted,
     pod,
-    prepare,
     role,
     running,
 )
@@ -37,27 +39,21 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.controller import BindingController
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.runtime import install_crds
 
 
-DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
-
-
 @pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
+    async with administrator(control_plane) as client:
         yield client
 
 
 @pytest.fixture
 async def team(admin: Client) -> Team:
-    team = Team(admin, f"binding-{uuid.uuid4().hex[:8]}")
-    await team.start()
-    return team
+    return await Team.arrive(admin, login=False)
 
 
 @pytest.fixture
@@ -66,14 +62,9 @@ async def binding(admin: Client, team: Team) -> AsyncIterator[list[BindingContro
         yield controllers
 
 
-def encoded(**entries: str) -> dict[str, str]:
-    return {name: base64.b64encode(text.encode()).decode() for name, text in entries.items()}
-
-
 def spec(**changes: Any) -> JSON:
-    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
     service = {"apiVersion": DATABASES.api_version, "kind": "Database", "name": "db"}
-    return {"workload": workload, "service": service, **changes}
+    return bind(**{"service": service, **changes})
 
 
 SECRET_SERVICE = {"apiVersion": "v1", "kind": "Secret", "name": "login"}

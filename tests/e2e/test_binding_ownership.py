@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import uuid
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
-from tests.support.binding import RIGS, Team, condition, mounted, pod, prepare, running
+from tests.support.binding import (
+    DATA,
+    RIGS,
+    Team,
+    administrator,
+    bind,
+    condition,
+    encoded,
+    mounted,
+    pod,
+    running,
+)
 from tests.support.planes import ControlPlane
 from tests.support.waiting import SECONDS
 
@@ -19,11 +28,10 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.records import RECORD_PREFIX
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 from fairlead.demo.identity import create_all
 
 
-DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
 SERVICE = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
 COREOS_SERVICE = {"group": "", "version": "v1", "kind": "Secret", "name": "login"}
 ENV = [{"name": "X", "key": "host"}]
@@ -31,17 +39,13 @@ ENV = [{"name": "X", "key": "host"}]
 
 @pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
+    async with administrator(control_plane) as client:
         yield client
 
 
 @pytest.fixture
 async def team(admin: Client) -> Team:
-    team = Team(admin, f"binding-{uuid.uuid4().hex[:8]}")
-    await team.start()
-    await team.create(SECRETS, "login", data=encoded(**DATA))
-    return team
+    return await Team.arrive(admin)
 
 
 @pytest.fixture
@@ -50,13 +54,8 @@ async def binding(admin: Client, team: Team) -> AsyncIterator[None]:
         yield
 
 
-def encoded(**entries: str) -> dict[str, str]:
-    return {name: base64.b64encode(text.encode()).decode() for name, text in entries.items()}
-
-
 def spec(**changes: Any) -> JSON:
-    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    return {"workload": workload, "service": SERVICE, **changes}
+    return bind(**changes)
 
 
 def coreos(name: str = "web", resource: str = "deployments", **changes: Any) -> JSON:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,11 +11,13 @@ from tests.support.binding import (
     DATABASES,
     GROUP,
     Team,
+    administrator,
+    bind,
     condition,
     crd,
+    encoded,
     mounted,
     pod,
-    prepare,
     role,
     running,
 )
@@ -26,38 +27,26 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds
 
 
-DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
-
-
 @pytest.fixture
 async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
+    async with administrator(control_plane) as client:
         yield client
 
 
 @pytest.fixture
 async def team(admin: Client) -> AsyncIterator[Team]:
-    team = Team(admin, f"binding-{uuid.uuid4().hex[:8]}")
-    await team.start()
-    await team.create(SECRETS, "login", data=encoded(**DATA))
+    team = await Team.arrive(admin)
     async with running(admin):
         yield team
 
 
-def encoded(**entries: str) -> dict[str, str]:
-    return {name: base64.b64encode(text.encode()).decode() for name, text in entries.items()}
-
-
 def spec(**changes: Any) -> JSON:
-    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-    service = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
-    return {"workload": workload, "service": service, **changes}
+    return bind(**changes)
 
 
 async def kind(team: Team, *verbs: str) -> Resource:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from tests.support.planes import ControlPlane
 from tests.support.waiting import SECONDS
 
 from fairlead.api.manifests import READ_VERBS, rule
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, Resource
+from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import controllers, install_crds
 from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
@@ -27,6 +30,8 @@ from fairlead.runtime import install_crds as install
 GROUP = "binding-test.example.org"
 DATABASES = Resource(GROUP, "v1", "databases", "Database")
 RIGS = Resource(GROUP, "v1", "rigs", "Rig")
+DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
+"""Of the Secret ``login`` that services have."""
 
 
 def crd(resource: Resource) -> JSON:
@@ -66,6 +71,14 @@ async def prepare(admin: Client) -> None:
     await install(admin, [crd(DATABASES), crd(RIGS)])
     await create_all(admin, manifests(image="fairlead"))
     await create_all(admin, [role(DATABASES), role(RIGS, (*READ_VERBS, "update", "patch"))])
+
+
+@contextlib.asynccontextmanager
+async def administrator(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    """Whoever prepares a control plane for bindings."""
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
+        await prepare(client)
+        yield client
 
 
 @contextlib.asynccontextmanager
@@ -110,6 +123,15 @@ class Team:
     def __init__(self, admin: Client, namespace: str) -> None:
         self.admin = admin
         self.namespace = namespace
+
+    @classmethod
+    async def arrive(cls, admin: Client, *, login: bool = True) -> Team:
+        """A new one; with ``login`` it has that Secret already."""
+        team = cls(admin, f"binding-{uuid.uuid4().hex[:8]}")
+        await team.start()
+        if login:
+            await team.create(SECRETS, "login", data=encoded(**DATA))
+        return team
 
     async def start(self) -> None:
         body: JSON = {
@@ -189,6 +211,18 @@ def condition(body: JSON, type_: str) -> JSON:
             found: JSON = item
             return found
     return {}
+
+
+def encoded(**entries: str) -> dict[str, str]:
+    """The data of a Secret."""
+    return {name: base64.b64encode(text.encode()).decode() for name, text in entries.items()}
+
+
+def bind(**changes: object) -> JSON:
+    """What a binding of the Secret ``login`` to the Deployment ``web`` asks for."""
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    service = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
+    return {"workload": workload, "service": service, **changes}
 
 
 def pod(body: JSON) -> JSON:
