@@ -1,12 +1,21 @@
-"""Worlds for tests of the way between a consumer and a provider."""
+"""A PostgreSQL, and worlds for tests of the way between a consumer and a provider."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
 from tests.support.konnector import World
+from tests.support.servers import started
+
+from fairlead.demo.postgres.server import EmbeddedPostgres
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A server for a module's tests."""
+    yield from started(EmbeddedPostgres())
 
 
 @pytest.fixture

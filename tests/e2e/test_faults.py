@@ -17,12 +17,12 @@ import pytest
 import pytest_asyncio
 import yaml
 from tests.support.countingplanes import QUIET_SECONDS, Plane, quiet
-from tests.support.e2e import SHOP, World, eventually, is_ready, open_world, says
+from tests.support.e2e import SHOP, World, open_world, says
 from tests.support.line import Line
 from tests.support.pairs import Started
 from tests.support.process import config_file, process
 from tests.support.realplane import RealPlane, missing_assets
-from tests.support.waiting import SECONDS, condition, gone, when
+from tests.support.waiting import SECONDS, condition, eventually, gone, is_ready, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Key
@@ -48,15 +48,6 @@ from fairlead.sandbox import Sandbox
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CRD = POSTGRESACCESSES.group_resource
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
 
 
 class Shared:

@@ -15,20 +15,11 @@ import msgspec
 import pytest
 import pytest_asyncio
 from tests.support.countingplanes import Plane, plane, quiet, steady
-from tests.support.e2e import (
-    PRIVILEGES,
-    SHOP,
-    Database,
-    Runner,
-    is_ready,
-    link,
-    programs,
-    says,
-)
+from tests.support.e2e import PRIVILEGES, SHOP, Database, Runner, link, programs, says
 from tests.support.konnector import Link
 from tests.support.postgres import access
 from tests.support.provider import WIDGETS, example
-from tests.support.waiting import gone, when
+from tests.support.waiting import gone, is_ready, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any, cast
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 from psycopg import sql
+from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
 from tests.support.postgres import (
     Hanging,
@@ -20,7 +19,7 @@ from tests.support.postgres import (
     running,
     server_profile,
 )
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.waiting import SECONDS, condition, eventually, failed_with, is_ready, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
@@ -37,132 +36,17 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 OPTIONS = PostgresOptions(excluded_users=("postgres", "excluded"), pending_interval=0.5)
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
-
-
-class World:
-    """One test's namespace, server profile and database, of names nobody else uses."""
-
-    def __init__(self, admin: Client, postgres: EmbeddedPostgres, *, is_real: bool) -> None:
-        self.admin = admin
-        self.postgres = postgres
-        self.is_real = is_real
-        self.id = uuid.uuid4().hex[:8]
-        self.namespace = f"team-{self.id}"
-        self.server = f"main-{self.id}"
-        self.database = f"app_{self.id}"
-
-    def name(self, suffix: str = "app") -> str:
-        return f"{suffix}-{self.id}"
-
-    async def create(self, suffix: str = "app", **spec: object) -> str:
-        name = self.name(suffix)
-        await self.admin.create(
-            POSTGRESACCESSES, access(name, self.namespace, self.server, **spec)
-        )
-        return name
-
-    async def wait(self, name: str, until: Callable[[JSON], bool]) -> JSON:
-        return await when(self.admin, POSTGRESACCESSES, name, self.namespace, until=until)
-
-    async def ready(self, name: str) -> JSON:
-        return await self.wait(name, is_ready)
-
-    async def patch(self, name: str, **spec: object) -> None:
-        await self.admin.merge_patch(POSTGRESACCESSES, name, self.namespace, {"spec": spec})
-
-    async def delete(self, name: str) -> None:
-        await self.admin.delete(POSTGRESACCESSES, name, self.namespace)
-
-    async def gone(self, name: str) -> None:
-        await self.wait(name, lambda body: not body)
-
-    async def secret(self, name: str) -> dict[str, str]:
-        found = await self.admin.get(SECRETS, f"{name}-login", self.namespace)
-        data: dict[str, str] = found.to_dict()["data"]
-        return {key: base64.b64decode(value).decode() for key, value in data.items()}
-
-    async def fetch(self, query: str, *parameters: object, database: str = "") -> list[Any]:
-        async with await psycopg.AsyncConnection.connect(
-            self.postgres.dsn(database or self.database), autocommit=True
-        ) as connection:
-            cursor = await connection.execute(cast("Any", query), parameters or None)
-            return await cursor.fetchall() if cursor.description else []
-
-    async def role_exists(self, name: str) -> bool:
-        return bool(await self.fetch("SELECT 1 FROM pg_roles WHERE rolname = %s", name))
-
-    async def logs_in(self, uri: str) -> bool:
-        try:
-            connection = await psycopg.AsyncConnection.connect(uri)
-        except psycopg.OperationalError:
-            return False
-        await connection.close()
-        return True
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until it holds; databases tell nobody when they change."""
-    async with asyncio.timeout(SECONDS):
-        while not await holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-
-def is_ready(body: JSON) -> bool:
-    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
-    return fresh and condition(body, "Ready").get("status") == "True"
-
-
-def failed_with(text: str) -> Callable[[JSON], bool]:
-    def until(body: JSON) -> bool:
-        ready = condition(body, "Ready")
-        return ready.get("status") == "False" and text in f"{ready['reason']} {ready['message']}"
-
-    return until
-
-
 @pytest.fixture
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
         await prepare(admin)
         made = World(admin, postgres, is_real=control_plane.is_real)
-        namespace: JSON = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": made.namespace, "labels": {"team": made.id}},
-        }
-        await admin.create(NAMESPACES, namespace)
-        await admin.create(SECRETS, credentials(made.server, postgres))
-        await admin.create(POSTGRESSERVERS, server_profile(made.server, postgres))
-        async with await psycopg.AsyncConnection.connect(
-            postgres.dsn(), autocommit=True
-        ) as connection:
-            await connection.execute(
-                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made.database))
-            )
+        await made.arrive()
+        await made.create_database()
         await made.fetch("CREATE TABLE orders (id int)")
         async with running(admin, OPTIONS):
             yield made
-            for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
-                await admin.merge_patch(
-                    POSTGRESACCESSES,
-                    item.meta.name,
-                    made.namespace,
-                    {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}},
-                )
-                await made.delete(item.meta.name)
-                await made.gone(item.meta.name)
-        await admin.delete(POSTGRESSERVERS, made.server)
-
-
-def grant(database: str, *privileges: str) -> JSON:
-    return {"database": database, "privileges": list(privileges)}
+            await made.leave()
 
 
 async def test_an_access_becomes_a_login_with_its_grants_and_goes_again(world: World) -> None:

@@ -8,7 +8,7 @@ import os
 import pty
 import re
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import LiteralString, NamedTuple
 
@@ -29,15 +29,6 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.sandbox import Sandbox
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
 
 
 class World(NamedTuple):

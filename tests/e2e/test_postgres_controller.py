@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import yaml
-from psycopg import sql
-from tests.e2e.test_postgres import World, failed_with, grant
+from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
-from tests.support.postgres import Hanging, credentials, prepare, running, server_profile
-from tests.support.waiting import condition, gone, idle, when
+from tests.support.postgres import Hanging, prepare, running
+from tests.support.waiting import condition, failed_with, gone, idle, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -35,50 +34,19 @@ OPTIONS = PostgresOptions(synced_interval=3600.0, pending_interval=3600.0)
 """Whatever happens in these tests was told of by a watch: no timer comes in time."""
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
-
-
 @pytest.fixture
 async def still(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
     """A world whose operator does not run yet; nobody leaves a Controller behind."""
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
         await prepare(admin)
         made = World(admin, postgres, is_real=control_plane.is_real)
-        labels = {"team": made.id}
-        await admin.create(
-            NAMESPACES,
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": made.namespace, "labels": labels},
-            },
-        )
-        await admin.create(SECRETS, credentials(made.server, postgres))
-        profile = server_profile(made.server, postgres, allowedNamespaces={"matchLabels": labels})
-        await admin.create(POSTGRESSERVERS, profile)
-        database = sql.Identifier(made.database).as_string()
-        await made.fetch(f"CREATE DATABASE {database}", database="postgres")
+        await made.arrive(allowedNamespaces={"matchLabels": {"team": made.id}})
+        await made.create_database()
         yield made
         for found in (await admin.list(CONTROLLERS)).items:
             await admin.delete(CONTROLLERS, found.meta.name, found.meta.namespace)
-        for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
-            await admin.merge_patch(
-                POSTGRESACCESSES,
-                item.meta.name,
-                made.namespace,
-                {"metadata": {"annotations": {"access.k8s.delta10.nl/abandon": "true"}}},
-            )
-            await made.delete(item.meta.name)
         async with running(admin):
-            for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
-                await made.gone(item.meta.name)
-        await admin.delete(POSTGRESSERVERS, made.server)
+            await made.leave()
 
 
 @pytest.fixture

@@ -10,14 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
-import psycopg
 import pytest
 from tests.support.dying import DyingClient
 from tests.support.hostile import Stalling
 from tests.support.postgres import prepare, running, server_profile
-from tests.support.servers import started
-from tests.support.team import LOG, Administrator, Team, eventually
-from tests.support.waiting import SECONDS
+from tests.support.servers import operated
+from tests.support.team import LOG, Administrator, Team
+from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
@@ -37,10 +36,7 @@ _CREATION, _DELETION = 30, 22
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    for server in started(EmbeddedPostgres(settings=LOG)):
-        with psycopg.connect(server.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
-        yield server
+    yield from operated(EmbeddedPostgres(settings=LOG))
 
 
 @pytest.fixture

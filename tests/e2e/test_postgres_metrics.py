@@ -3,61 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
+from tests.support import pgworld
 from tests.support.planes import ControlPlane
-from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.postgres import prepare, running, server_profile
+from tests.support.waiting import SECONDS
 
-from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
+from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.resource import EVENTS, NAMESPACES, SECRETS
+from fairlead.api.resource import EVENTS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Metrics
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
-
-
-class World:
+class World(pgworld.World):
     """A namespace, a server and an operator whose numbers are read."""
 
-    def __init__(self, admin: Client, postgres: EmbeddedPostgres) -> None:
-        self.admin = admin
-        self.postgres = postgres
+    def __init__(self, admin: Client, postgres: EmbeddedPostgres, *, is_real: bool) -> None:
+        super().__init__(admin, postgres, is_real=is_real)
         self.metrics = Metrics()
-        self.id = uuid.uuid4().hex[:8]
-        self.namespace = f"team-{self.id}"
-        self.server = f"main-{self.id}"
         self.owner = f"PostgresServer {self.server}"
-
-    async def create(self, suffix: str, **spec: object) -> str:
-        name = f"{suffix}-{self.id}"
-        await self.admin.create(
-            POSTGRESACCESSES, access(name, self.namespace, self.server, **spec)
-        )
-        return name
-
-    async def wait(self, name: str, until: Callable[[JSON], bool]) -> JSON:
-        return await when(self.admin, POSTGRESACCESSES, name, self.namespace, until=until)
-
-    async def ready(self, name: str) -> JSON:
-        return await self.wait(name, lambda body: condition(body, "Ready").get("status") == "True")
 
     def sample(self, name: str, **labels: str) -> float | None:
         text = self.metrics.render()[0].decode()
@@ -86,24 +59,12 @@ class World:
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
         await prepare(admin)
-        made = World(admin, postgres)
-        namespace: JSON = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": made.namespace},
-        }
-        await admin.create(NAMESPACES, namespace)
-        await admin.create(SECRETS, credentials(made.server, postgres))
-        await admin.create(POSTGRESSERVERS, server_profile(made.server, postgres))
+        made = World(admin, postgres, is_real=control_plane.is_real)
+        await made.arrive()
         options = PostgresOptions(excluded_users=("excluded",), synced_interval=0.5)
         async with running(admin, options, made.metrics):
             yield made
-            abandon: JSON = {"metadata": {"annotations": {ABANDON_ANNOTATION: "true"}}}
-            for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
-                await admin.merge_patch(POSTGRESACCESSES, item.meta.name, made.namespace, abandon)
-                await admin.delete(POSTGRESACCESSES, item.meta.name, made.namespace)
-                await made.wait(item.meta.name, lambda body: not body)
-        await admin.delete(POSTGRESSERVERS, made.server)
+            await made.leave()
 
 
 async def test_an_access_made_costs_five_requests_and_a_change_of_it_one(world: World) -> None:

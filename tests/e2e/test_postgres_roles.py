@@ -19,8 +19,8 @@ from tests.support.kubectl import MISSING, Result, Shell, kubectls
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, prepare, running
 from tests.support.servers import started
-from tests.support.team import LOG, Administrator, Team, eventually, failed_with, is_ready
-from tests.support.waiting import condition, idle
+from tests.support.team import LOG, Administrator, Team
+from tests.support.waiting import condition, eventually, failed_with, idle, is_ready
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES, ROTATE_ANNOTATION

@@ -7,8 +7,7 @@ import base64
 import contextlib
 import itertools
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,17 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import psycopg
 import pytest
-from psycopg import sql
-from tests.e2e.test_postgres import World, failed_with, grant, is_ready
 from tests.support import binding
+from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.waiting import SECONDS, condition, idle, when
+from tests.support.waiting import SECONDS, condition, failed_with, idle, is_ready, when
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresaccess.connection import PasswordPolicy
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
@@ -48,42 +46,17 @@ ODD = [
 ]
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres()
-    with asyncio.Runner() as runner:
-        runner.run(server.__aenter__())
-        yield server
-        runner.run(server.__aexit__(None, None, None))
-
-
 @pytest.fixture
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
     """A namespace, a server profile and a database, with no operator at work yet."""
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
         await prepare(admin)
         made = World(admin, postgres, is_real=control_plane.is_real)
-        namespace: JSON = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": made.namespace},
-        }
-        await admin.create(NAMESPACES, namespace)
-        await admin.create(SECRETS, credentials(made.server, postgres))
-        await admin.create(POSTGRESSERVERS, server_profile(made.server, postgres))
-        async with await psycopg.AsyncConnection.connect(
-            postgres.dsn(), autocommit=True
-        ) as connection:
-            await connection.execute(
-                sql.SQL("CREATE DATABASE {}").format(sql.Identifier(made.database))
-            )
+        await made.arrive()
+        await made.create_database()
         yield made
         async with running(admin, OPTIONS):
-            for item in (await admin.list(POSTGRESACCESSES, made.namespace)).items:
-                await annotate(made, item.meta.name, **{"access.k8s.delta10.nl/abandon": "true"})
-                await made.delete(item.meta.name)
-                await made.gone(item.meta.name)
-        await admin.delete(POSTGRESSERVERS, made.server)
+            await made.leave()
 
 
 @pytest.fixture
@@ -428,6 +401,17 @@ class Tripwire:
             await asyncio.Event().wait()
 
 
+@contextlib.asynccontextmanager
+async def killed(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Tripwire]:
+    """An operator at work, which ends where the wire is set in the meantime."""
+    wire = Tripwire(world.admin, monkeypatch)
+    async with running(world.admin, OPTIONS):
+        yield wire
+        async with asyncio.timeout(SECONDS):
+            await wire.hit.wait()
+    wire.remove()
+
+
 KILLS = [
     pytest.param("Secret", False, id="before-the-secret"),
     pytest.param("Secret", True, id="after-the-secret"),
@@ -446,21 +430,16 @@ async def test_an_operator_killed_at_any_step_rotates_once_and_loses_no_login(
     what: str,
     after: bool,
 ) -> None:
-    wire = Tripwire(world.admin, monkeypatch)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
         name = await world.create(grants=[grant(world.database, "CONNECT")], **HOURLY)
         first, known = await world.ready(name), await world.secret(name)
         wire.set(what, after=after)
         await trigger(world, clock, name, way)
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     then = ""
     with contextlib.suppress(NotFound):
         then = (await world.secret(name)).get("password", "")
     written = then not in {"", known["password"]}
     assert written is ((what, after) != ("Secret", False))
-    wire.remove()
     async with running(world.admin, OPTIONS):
         second = await settled(world, name, fingerprint(first))
         secret = await world.secret(name)
@@ -476,18 +455,13 @@ async def test_an_operator_killed_at_any_step_rotates_once_and_loses_no_login(
 async def test_an_operator_killed_at_any_step_of_a_creation_has_one_login(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
 ) -> None:
-    wire = Tripwire(world.admin, monkeypatch)
-    wire.set(what, after=after)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
+        wire.set(what, after=after)
         name = await world.create(grants=[grant(world.database, "CONNECT")])
         await annotate(world, name, **{ROTATE_ANNOTATION: "from the beginning"})
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     then = ""
     with contextlib.suppress(NotFound):
         then = (await world.secret(name))["password"]
-    wire.remove()
     async with running(world.admin, OPTIONS):
         await world.ready(name)
         secret = await world.secret(name)

@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from contextlib import AsyncExitStack
 
 import pytest
 from msgspec.structs import replace
-from tests.e2e.test_postgres import World, failed_with, grant
 from tests.e2e.test_postgres_secrets import (
     KILLS,
     OPTIONS,
     POLICY,
     WAYS,
     Clock,
-    Tripwire,
     annotate,
     clock,
     create_secret,
     fingerprint,
+    killed,
     logs_in,
     looked_at,
-    postgres,
     settled,
     trigger,
     world,
 )
+from tests.support.pgworld import World, grant
 from tests.support.postgres import running
-from tests.support.team import eventually
-from tests.support.waiting import SECONDS
+from tests.support.waiting import eventually, failed_with
 from tests.unit.postgres.helpers import run
 
 from fairlead.api.meta import JSON
@@ -37,7 +33,7 @@ from fairlead.api.postgresaccess import ROTATE_ANNOTATION
 from fairlead.client import Invalid, NotFound
 
 
-__all__ = ["clock", "postgres", "world"]
+__all__ = ["clock", "world"]
 
 TURNS: JSON = {"passwordPolicy": {**POLICY, "rotation": "TwoLogins", "gracePeriod": "30m"}}
 
@@ -56,16 +52,12 @@ async def test_an_operator_killed_at_any_step_fails_no_login(
     what: str,
     after: bool,
 ) -> None:
-    wire = Tripwire(world.admin, monkeypatch)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
         name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
         first, known = await world.ready(name), await world.secret(name)
         assert known["username"] == f"{name}_a"
         wire.set(what, after=after)
         await trigger(world, clock, name, way)
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     # Nobody is at work: whoever has read the Secret before or now logs in.
     then: dict[str, str] = {}
     with contextlib.suppress(NotFound):
@@ -75,7 +67,6 @@ async def test_an_operator_killed_at_any_step_fails_no_login(
         assert await world.logs_in(then["uri"])
     written = then.get("username") == f"{name}_b"
     assert written is ((what, after) != ("Secret", False))
-    wire.remove()
     async with running(world.admin, OPTIONS):
         second = await settled(world, name, fingerprint(first))
         secret = await world.secret(name)
@@ -93,19 +84,14 @@ async def test_an_operator_killed_at_any_step_fails_no_login(
 async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
 ) -> None:
-    wire = Tripwire(world.admin, monkeypatch)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
         name = await world.create(grants=[grant(world.database, "CONNECT")])
         await world.ready(name)
         known = await world.secret(name)
         wire.set(what, after=after)
         await world.patch(name, **TURNS)
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     assert await world.logs_in(known["uri"])
     assert await world.logs_in((await world.secret(name))["uri"])
-    wire.remove()
     async with running(world.admin, OPTIONS):
         await world.wait(
             name,
@@ -123,19 +109,14 @@ async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
 async def test_an_operator_killed_at_any_step_of_a_creation_leaves_one_login(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
 ) -> None:
-    wire = Tripwire(world.admin, monkeypatch)
-    wire.set(what, after=after)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
+        wire.set(what, after=after)
         name = await world.create(grants=[grant(world.database, "CONNECT")], **TURNS)
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     then: dict[str, str] = {}
     with contextlib.suppress(NotFound):
         then = await world.secret(name)
         # What is there to be read logs in, whoever comes back and when.
         assert await world.logs_in(then["uri"])
-    wire.remove()
     async with running(world.admin, OPTIONS):
         body = await world.ready(name)
         secret = await world.secret(name)
@@ -149,17 +130,13 @@ async def test_the_server_ends_a_login_with_the_operator_away(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy: JSON = {"passwordPolicy": {"rotation": "TwoLogins", "gracePeriod": "3s"}}
-    wire = Tripwire(world.admin, monkeypatch)
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(running(world.admin, OPTIONS))
+    async with killed(world, monkeypatch) as wire:
         name = await world.create(grants=[grant(world.database, "CONNECT")], **policy)
         await world.ready(name)
         known = await world.secret(name)
         # The database knows of the end, and the status is not written any more.
         wire.set("status", after=False)
         await annotate(world, name, **{ROTATE_ANNOTATION: "now"})
-        async with asyncio.timeout(SECONDS):
-            await wire.hit.wait()
     assert await world.logs_in(known["uri"])
 
     async def ended() -> bool:
@@ -167,7 +144,6 @@ async def test_the_server_ends_a_login_with_the_operator_away(
 
     await eventually(ended)
     assert await world.logs_in((await world.secret(name))["uri"])
-    wire.remove()
 
 
 async def test_an_owner_is_adopted_and_its_login_has_a_grace(world: World) -> None:

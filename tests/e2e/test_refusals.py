@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import cast
@@ -13,7 +13,7 @@ import pytest
 from tests.support.countingplanes import WRITES, Plane
 from tests.support.konnector import Link, Requests, World
 from tests.support.requests import hooked
-from tests.support.waiting import SECONDS, gone, when
+from tests.support.waiting import SECONDS, eventually, gone, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS
@@ -138,12 +138,6 @@ async def _refused(world: World, body: JSON) -> bool:
         return True
     await world.provider.delete(world.widgets, body["metadata"]["name"], "default")
     return False
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while not await holds():  # noqa: ASYNC110  servers tell nobody
-            await asyncio.sleep(0.05)
 
 
 async def test_one_event_tells_of_many_tries(world: World) -> None:

@@ -7,7 +7,7 @@ import base64
 import contextlib
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -21,7 +21,7 @@ from tests.support.countingplanes import QUIET_SECONDS, Plane, plane, quiet, ste
 from tests.support.konnector import Link
 from tests.support.line import Line
 from tests.support.postgres import access, credentials, server_profile
-from tests.support.waiting import SECONDS, condition, gone, when
+from tests.support.waiting import condition, eventually, gone, is_ready, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, decode_binding_response
 from fairlead.api.meta import JSON
@@ -300,18 +300,6 @@ class World:
     def _all_run(self) -> None:
         ended = {name: one.error for name, one in self.runners.items() if one.ended.is_set()}
         assert ended == {}
-
-
-async def eventually(check: Callable[..., Awaitable[bool]], *arguments: object) -> None:
-    """Ask until it holds; databases tell nobody when they change."""
-    async with asyncio.timeout(SECONDS):
-        while not await check(*arguments):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
-
-
-def is_ready(body: JSON) -> bool:
-    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
-    return bool(fresh and condition(body, "Ready").get("status") == "True")
 
 
 def says(type_: str, status: str, *texts: str) -> Callable[[JSON], bool]:

@@ -5,7 +5,6 @@ All of it speaks through the Kubernetes API and plain logins alone.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import uuid
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, cast
 import psycopg
 from psycopg import sql
 from tests.support.postgres import access, credentials, server_profile
-from tests.support.waiting import SECONDS, condition, when
+from tests.support.waiting import condition, eventually, failed_with, is_ready, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
@@ -386,28 +385,3 @@ SELECT o.name, a.privilege_type FROM (
 ) o, pg_catalog.aclexplode(o.acl) a
 WHERE a.grantee = (SELECT oid FROM pg_catalog.pg_roles WHERE rolname = %s)
 """
-
-
-async def eventually(holds: Callable[[], Awaitable[bool]]) -> None:
-    """Ask until it holds; databases tell nobody when they change."""
-    async with asyncio.timeout(SECONDS):
-        while not await holds():  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-
-
-def is_ready(body: JSON) -> bool:
-    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
-    return bool(fresh and condition(body, "Ready").get("status") == "True")
-
-
-def failed_with(text: str) -> Callable[[JSON], bool]:
-    """Whether Ready is False for the spec as it is, and tells of this."""
-
-    def until(body: JSON) -> bool:
-        status = body.get("status", {})
-        if status.get("observedGeneration") != body.get("metadata", {}).get("generation"):
-            return False
-        ready = condition(body, "Ready")
-        return ready.get("status") == "False" and text in f"{ready['reason']} {ready['message']}"
-
-    return until

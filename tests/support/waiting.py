@@ -74,6 +74,32 @@ def condition(body: JSON, type_: str) -> JSON:
     return next((item for item in conditions if item["type"] == type_), {})
 
 
+def is_ready(body: JSON) -> bool:
+    """Whether Ready is True for the spec as it is."""
+    fresh = body.get("status", {}).get("observedGeneration") == body["metadata"]["generation"]
+    return bool(fresh and condition(body, "Ready").get("status") == "True")
+
+
+def failed_with(text: str) -> Callable[[JSON], bool]:
+    """Whether Ready is False for the spec as it is, and tells of this."""
+
+    def until(body: JSON) -> bool:
+        status = body.get("status", {})
+        if status.get("observedGeneration") != body.get("metadata", {}).get("generation"):
+            return False
+        ready = condition(body, "Ready")
+        return ready.get("status") == "False" and text in f"{ready['reason']} {ready['message']}"
+
+    return until
+
+
+async def eventually(check: Callable[..., Awaitable[bool]], *arguments: object) -> None:
+    """Ask until it holds, of what tells nobody when it changes, such as a database."""
+    async with asyncio.timeout(SECONDS):
+        while not await check(*arguments):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
 async def refusal(ask: Callable[[], Awaitable[object]]) -> None:
     """Wait until this is forbidden: servers hear of rights that were taken away a moment later."""
     async with asyncio.timeout(SECONDS):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.e2e.postgres.test_commands_plan import around
 from tests.support.postgres import access
-from tests.support.team import Team, eventually
+from tests.support.team import Team
+from tests.support.waiting import eventually
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS

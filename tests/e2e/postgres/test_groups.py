@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 from tests.e2e.postgres.test_commands_plan import around, plan_of, statements
-from tests.support.team import Team, eventually
-from tests.support.waiting import condition
+from tests.support.team import Team
+from tests.support.waiting import condition, eventually
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES

@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.support.team import Team, eventually
-from tests.support.waiting import condition
+from tests.support.team import Team
+from tests.support.waiting import condition, eventually
 
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.resource import NAMESPACES, SECRETS

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.team import Team, is_ready
-from tests.support.waiting import condition
+from tests.support.team import Team
+from tests.support.waiting import condition, is_ready
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.client import Invalid

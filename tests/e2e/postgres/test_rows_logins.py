@@ -8,7 +8,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from structlog.testing import capture_logs
-from tests.support.team import Team, eventually
+from tests.support.team import Team
+from tests.support.waiting import eventually
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import SECRETS

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 from tests.support.pgoperator import OperatorThread
-from tests.support.team import Administrator, Team, eventually
-from tests.support.waiting import condition
+from tests.support.team import Administrator, Team
+from tests.support.waiting import condition, eventually
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-from tests.support.team import Team, eventually
-from tests.support.waiting import condition
+from tests.support.team import Team
+from tests.support.waiting import condition, eventually
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import (
