@@ -371,7 +371,7 @@ SELECT r.rolname::text
   FROM pg_catalog.pg_roles r
   JOIN pg_catalog.pg_shdescription d ON d.objoid = r.oid
  WHERE d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND d.description LIKE 'managed by Fairlead%{%'
+   AND d.description LIKE 'managed by Fairlead%{{%'
 """
 
 _GIVE_UP = f"COMMENT ON ROLE {{r}} IS '{GIVEN_UP}'"
