@@ -68,8 +68,8 @@ class Team:
         await self.offer(self.server)
         await self.create_database(self.database)
 
-    async def leave(self, *, databases: bool = True) -> None:
-        """Give up what is left, and remove the databases."""
+    async def leave(self, *, server: bool = True) -> None:
+        """Give up what is left, and remove the databases; without the ``server`` nothing of it."""
         for namespace in self._namespaces:
             for item in (await self.client.list(POSTGRESACCESSES, namespace)).items:
                 await self.abandon(item.meta.name, namespace=namespace)
@@ -77,7 +77,9 @@ class Team:
                     await self.delete(item.meta.name, namespace=namespace)
                 await self.gone(item.meta.name, namespace=namespace)
         await self.client.delete(POSTGRESSERVERS, self.server)
-        for name in self._databases if databases else ():
+        if not server:
+            return
+        for name in self._databases:
             await self.sql("DROP DATABASE IF EXISTS {d} WITH (FORCE)", database="postgres", d=name)
         await eventually(self._is_settled)
 
