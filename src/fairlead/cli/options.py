@@ -80,6 +80,25 @@ def yes_option(function: F) -> F:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 
+def namespace_option(text: str) -> Callable[[F], F]:
+    """``-n``; ``text`` says whose namespace it is."""
+    return click.option(
+        "-n",
+        "--namespace",
+        default="",
+        metavar="NAMESPACE",
+        shell_complete=completion.names(completion.namespaces),
+        help=text,
+    )
+
+
+def json_option(function: F) -> F:
+    """``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
+        function
+    )
+
+
 def konnector_namespace_option(function: F) -> F:
     """``--namespace``, where the konnector keeps kubeconfigs."""
     # Here, for a sandbox takes other options of this module, and starts without a konnector.

@@ -25,7 +25,7 @@ from rich.text import Text
 from fairlead import process
 from fairlead.api.durations import rough_duration
 from fairlead.cli import completion
-from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.options import cluster_config, cluster_options, json_option
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
 from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
@@ -62,7 +62,7 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
     is_flag=True,
     help="List the objects of BINDING that are not in sync, each with what it waits for.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@json_option
 def command(
     binding: str,
     once: bool,

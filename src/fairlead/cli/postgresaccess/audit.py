@@ -9,19 +9,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fairlead.cli.options import cluster_options
+from fairlead.cli.options import cluster_options, json_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    console,
-    json_option,
     look,
-    note,
     operator_namespace_option,
-    plain,
     roles_option,
     server_option,
-    to_json,
 )
+from fairlead.cli.printing import console, note, plain, to_json
 from fairlead.postgres.commands.audit import (
     EVERYBODY,
     AuditReport,

@@ -7,29 +7,16 @@ from rich.console import Console
 from rich.text import Text
 
 from fairlead.cli import completion
-from fairlead.cli.options import check_name, cluster_options
+from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    console,
-    json_option,
     look,
-    namespace_option,
-    note,
     operator_namespace_option,
-    plain,
     statements,
-    to_json,
 )
+from fairlead.cli.printing import console, next_step, note, plain, steps, to_json, verdict
 from fairlead.postgres.commands.explain import Explanation, explain
 from fairlead.postgres.commands.surroundings import Surroundings
-
-
-_MARKS = {
-    "ok": ("ok", "green"),
-    "failed": ("FAILED", "red"),
-    "waiting": ("waiting", "yellow"),
-    "unknown": ("?", "dim"),
-}
 
 
 @click.command("explain")
@@ -75,19 +62,9 @@ def command(
 
 def show(out: Console, found: Explanation) -> None:
     """The explanation as people read it."""
-    verdict, style = ("ready", "green") if found.ready else (f"not ready: {found.reason}", "red")
-    out.print(Text.assemble(f"{plain(found.access)}: ", (verdict, style)))
-    if not found.ready and found.message:
-        out.print(Text(f"  {plain(found.message)}"))
+    verdict(out, found.access, ready=found.ready, reason=found.reason, message=found.message)
     out.print()
-    for step in found.steps:
-        mark, colour = _MARKS[step.state]
-        reason = f"{step.reason}: " if step.reason else ""
-        out.print(
-            Text.assemble(
-                f"  {step.name:<8}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
-            )
-        )
+    steps(out, found.steps)
     if found.in_the_way:
         out.print("\nin the way:")
     for one in found.in_the_way:
@@ -101,6 +78,5 @@ def show(out: Console, found: Explanation) -> None:
         out.print("\nwhat would give the rights:")
     for line in statements(found.rights):
         out.print(Text("  ") + line)
-    if found.next_step:
-        out.print(Text.assemble("\n", ("next: ", "bold"), plain(found.next_step)))
+    next_step(out, found.next_step)
     note(found.notes)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import click
 import yaml
 
-from fairlead.cli.options import check_name, cluster_options
+from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    json_option,
     look,
-    namespace_option,
-    note,
     operator_namespace_option,
-    plain,
     roles_option,
     server_option,
-    to_json,
 )
+from fairlead.cli.printing import note, plain, to_json
 from fairlead.postgres.commands.importing import Imported, ImportReport, import_roles
 from fairlead.postgres.commands.surroundings import Surroundings
 

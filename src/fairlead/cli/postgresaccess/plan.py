@@ -9,20 +9,15 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from fairlead.cli.options import check_name, cluster_options
+from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     Scripted,
     config_of,
-    console,
-    json_option,
     look,
-    namespace_option,
-    note,
     operator_namespace_option,
-    plain,
     statements,
-    to_json,
 )
+from fairlead.cli.printing import console, note, plain, to_json
 from fairlead.postgres.commands.accesses import (
     ManifestError,
     Manifests,

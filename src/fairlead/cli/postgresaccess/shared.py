@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import click
-import msgspec
-from rich.console import Console
 from rich.text import Text
 
 from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.options import check_name, cluster_config
+from fairlead.cli.printing import plain
 from fairlead.client import Client, ClusterConfig
 from fairlead.postgres.commands.plan import DatabasePlan
 from fairlead.postgres.commands.surroundings import Surroundings
@@ -23,8 +22,6 @@ from fairlead.postgres.options import DEFAULT_NAMESPACE
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_WIDE = 10_000
-"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
 _STYLES = {
     "GRANT": "green",
     "CREATE": "green",
@@ -69,18 +66,6 @@ def _misused() -> Iterator[None]:
         raise _Misuse(error.message, error.ctx) from None
 
 
-def namespace_option(text: str) -> Callable[[F], F]:
-    """``-n``, of the PostgresAccesses."""
-    return click.option(
-        "-n",
-        "--namespace",
-        default="",
-        metavar="NAMESPACE",
-        shell_complete=completion.names(completion.namespaces),
-        help=text,
-    )
-
-
 def operator_namespace_option(function: F) -> F:
     """``--operator-namespace``, where Controllers and credentials of PostgresServers are."""
     return click.option(
@@ -114,13 +99,6 @@ def roles_option(default: str) -> Callable[[F], F]:
     )
 
 
-def json_option(function: F) -> F:
-    """``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(
-        function
-    )
-
-
 def look(
     config: ClusterConfig,
     operator_namespace: str,
@@ -139,30 +117,6 @@ def look(
 def config_of(kubeconfig: str | None, context: str | None) -> ClusterConfig:
     """The cluster that the options name."""
     return cluster_config(kubeconfig, context)
-
-
-def console() -> Console:
-    """Colours on a terminal alone, and there not with NO_COLOR; no statement is wrapped."""
-    made = Console(highlight=False, soft_wrap=True)
-    if not made.is_terminal:
-        made.width = _WIDE
-    return made
-
-
-def note(lines: Iterable[str]) -> None:
-    """What is not part of the answer, on standard error."""
-    for line in lines:
-        click.echo(f"note: {plain(line)}", err=True)
-
-
-def plain(text: str) -> str:
-    """One line that cannot steer the terminal: tenants choose part of these texts."""
-    return " ".join("".join(char if char.isprintable() else "?" for char in text).split())
-
-
-def to_json(document: object) -> str:
-    """The document as people can read it too."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def statements(databases: Iterable[DatabasePlan]) -> Iterable[Text]:

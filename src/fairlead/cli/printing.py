@@ -1,0 +1,95 @@
+"""How commands print: plain lines that no name can steer, JSON, and explanations step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+
+_WIDE = 10_000
+"""Characters of a line where nobody looks at the edge: nothing is wrapped for a program."""
+_MARKS = {
+    "ok": ("ok", "green"),
+    "failed": ("FAILED", "red"),
+    "waiting": ("waiting", "yellow"),
+    "unknown": ("?", "dim"),
+}
+
+
+def console() -> Console:
+    """Colours on a terminal alone, and there not with NO_COLOR; no statement is wrapped."""
+    made = Console(highlight=False, soft_wrap=True)
+    if not made.is_terminal:
+        made.width = _WIDE
+    return made
+
+
+def note(lines: Iterable[str]) -> None:
+    """What is not part of the answer, on standard error."""
+    for line in lines:
+        click.echo(f"note: {plain(line)}", err=True)
+
+
+def plain(text: str) -> str:
+    """One line that cannot steer the terminal: tenants choose part of these texts."""
+    return " ".join("".join(char if char.isprintable() else "?" for char in text).split())
+
+
+def to_json(document: object) -> str:
+    """The document as people can read it too."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+class Step(Protocol):
+    """One step of an explanation, and how it stands: ok, failed, waiting or unknown."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Which of the four."""
+        ...
+
+    @property
+    def reason(self) -> str:
+        """A word, or "" where nothing is amiss."""
+        ...
+
+    @property
+    def message(self) -> str:
+        """A line about it."""
+        ...
+
+
+def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: str) -> None:
+    """Whether all is well, and if not, why."""
+    text, style = ("ready", "green") if ready else (f"not ready: {plain(reason)}", "red")
+    out.print(Text.assemble(f"{plain(subject)}: ", (text, style)))
+    if not ready and message:
+        out.print(Text(f"  {plain(message)}"))
+
+
+def steps(out: Console, found: Iterable[Step]) -> None:
+    """A line for each step."""
+    for step in found:
+        mark, colour = _MARKS[step.state]
+        reason = f"{plain(step.reason)}: " if step.reason else ""
+        out.print(
+            Text.assemble(
+                f"  {step.name:<8}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
+            )
+        )
+
+
+def next_step(out: Console, text: str) -> None:
+    """What helps, where something does."""
+    if text:
+        out.print(Text.assemble("\n", ("next: ", "bold"), plain(text)))
