@@ -11,6 +11,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from fairlead.api.meta import JSON
+
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -51,6 +53,22 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
     if not found:
         result.append(msgspec.structs.replace(new, last_transition_time=now))
     return result
+
+
+def stored_conditions(body: JSON) -> list[Condition]:
+    """The conditions of an object's status; none where others wrote what cannot be read."""
+    status = body.get("status")
+    try:
+        found = status.get("conditions") if isinstance(status, dict) else None
+        return msgspec.convert(found or [], list[Condition])
+    except msgspec.ValidationError:
+        return []
+
+
+def unready(body: JSON) -> Condition | None:
+    """The condition Ready of an object that says that it is not."""
+    found = get_condition(stored_conditions(body), "Ready")
+    return found if found is not None and found.status == "False" else None
 
 
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:

@@ -110,6 +110,19 @@ class Overview:
             tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
         return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
 
+    async def look_at_object(self, resource: Resource, obj: Object) -> Bound | None:
+        """What binds the kind of an object, with this object alone; None where nothing does.
+
+        Raises:
+            ClientError: the consumer's bindings cannot be listed.
+        """
+        for binding in await list_all(self._consumer, APISERVICEBINDINGS):
+            status = binding.decode(APIServiceBinding).status
+            names = {crd_name(item.resource, item.group) for item in status.bound_schemas}
+            if resource.group_resource in names:
+                return await self._seen(binding, (resource, obj))
+        return None
+
     async def warnings(self, objects: Iterable[Object]) -> dict[str, Object]:
         """The last Warning about each of these objects, by the object's uid.
 
@@ -139,9 +152,9 @@ class Overview:
         why = await absence(self._consumer, namespace, provider)
         return msgspec.structs.replace(found, absence=why)
 
-    async def _seen(self, binding: Object) -> Bound:
+    async def _seen(self, binding: Object, alone: tuple[Resource, Object] | None = None) -> Bound:
         try:
-            consumed = await self._consumed(binding)
+            consumed = await self._consumed(binding, alone)
         except (ClientError, msgspec.MsgspecError) as error:
             return Bound(binding, problem=str(error))
         here = [Kind(kind.objects) for kind in consumed]
@@ -156,16 +169,20 @@ class Overview:
         except (ClientError, msgspec.MsgspecError, ValueError) as error:
             return Bound(binding, here, problem=str(error))
 
-    async def _consumed(self, binding: Object) -> list[_Consumed]:
+    async def _consumed(
+        self, binding: Object, alone: tuple[Resource, Object] | None
+    ) -> list[_Consumed]:
         found = []
         for item in binding.decode(APIServiceBinding).status.bound_schemas:
             name = crd_name(item.resource, item.group)
+            if alone is not None and name != alone[0].group_resource:
+                continue
             async with self._slots:
                 crd = await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, name)
             resource = served_resource(crd) if crd is not None else None
             if crd is None or resource is None:
                 continue
-            objects = await self._list(self._consumer, resource)
+            objects = [alone[1]] if alone else await self._list(self._consumer, resource)
             found.append(_Consumed(resource, objects, has_status(crd)))
         return found
 

@@ -1,0 +1,1 @@
+"""What the commands of Service Binding find out."""

@@ -1,0 +1,412 @@
+"""The chain from a workload to where its service comes from, and where it is broken.
+
+Workload < binding < Secret < service < the provider's object: each link needs the next one. Pure:
+what was seen of the objects is judged here, and what helps is said for each reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from fairlead.api.conditions import Condition, get_condition, unready
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.servicebinding.common import (
+    APPLICATION_NOT_FOUND,
+    APPLICATION_UPDATE_ERROR,
+    COLLECTION_READY,
+    DATA_NOT_MAP,
+    EMPTY_APPLICATION,
+    ERROR,
+    ERROR_PERSISTING_SECRET,
+    ERROR_READING_BINDING,
+    ERROR_READING_CRD,
+    ERROR_READING_SECRET,
+    ERROR_READING_SERVICES,
+    INJECTION_READY,
+    INVALID_ANNOTATION,
+    NAMING_STRATEGY_ERROR,
+    NO_BINDING_DATA,
+    PROCESSING_ERROR,
+    READY,
+    REQUIRED_BINDING_NOT_FOUND,
+    SERVICE_AVAILABLE,
+    SERVICE_FORBIDDEN,
+    SERVICE_MISSING_BINDING,
+    SERVICE_NOT_FOUND,
+    VALUE_NOT_FOUND,
+)
+from fairlead.binding.options import DEFAULT_NAMESPACE
+from fairlead.binding.records import Record
+
+
+LinkName = Literal["workload", "binding", "Secret", "service", "provider"]
+State = Literal["ok", "failed", "waiting", "unknown"]
+Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
+
+FEW = 3
+"""Workloads that are all right and listed one by one; more are counted."""
+
+_CONTROLLER = (
+    f"see whether the controller runs: kubectl -n {DEFAULT_NAMESPACE} get pods, or"
+    " fairlead binding run"
+)
+_DEFINITIONS = "correct the annotation service.binding of the service or of its CRD"
+_CREATE_SERVICE = "create the service, or correct the reference to it"
+
+NEXT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Unseen": _CONTROLLER,
+        SERVICE_NOT_FOUND: _CREATE_SERVICE,
+        ERROR_READING_SERVICES: _CREATE_SERVICE,
+        SERVICE_FORBIDDEN: "grant the controller the right that the message names",
+        SERVICE_MISSING_BINDING: "have the service name its Secret in status.binding.name",
+        ERROR_READING_SECRET: "have the Secret that the message names written",
+        ERROR_READING_BINDING: _DEFINITIONS,
+        ERROR_READING_CRD: "let the controller read CustomResourceDefinitions",
+        INVALID_ANNOTATION: _DEFINITIONS,
+        VALUE_NOT_FOUND: _DEFINITIONS,
+        DATA_NOT_MAP: _DEFINITIONS,
+        NAMING_STRATEGY_ERROR: "correct spec.namingStrategy",
+        ERROR_PERSISTING_SECRET: "make room for the binding's Secret as the message says",
+        APPLICATION_NOT_FOUND: "create the workload, or correct the reference to it",
+        EMPTY_APPLICATION: "name a workload, or a selector of workloads",
+        NO_BINDING_DATA: "have the service offer entries: a Secret, or annotations",
+        REQUIRED_BINDING_NOT_FOUND: "add the key to the service's Secret, or correct spec.env",
+        APPLICATION_UPDATE_ERROR: "have the server take the change that the message is about",
+        ERROR: "do as the message says",
+        PROCESSING_ERROR: "correct what the message names",
+    }
+)
+"""What helps, by reason; the messages themselves name the object."""
+
+_ORDER: Final[tuple[LinkName, ...]] = ("workload", "binding", "Secret", "service", "provider")
+
+
+class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One link, and how it stands; ``waiting`` is one that goes on when another has."""
+
+    name: LinkName
+    object: str
+    state: State
+    about: str = ""
+    reason: str = ""
+    remedy: str = ""
+
+    @property
+    def message(self) -> str:
+        """What it is, and what there is to say about it."""
+        return f"{self.object}: {self.about}" if self.about else self.object
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The links of one binding, from its workloads to where its services come from."""
+
+    binding: str
+    ready: bool
+    links: tuple[Link, ...]
+    broken: LinkName | None = None
+    reason: str = ""
+    message: str = ""
+    next_step: str = ""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that was looked for: ``text`` names it, ``problem`` says why it was not seen."""
+
+    text: str
+    sight: Sight
+    body: JSON = {}
+    key: Key = Key("", "")
+    problem: str = ""
+
+    @property
+    def deleting(self) -> bool:
+        """Whether it is going."""
+        return bool((self.body.get("metadata") or {}).get("deletionTimestamp"))
+
+
+def seen(text: str, found: Object) -> Seen:
+    """An object that is there."""
+    return Seen(text=text, sight="there", body=found.to_dict(), key=found.key)
+
+
+class Bound(msgspec.Struct, frozen=True, kw_only=True):
+    """A selected workload, and the record of this binding that it has."""
+
+    workload: Seen
+    record: Record | None = None
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What a binding says of itself: ``secret`` is the one that it projects."""
+
+    text: str
+    secret: str = ""
+    conditions: Sequence[Condition] = ()
+    fresh: bool = True
+    deleting: bool = False
+    problem: str = ""
+
+    def condition(self, type_: str) -> Condition | None:
+        """One of its conditions."""
+        return get_condition(self.conditions, type_)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it says so, of its spec as it is."""
+        found = self.condition(READY)
+        return self.fresh and not self.problem and found is not None and found.status == "True"
+
+    @property
+    def collected(self) -> bool:
+        """Whether it has all that it wants of its services."""
+        known = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
+        found = [one for one in known if one is not None]
+        return bool(found) and all(one.status == "True" for one in found)
+
+
+def secret_named(service: Seen) -> str:
+    """The Secret that a service names, or is; "" while it names none."""
+    if service.body.get("kind") == "Secret" and service.body.get("apiVersion") == "v1":
+        return service.key.name
+    value: object = service.body
+    for name in ("status", "binding", "name"):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def binding_link(told: Told) -> Link:
+    """How the binding stands by its status."""
+
+    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
+        return Link(
+            name="binding",
+            object=told.text,
+            state=state,
+            about=about,
+            reason=reason,
+            remedy=remedy,
+        )
+
+    if told.problem:
+        remedy = "correct the field that the message names"
+        return link("failed", told.problem, "InvalidSpec", remedy)
+    if told.condition(READY) is None:
+        return link("failed", "no controller has looked at it yet", "Unseen", _CONTROLLER)
+    if not told.fresh:
+        text = "no controller has looked at it since it was changed"
+        return link("failed", text, "Unseen", _CONTROLLER)
+    if told.deleting:
+        text = "is being deleted, once nothing of it is on workloads any more"
+        return link("waiting", text, remedy=_CONTROLLER)
+    for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
+        found = told.condition(type_)
+        if found is not None and found.status != "True":
+            remedy = NEXT.get(found.reason, "correct what the message names")
+            return link("failed", found.message, found.reason, remedy)
+    return link("ok", "is Ready")
+
+
+def workload_links(bound: Iterable[Bound], told: Told, reference: str) -> list[Link]:
+    """How the workloads stand, those that something is wrong with first.
+
+    Args:
+        bound: those that are selected.
+        told: of the binding.
+        reference: what it selects, in words, for when there are none.
+    """
+    links = [_workload_link(one, told) for one in bound]
+    if not links:
+        return [
+            Link(
+                name="workload",
+                object=reference,
+                state="failed",
+                about="selects nothing",
+                reason=APPLICATION_NOT_FOUND,
+                remedy=NEXT[APPLICATION_NOT_FOUND],
+            )
+        ]
+    well = [one for one in links if one.state == "ok"]
+    wrong = sorted((one for one in links if one.state != "ok"), key=_urgency)
+    if len(well) > FEW:
+        text = f"{len(well)} workloads"
+        well = [Link(name="workload", object=text, state="ok", about=f"have {told.secret}")]
+    return [*wrong, *well]
+
+
+def _urgency(link: Link) -> int:
+    return ("failed", "waiting", "unknown", "ok").index(link.state)
+
+
+def _workload_link(bound: Bound, told: Told) -> Link:
+    found, record = bound.workload, bound.record
+
+    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
+        return Link(
+            name="workload",
+            object=found.text,
+            state=state,
+            about=about,
+            reason=reason,
+            remedy=remedy,
+        )
+
+    if found.sight == "NotServed":
+        return link("failed", found.problem, found.sight, "install its CRD, or correct its kind")
+    if found.sight == "NotFound":
+        remedy = NEXT[APPLICATION_NOT_FOUND]
+        return link("failed", "is not there", APPLICATION_NOT_FOUND, remedy)
+    if found.sight != "there":
+        return link("unknown", found.problem)
+    if record is None and told.ready:
+        return link("unknown", "has no record of the binding, which says that it is bound")
+    if record is None:
+        return link("failed", "has nothing of the binding", "NotProjected", _CONTROLLER)
+    if told.secret and record.secret != told.secret:
+        about = f"still has Secret {record.secret}, in the place of {told.secret}"
+        return link("failed", about, "NotProjected", _CONTROLLER)
+    return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
+
+
+def _places(record: Record) -> str:
+    bound = [one for place in record.containers for one in place.bound.values()]
+    mounts = sorted({one.mount for one in bound if one.mount})
+    variables = sorted({name for one in bound for name in one.env})
+    parts = [f"at {', '.join(mounts)}"] if mounts else []
+    if variables:
+        parts.append(f"as {len(variables)} variable{'' if len(variables) == 1 else 's'}")
+    if any(one.env_from for one in bound):
+        parts.append("as its environment")
+    return " and ".join(parts)
+
+
+def service_link(found: Seen, told: Told) -> Link:
+    """How a service stands, by itself and by what it offers."""
+
+    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
+        return Link(
+            name="service",
+            object=found.text,
+            state=state,
+            about=about,
+            reason=reason,
+            remedy=remedy,
+        )
+
+    if found.sight == "NotServed":
+        remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
+        return link("failed", found.problem, SERVICE_NOT_FOUND, remedy)
+    if found.sight == "NotFound":
+        return link("failed", "is not there", SERVICE_NOT_FOUND, _CREATE_SERVICE)
+    if found.sight != "there":
+        return link("unknown", found.problem)
+    if found.deleting:
+        remedy = "bind another service, or delete the binding"
+        return link("failed", "is being deleted", "Deleting", remedy)
+    wrong = unready(found.body)
+    if wrong is not None:
+        about = wrong.message or "says that it is not Ready"
+        return link("failed", about, wrong.reason or "NotReady", _mend(found))
+    name = secret_named(found)
+    if name:
+        is_it = found.body.get("kind") == "Secret"
+        return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
+    if told.collected:
+        return link("ok", "offers what its annotations say")
+    about = "names no Secret yet in status.binding.name"
+    return link("waiting", about, SERVICE_MISSING_BINDING, _mend(found))
+
+
+def _mend(found: Seen) -> str:
+    if found.body.get("kind") == "PostgresAccess":
+        return f"fairlead postgres explain {found.key.name} -n {found.key.namespace}"
+    return "see what the service waits for: kubectl describe it, and ask who runs it"
+
+
+def secret_link(wanted: Sequence[Seen], own: Seen | None) -> Link | None:
+    """How the Secrets stand: those that services name, and the binding's own.
+
+    None where nothing says yet which Secret it will be.
+    """
+    every = [*wanted, *([own] if own is not None else [])]
+    if not every:
+        return None
+    for found in every:
+        if found.sight == "NotFound":
+            return _missing_secret(found, own=found is own and found not in wanted)
+    hidden = next((one for one in every if one.sight != "there"), None)
+    if hidden is not None:
+        return Link(name="Secret", object=hidden.text, state="unknown", about=hidden.problem)
+    empty = next((one for one in every if not one.body.get("data")), None)
+    if empty is not None:
+        return Link(
+            name="Secret",
+            object=empty.text,
+            state="failed",
+            about="has no entries",
+            reason=NO_BINDING_DATA,
+            remedy="have who runs the service write them",
+        )
+    last = every[-1]
+    count = len(last.body.get("data") or {})
+    about = f"has {count} {'entry' if count == 1 else 'entries'}"
+    return Link(name="Secret", object=last.text, state="ok", about=about)
+
+
+def _missing_secret(found: Seen, *, own: bool) -> Link:
+    if own:
+        about, remedy = "which the binding has made, is gone", _CONTROLLER
+    else:
+        about = "which the service names, has not arrived"
+        remedy = (
+            "have who runs the service write it; where kube-bind brings it, fairlead bindings"
+            " tells why it has not come"
+        )
+    return Link(
+        name="Secret",
+        object=found.text,
+        state="failed",
+        about=about,
+        reason=ERROR_READING_SECRET,
+        remedy=remedy,
+    )
+
+
+def chain(told: Told, links: Iterable[Link]) -> Chain:
+    """Put the links in their order, and say where the chain breaks first, from its source.
+
+    What does not go on because something before it does not is waiting, not broken: a binding
+    whose service is not there, and a workload whose binding is not Ready.
+    """
+    ordered = sorted(links, key=lambda one: _ORDER.index(one.name))
+    judged: list[Link] = []
+    for link in reversed(ordered):
+        open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
+        follows = link.state == "failed" and _follows(link, open_, told)
+        judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
+    first = next((one for one in judged if one.state == "failed"), None) or next(
+        (one for one in judged if one.state == "waiting"), None
+    )
+    return Chain(
+        binding=told.text,
+        ready=told.ready and first is None,
+        links=tuple(reversed(judged)),
+        broken=first.name if first is not None else None,
+        reason=(first.reason or "Waiting") if first is not None else "",
+        message=first.message if first is not None else "",
+        next_step=first.remedy if first is not None else "",
+    )
+
+
+def _follows(link: Link, open_: set[LinkName], told: Told) -> bool:
+    """Whether a link fails because others that it needs do."""
+    if link.name == "workload":
+        return "binding" in open_ and link.reason == "NotProjected"
+    if link.name == "binding":
+        return not told.collected and bool(open_)
+    return bool(open_ - {"Secret" if link.name == "service" else link.name})

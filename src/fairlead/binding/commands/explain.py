@@ -1,0 +1,423 @@
+"""``fairlead binding explain``: what is read of a cluster for the chains; nothing is written.
+
+What the runner has no right to read is told in notes, and by the status of the binding alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import msgspec
+
+from fairlead.api.conditions import stored_conditions
+from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.resource import SECRETS, Resource, split_api_version
+from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
+from fairlead.binding.commands.chain import (
+    Bound,
+    Chain,
+    Link,
+    Seen,
+    Told,
+    binding_link,
+    chain,
+    secret_link,
+    secret_named,
+    seen,
+    service_link,
+    workload_links,
+)
+from fairlead.binding.records import Record, read_records
+from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
+from fairlead.client.lookups import find
+
+
+AT_ONCE = 8
+"""So many bindings are looked at at a time."""
+
+Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Link | None]]
+"""Where a service comes from: the provider's object, None where it is of this cluster alone."""
+
+
+class UnknownTargetError(ClientError):
+    """There is nothing of this name that could be explained."""
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """What a binding refers to: one object, or with a ``selector`` several."""
+
+    group: str
+    version: str
+    kind: str = ""
+    plural: str = ""
+    namespace: str
+    name: str = ""
+    selector: JSON | None = None
+
+    @property
+    def shown(self) -> str:
+        """The kind, or the plural where that alone is written."""
+        return self.kind or self.plural
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        if self.selector is not None:
+            return f"{self.shown} by a selector"
+        return f"{self.shown} {Key(self.namespace, self.name)}"
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """A binding of either API, as far as it matters here."""
+
+    told: Told
+    uid: str
+    workload: Reference | None = None
+    services: tuple[Reference, ...] = ()
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is to be explained: a workload or a binding; a kind of "" stands for all bindings."""
+
+    kind: str = ""
+    name: str = ""
+
+    @property
+    def of_binding(self) -> bool:
+        """Whether it is one or all bindings."""
+        return self.kind.partition(".")[0] in {"", *_BINDING_WORDS}
+
+    def is_api(self, resource: Resource) -> bool:
+        """Whether it may be a binding of this API; its group may stand behind the kind."""
+        group = self.kind.partition(".")[2]
+        return group in {"", resource.group}
+
+    def is_kind(self, resource: Resource) -> bool:
+        """Whether its kind is this one, in one of the words that kubectl takes for it."""
+        words = {resource.kind.lower(), resource.plural, *_SHORT.get(resource.plural, ())}
+        return self.kind in words | {f"{word}.{resource.group}" for word in words}
+
+
+_BINDING_WORDS = frozenset({"servicebinding", "servicebindings", "sbr", "sbrs"})
+_SHORT = {
+    "deployments": ("deploy",),
+    "statefulsets": ("sts",),
+    "daemonsets": ("ds",),
+    "replicasets": ("rs",),
+    "cronjobs": ("cj",),
+}
+
+
+def parse_target(text: str) -> Target:
+    """``deployment/web`` or ``servicebinding/web-db``; "" is all bindings of the namespace.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if not text:
+        return Target()
+    kind, _, name = text.partition("/")
+    if not kind or not name or "/" in name:
+        raise ValueError(
+            f"{text!r} is no target: say deployment/NAME, servicebinding/NAME, or nothing for all"
+            " bindings of the namespace"
+        )
+    return Target(kind.lower(), name)
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All chains that were asked for; ``ready`` when none of them is broken."""
+
+    target: str
+    ready: bool
+    chains: tuple[Chain, ...]
+    notes: tuple[str, ...] = ()
+
+
+async def explain(
+    client: Client, target: Target, namespace: str, beyond: Beyond | None = None
+) -> Explanation:
+    """Look at bindings, and at all that they depend on.
+
+    Args:
+        client: of the cluster, with the rights of whoever asks.
+        target: what to explain.
+        namespace: where it is.
+        beyond: finds where a service comes from.
+
+    Raises:
+        UnknownTargetError: there is no such binding, or nothing binds the workload.
+        ClientError: the cluster cannot be reached, or bindings must not be listed.
+    """
+    explaining = _Explaining(client, target, namespace, beyond)
+    chains = await explaining.run()
+    return Explanation(
+        target=f"{target.kind}/{target.name}" if target.kind else f"namespace {namespace}",
+        ready=all(one.ready for one in chains),
+        chains=tuple(chains),
+        notes=tuple(dict.fromkeys(explaining.notes)),
+    )
+
+
+class _Explaining:
+    def __init__(
+        self, client: Client, target: Target, namespace: str, beyond: Beyond | None
+    ) -> None:
+        self._client = client
+        self._target = target
+        self._namespace = namespace
+        self._beyond = beyond
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self.notes: list[str] = []
+
+    async def run(self) -> list[Chain]:
+        """The chains, by the names of their bindings."""
+        wishes = await self._wishes()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._chain(one)) for one in wishes]
+        found = [one for task in tasks if (one := task.result()) is not None]
+        if not found and not self._target.of_binding:
+            raise UnknownTargetError(
+                f"no ServiceBinding of namespace {self._namespace} selects"
+                f" {self._target.kind}/{self._target.name}: create one, or correct its"
+                " reference to the workload"
+            )
+        return found
+
+    async def _wishes(self) -> list[Wish]:
+        """The bindings that may have to do with the target."""
+        found: list[Wish] = []
+        known = False
+        for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
+            if self._target.of_binding and not self._target.is_api(resource):
+                continue
+            try:
+                listed = await self._client.list(resource, self._namespace)
+            except NotFound as error:
+                if not error.unserved:
+                    raise
+                continue
+            known = True
+            found += [wish_of(one) for one in listed.items if self._is_wanted(one)]
+        if not known:
+            raise UnknownTargetError(
+                "the cluster does not know ServiceBinding: install the controllers, or the CRDs"
+                " with fairlead crds binding | kubectl apply -f -"
+            )
+        if self._target.of_binding and self._target.name and not found:
+            raise UnknownTargetError(
+                f"ServiceBinding {Key(self._namespace, self._target.name)} does not exist"
+            )
+        return found
+
+    def _is_wanted(self, binding: Object) -> bool:
+        target = self._target
+        return not target.of_binding or not target.name or binding.meta.name == target.name
+
+    async def _chain(self, wish: Wish) -> Chain | None:
+        """The chain of a binding; None where it has nothing to do with the target."""
+        async with self._slots:
+            bound = await self._workloads(wish)
+            if bound is None:
+                return None
+            links = [binding_link(wish.told)]
+            if wish.workload is not None:
+                links += workload_links(bound, wish.told, wish.workload.text)
+            links += await self._sources(wish)
+        return chain(wish.told, links)
+
+    async def _sources(self, wish: Wish) -> list[Link]:
+        links: list[Link] = []
+        named: list[Seen] = []
+        for reference in wish.services:
+            found, resource, obj = await self._look(reference)
+            links.append(service_link(found, wish.told))
+            name = secret_named(found)
+            if name:
+                named.append(await self._secret(reference.namespace, name))
+            if self._beyond is not None and resource is not None and obj is not None:
+                try:
+                    origin = await self._beyond(resource, obj)
+                except ClientError as error:
+                    self.notes.append(f"where {found.text} comes from is not known: {error}")
+                    origin = None
+                links += [origin] if origin is not None else []
+        own = None
+        known = {one.key for one in named}
+        if wish.told.secret and Key(self._namespace, wish.told.secret) not in known:
+            own = await self._secret(self._namespace, wish.told.secret)
+        secret = secret_link(named, own)
+        return [*links, *([secret] if secret is not None else [])]
+
+    async def _secret(self, namespace: str, name: str) -> Seen:
+        return (await self._find(SECRETS, namespace, name, f"Secret {Key(namespace, name)}"))[0]
+
+    async def _look(self, reference: Reference) -> tuple[Seen, Resource | None, Object | None]:
+        """What one object looks like, with its resource where that is served."""
+        resource = await self._resource(reference)
+        if isinstance(resource, Seen):
+            return resource, None, None
+        namespace = reference.namespace if resource.namespaced else ""
+        text = f"{resource.kind} {Key(namespace, reference.name)}"
+        found, obj = await self._find(resource, namespace, reference.name, text)
+        return found, resource, obj
+
+    async def _resource(self, reference: Reference) -> Resource | Seen:
+        discovery = self._client.discovery
+        group, version = reference.group, reference.version
+        try:
+            if reference.plural:
+                return await discovery.resource_by_plural(group, reference.plural, version)
+            api_version = f"{group}/{version}" if group else version
+            return await discovery.resource_for(api_version, reference.kind)
+        except NotServed:
+            api_version = f"{group}/{version}" if group else version
+            problem = f"the cluster does not know {reference.shown} of {api_version}"
+            return Seen(text=reference.text, sight="NotServed", problem=problem)
+
+    async def _find(
+        self, resource: Resource, namespace: str, name: str, text: str
+    ) -> tuple[Seen, Object | None]:
+        key = Key(namespace, name)
+        try:
+            found = await find(self._client, resource, name, namespace) if name else None
+        except Forbidden:
+            self.notes.append(f"you may not read {text}")
+            return Seen(text=text, sight="Forbidden", key=key, problem="you may not read it"), None
+        except ApiError as error:
+            return Seen(text=text, sight="Error", key=key, problem=str(error)), None
+        if found is None:
+            return Seen(text=text, sight="NotFound", key=key), None
+        return seen(text, found), found
+
+    async def _workloads(self, wish: Wish) -> list[Bound] | None:
+        """The selected workloads; None where the target is another one."""
+        reference, target = wish.workload, self._target
+        if reference is None:
+            return [] if target.of_binding else None
+        resource = await self._resource(reference)
+        if isinstance(resource, Seen):
+            return [Bound(workload=resource)] if target.of_binding else None
+        if not target.of_binding and not target.is_kind(resource):
+            return None
+        found = await self._selected(resource, reference)
+        if not target.of_binding:
+            found = [one for one in found if one.key.name == target.name]
+            if not found:
+                return None
+        return [Bound(workload=one, record=_record(one, wish.uid)) for one in found]
+
+    async def _selected(self, resource: Resource, reference: Reference) -> list[Seen]:
+        if reference.selector is None:
+            if not reference.name:
+                return []
+            text = f"{resource.kind} {Key(reference.namespace, reference.name)}"
+            found, _ = await self._find(resource, reference.namespace, reference.name, text)
+            return [found]
+        try:
+            matcher = LabelSelector.from_dict(reference.selector)
+            listed = await self._client.list(resource, reference.namespace)
+        except SelectorError as error:
+            return [Seen(text=reference.text, sight="Error", problem=str(error))]
+        except Forbidden:
+            self.notes.append(f"you may not list {resource.group_resource}")
+            problem = "you may not list them"
+            return [Seen(text=reference.text, sight="Forbidden", problem=problem)]
+        return [
+            seen(f"{resource.kind} {one.key}", one)
+            for one in listed.items
+            if matcher.matches(one.meta.labels)
+        ]
+
+
+def _record(workload: Seen, uid: str) -> Record | None:
+    annotations = (workload.body.get("metadata") or {}).get("annotations") or {}
+    return read_records(annotations).get(uid)
+
+
+def wish_of(binding: Object) -> Wish:
+    """What a binding of either API asks for and says of itself."""
+    group = binding.api_version.partition("/")[0]
+    found = binding.to_dict().get("status")
+    status: JSON = found if isinstance(found, dict) else {}
+    # The coreos API tells no generation.
+    told = Told(
+        text=f"ServiceBinding {binding.key} ({group})",
+        conditions=stored_conditions(binding.to_dict()),
+        fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
+        deleting=binding.meta.deleting,
+    )
+    try:
+        if group == COREOS_SERVICEBINDINGS.group:
+            return _coreos(binding, told)
+        return _spec(binding, told)
+    except msgspec.ValidationError as error:
+        return Wish(told=msgspec.structs.replace(told, problem=str(error)), uid=binding.meta.uid)
+
+
+def _spec(binding: Object, told: Told) -> Wish:
+    parsed = binding.decode(ServiceBinding)
+    workload, service = parsed.spec.workload, parsed.spec.service
+    secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
+    return Wish(
+        told=msgspec.structs.replace(told, secret=secret),
+        uid=binding.meta.uid,
+        workload=_of_kind(
+            binding, workload.api_version, workload.kind, workload.name, workload.selector
+        ),
+        services=(_of_kind(binding, service.api_version, service.kind, service.name),),
+    )
+
+
+def _of_kind(
+    binding: Object, api_version: str, kind: str, name: str, selector: Any = None
+) -> Reference:
+    group, version = split_api_version(api_version)
+    return Reference(
+        group=group,
+        version=version,
+        kind=kind,
+        namespace=binding.meta.namespace,
+        name=name,
+        selector=_selector(selector),
+    )
+
+
+def _coreos(binding: Object, told: Told) -> Wish:
+    parsed = binding.decode(CoreosServiceBinding)
+    application, here = parsed.spec.application, binding.meta.namespace
+    return Wish(
+        told=msgspec.structs.replace(told, secret=parsed.status.secret if parsed.status else ""),
+        uid=binding.meta.uid,
+        workload=Reference(
+            group=application.group,
+            version=application.version,
+            kind=application.kind,
+            plural=application.resource,
+            namespace=here,
+            name=application.name,
+            selector=_selector(application.label_selector),
+        ),
+        services=tuple(
+            Reference(
+                group=one.group,
+                version=one.version,
+                kind=one.kind,
+                plural=one.resource,
+                namespace=here if one.namespace is None else one.namespace,
+                name=one.name,
+            )
+            for one in parsed.spec.services
+        ),
+    )
+
+
+def _selector(found: Any) -> JSON | None:
+    if found is None:
+        return None
+    selector: JSON = msgspec.to_builtins(found)
+    return selector

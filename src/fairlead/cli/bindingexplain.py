@@ -1,0 +1,103 @@
+"""``fairlead binding explain``: why a workload has not what it is bound to."""
+
+from __future__ import annotations
+
+import click
+from rich.console import Console
+
+from fairlead import process
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.binding.commands.chain import Link
+from fairlead.binding.commands.explain import Explanation, explain, parse_target
+from fairlead.cli.options import (
+    check_name,
+    cluster_config,
+    cluster_options,
+    json_option,
+    namespace_option,
+)
+from fairlead.cli.printing import console, next_step, note, steps, to_json, verdict
+from fairlead.client import Client, ClusterConfig
+from fairlead.konnector.commands.overview.fetch import TIMEOUTS
+from fairlead.konnector.commands.overview.origin import origin_of
+
+
+@click.command("explain")
+@cluster_options
+@click.argument("target", required=False, default="", metavar="[KIND/NAME]")
+@namespace_option("Of the bindings; default: the context's.")
+@json_option
+def command(
+    target: str, namespace: str, as_json: bool, kubeconfig: str | None, context: str | None
+) -> None:
+    """Explain whether workloads have what they are bound to, and where it breaks first.
+
+    Follows workload < binding < Secret < service < the provider's object, where kube-bind brings
+    the service, and says of each how it stands. The one that breaks first, from the source, is
+    told with its reason and what helps. KIND/NAME is a workload or a binding, such as
+    deployment/web or servicebinding/web-db; without it all bindings of the namespace are
+    explained. Nothing is changed, and no value of a Secret is shown. The exit code is 0 when all
+    is well, 1 when not.
+
+    \b
+    Example:
+        fairlead binding explain deployment/web -n shop
+        fairlead binding explain servicebinding/web-db -n shop
+        fairlead binding explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
+    """  # noqa: D301
+    check_name("--namespace", namespace)
+    try:
+        wanted = parse_target(target)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    config = cluster_config(kubeconfig, context)
+    there = namespace or config.namespace or "default"
+
+    async def work() -> Explanation:
+        async with _client(config) as client:
+
+            async def beyond(resource: Resource, service: Object) -> Link | None:
+                return await _origin(client, resource, service)
+
+            return await explain(client, wanted, there, beyond)
+
+    found = process.run(lambda stop: process.cancel_on(stop, work()))
+    if as_json:
+        click.echo(to_json(found))
+    else:
+        show(console(), found)
+    raise click.exceptions.Exit(0 if found.ready else 1)
+
+
+def _client(config: ClusterConfig) -> Client:
+    return Client(config, user_agent="fairlead-binding", timeouts=TIMEOUTS)
+
+
+async def _origin(client: Client, resource: Resource, service: Object) -> Link | None:
+    """The link to the provider's object."""
+    found = await origin_of(client, resource, service)
+    if found is None:
+        return None
+    return Link(
+        name="provider",
+        object=found.object,
+        state=found.state,
+        about=found.about,
+        reason=found.reason,
+        remedy=found.remedy,
+    )
+
+
+def show(out: Console, found: Explanation) -> None:
+    """The chains as people read them."""
+    if not found.chains:
+        out.print(f"no ServiceBinding in {found.target}")
+    for position, chain in enumerate(found.chains):
+        if position:
+            out.print()
+        verdict(out, chain.binding, ready=chain.ready, reason=chain.reason, message=chain.message)
+        out.print()
+        steps(out, chain.links)
+        next_step(out, chain.next_step)
+    note(found.notes)

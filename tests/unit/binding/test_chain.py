@@ -1,0 +1,269 @@
+"""Where the chain from a workload to its service breaks, and what is said of each link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.meta import JSON, Key
+from fairlead.binding.commands.chain import (
+    NEXT,
+    Bound,
+    Chain,
+    Link,
+    Seen,
+    Told,
+    binding_link,
+    chain,
+    secret_link,
+    secret_named,
+    service_link,
+    workload_links,
+)
+from fairlead.binding.commands.explain import Target, parse_target
+from fairlead.binding.records import Bound as InContainer
+from fairlead.binding.records import Place, Record
+
+
+def there(kind: str, name: str, **body: Any) -> Seen:
+    version = "v1" if kind == "Secret" else "example.org/v1"
+    whole: JSON = {"apiVersion": version, "kind": kind, **body}
+    return Seen(text=f"{kind} shop/{name}", sight="there", body=whole, key=Key("shop", name))
+
+
+def absent(kind: str, name: str, sight: Any = "NotFound", problem: str = "") -> Seen:
+    return Seen(text=f"{kind} shop/{name}", sight=sight, problem=problem)
+
+
+def told(*conditions: tuple[str, ConditionStatus, str], **fields: Any) -> Told:
+    made = [
+        Condition(type=type_, status=status, reason=reason, message=f"about {reason}")
+        for type_, status, reason in conditions
+    ]
+    return Told(text="ServiceBinding shop/db (servicebinding.io)", conditions=made, **fields)
+
+
+READY = told(
+    ("ServiceAvailable", "True", "Resolved"),
+    ("Ready", "True", "ApplicationsBound"),
+    secret="login",
+)
+NOT_COLLECTED = told(
+    ("ServiceAvailable", "False", "ServiceNotFound"), ("Ready", "False", "ProcessingError")
+)
+NOT_INJECTED = told(
+    ("ServiceAvailable", "True", "Resolved"),
+    ("InjectionReady", "False", "Error"),
+    ("Ready", "False", "ProcessingError"),
+    secret="login",
+)
+DB = there("Database", "db", status={"binding": {"name": "login"}})
+UNNAMED = there("Database", "db")
+SICK = there(
+    "Database",
+    "db",
+    status={
+        "binding": {"name": "login"},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "False",
+                "reason": "Down",
+                "message": "the disk is full",
+                "lastTransitionTime": "",
+            }
+        ],
+    },
+)
+UNSERVED = absent("Database", "db", "NotServed", "no such kind")
+LOGIN = there("Secret", "login", data={"host": "ZGI=", "password": "c2VjcmV0"})
+RECORD = Record(
+    group="servicebinding.io",
+    name="db",
+    secret="login",
+    volume="db",
+    containers=[
+        Place(path="x", env=(), volume_mounts=(), bound={"app": InContainer(["A"], False, "/b")})
+    ],
+)
+WEB = Bound(workload=there("Deployment", "web"), record=RECORD)
+BARE = Bound(workload=there("Deployment", "web"))
+
+
+def whole(
+    says: Told,
+    service: Seen = DB,
+    secrets: Sequence[Seen] = (LOGIN,),
+    workloads: Sequence[Bound] = (WEB,),
+    *more: Link,
+) -> Chain:
+    secret = secret_link(secrets, None)
+    return chain(
+        says,
+        [
+            *more,
+            service_link(service, says),
+            binding_link(says),
+            *workload_links(workloads, says, "Deployment by a selector"),
+            *([secret] if secret else []),
+        ],
+    )
+
+
+AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", remedy="look there")
+
+
+@pytest.mark.parametrize(
+    ("found", "broken", "reason", "states"),
+    [
+        pytest.param(whole(READY), None, "", "ok ok ok ok", id="all-is-well"),
+        pytest.param(
+            whole(NOT_COLLECTED, absent("Database", "db"), (), [BARE]),
+            "service", "ServiceNotFound", "waiting waiting failed", id="no-service",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, UNSERVED, (), [BARE]),
+            "service", "ServiceNotFound", "waiting waiting failed", id="no-kind",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, UNNAMED, (), [BARE]),
+            "service", "ServiceMissingBinding", "waiting waiting waiting", id="names-no-secret",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, DB, [absent("Secret", "login")], [BARE]),
+            "Secret", "ErrorReadingSecret", "waiting waiting failed ok", id="no-secret",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, DB, [there("Secret", "login")], [BARE]),
+            "Secret", "NoBindingData", "waiting waiting failed ok", id="an-empty-secret",
+        ),
+        pytest.param(
+            whole(READY, SICK), "service", "Down", "ok ok ok failed", id="service-is-sick",
+        ),
+        pytest.param(
+            whole(NOT_COLLECTED, SICK, [absent("Secret", "login")], [BARE], AWAY),
+            "provider", "NotReached", "waiting waiting waiting waiting failed", id="provider-away",
+        ),
+        pytest.param(
+            whole(NOT_INJECTED, workloads=[BARE]),
+            "binding", "Error", "waiting failed ok ok", id="something-in-the-way",
+        ),
+        pytest.param(
+            whole(NOT_INJECTED, workloads=[Bound(workload=absent("Deployment", "web"))]),
+            "binding", "Error", "failed failed ok ok", id="no-workload",
+        ),
+        pytest.param(
+            whole(told()), "binding", "Unseen", "ok failed ok ok", id="nobody-has-looked",
+        ),
+        pytest.param(
+            whole(told(("Ready", "True", "ApplicationsBound"), fresh=False)),
+            "binding", "Unseen", "ok failed ok ok", id="changed-since",
+        ),
+        pytest.param(
+            whole(told(problem="spec.service is missing")),
+            "binding", "InvalidSpec", "ok failed ok ok", id="no-spec-to-speak-of",
+        ),
+        pytest.param(
+            whole(told(("Ready", "True", "ApplicationsBound"), deleting=True, secret="login")),
+            "binding", "Waiting", "ok waiting ok ok", id="going",
+        ),
+        pytest.param(
+            whole(told(("Ready", "True", "ApplicationsBound"), secret="newer")),
+            "workload", "NotProjected", "failed ok ok ok", id="still-the-former-secret",
+        ),
+        pytest.param(
+            whole(READY, workloads=[BARE]), None, "", "unknown ok ok ok", id="without-a-record",
+        ),
+        pytest.param(
+            whole(READY, workloads=[]),
+            "workload", "ApplicationNotFound", "failed ok ok ok", id="selects-nothing",
+        ),
+    ],
+)  # fmt: skip
+def test_the_first_that_is_broken(
+    found: Chain, broken: str | None, reason: str, states: str
+) -> None:
+    assert (found.broken, found.reason) == (broken, reason)
+    assert [one.state for one in found.links] == states.split()
+    names = ("workload", "binding", "Secret", "service", "provider")
+    assert [names.index(one.name) for one in found.links] == sorted(
+        names.index(one.name) for one in found.links
+    )
+    assert found.ready is (broken is None)
+    assert bool(found.next_step) is (broken is not None)
+
+
+def test_no_value_of_a_secret_is_told() -> None:
+    assert "c2VjcmV0" not in repr(whole(READY))
+
+
+def test_what_a_workload_has() -> None:
+    (link,) = workload_links([WEB], READY, "")
+    assert link.message == "Deployment shop/web: has Secret login at /b and as 1 variable"
+
+
+def test_many_workloads_are_counted_and_those_amiss_come_first() -> None:
+    many = [Bound(workload=there("Deployment", f"w{n}"), record=RECORD) for n in range(500)]
+    gone = Bound(workload=absent("Deployment", "odd"))
+    first, rest = workload_links([*many, gone], READY, "")
+    assert (first.state, first.object) == ("failed", "Deployment shop/odd")
+    assert (rest.state, rest.object) == ("ok", "500 workloads")
+
+
+@pytest.mark.parametrize("reason", sorted(NEXT))
+def test_each_reason_has_a_remedy(reason: str) -> None:
+    says = told(("CollectionReady", "False", reason), ("Ready", "False", reason))
+    assert binding_link(says).remedy == NEXT[reason]
+
+
+@pytest.mark.parametrize(
+    "status",
+    [None, "x", ["x"], {"binding": None}, {"binding": ["x"]}, {"binding": {"name": 1}}],
+    ids=repr,
+)
+def test_whatever_a_service_has_in_its_status(status: Any) -> None:
+    odd = there("Database", "db", status=status)
+    assert secret_named(odd) == ""
+    assert service_link(odd, NOT_COLLECTED).state == "waiting"
+    odd.body["status"] = {"conditions": status}
+    assert service_link(odd, NOT_COLLECTED).state == "waiting"
+
+
+def test_secrets_that_may_not_be_read_are_not_judged() -> None:
+    link = secret_link([absent("Secret", "login", "Forbidden", "you may not read it")], None)
+    assert link is not None
+    assert link.state == "unknown"
+
+
+def test_the_bindings_own_secret() -> None:
+    link = secret_link([LOGIN], absent("Secret", "db-deadbeef"))
+    assert link is not None
+    assert (link.state, link.about) == ("failed", "which the binding has made, is gone")
+
+
+@pytest.mark.parametrize("text", ["web", "/", "deployment/", "/web", "a/b/c"])
+def test_what_is_no_target(text: str) -> None:
+    with pytest.raises(ValueError, match="is no target"):
+        parse_target(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "of_binding"),
+    [
+        ("", True),
+        ("servicebinding/db", True),
+        ("ServiceBindings.servicebinding.io/db", True),
+        ("sbr/db", True),
+        ("deployment/web", False),
+        ("deploy.apps/web", False),
+    ],
+)
+def test_targets(text: str, of_binding: bool) -> None:
+    assert parse_target(text).of_binding is of_binding
+
+
+def test_no_target_is_all_bindings() -> None:
+    assert parse_target("") == Target()
