@@ -79,12 +79,14 @@ def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: st
 
 def steps(out: Console, found: Iterable[Step]) -> None:
     """A line for each step."""
-    for step in found:
+    every = list(found)
+    width = max((len(step.name) for step in every), default=0) + 2
+    for step in every:
         mark, colour = _MARKS[step.state]
         reason = f"{plain(step.reason)}: " if step.reason else ""
         out.print(
             Text.assemble(
-                f"  {step.name:<8}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
+                f"  {step.name:<{width}}", (f"{mark:<9}", colour), f"{reason}{plain(step.message)}"
             )
         )
 
