@@ -19,8 +19,6 @@ from fairlead.cli.options import (
 )
 from fairlead.cli.printing import console, next_step, note, steps, to_json, verdict
 from fairlead.client import Client, ClusterConfig
-from fairlead.konnector.commands.overview.fetch import TIMEOUTS
-from fairlead.konnector.commands.overview.origin import origin_of
 
 
 @click.command("explain")
@@ -71,11 +69,16 @@ def command(
 
 
 def _client(config: ClusterConfig) -> Client:
+    # Here, for `fairlead binding run` needs nothing of the konnector.
+    from fairlead.konnector.commands.overview.fetch import TIMEOUTS
+
     return Client(config, user_agent="fairlead-binding", timeouts=TIMEOUTS)
 
 
 async def _origin(client: Client, resource: Resource, service: Object) -> Link | None:
     """The link to the provider's object."""
+    from fairlead.konnector.commands.overview.origin import origin_of
+
     found = await origin_of(client, resource, service)
     if found is None:
         return None
