@@ -1,0 +1,256 @@
+"""``fairlead binding explain``: along the chain as it is made, broken at each link."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.binding import DATABASES, Team, administrator, bind, encoded, prepare, running
+from tests.support.commands import fairlead
+from tests.support.konnector import WIDGETS, World, widget
+from tests.support.planes import ControlPlane
+from tests.support.waiting import eventually
+
+from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON
+from fairlead.api.resource import DEPLOYMENTS, SECRETS
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.app import install_crds
+from fairlead.binding.commands.chain import Chain
+from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
+from fairlead.client import Client, ClientError, parse_kubeconfig
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.konnector.commands.overview.origin import origin_of
+from fairlead.sandbox import Sandbox
+
+
+DATABASE = {"apiVersion": DATABASES.api_version, "kind": "Database", "name": "db"}
+
+
+@pytest.fixture
+async def team(control_plane: ControlPlane) -> AsyncIterator[Team]:
+    async with administrator(control_plane) as admin:
+        yield await Team.arrive(admin, login=False)
+
+
+async def one(team: Team, target: str = "servicebinding/db") -> Chain:
+    (found,) = (await explain(team.admin, parse_target(target), team.namespace)).chains
+    return found
+
+
+def states(found: Chain) -> dict[str, str]:
+    return {link.name: link.state for link in found.links}
+
+
+async def test_link_by_link(team: Team) -> None:
+    await team.create(SERVICEBINDINGS, "db", spec=bind(service=DATABASE))
+    found = await one(team)
+    assert (found.broken, found.reason) == ("service", "ServiceNotFound")
+    assert states(found) == {"workload": "failed", "binding": "waiting", "service": "failed"}
+    assert "create the service" in found.next_step
+
+    await team.create(DATABASES, "db", spec={})
+    found = await one(team)
+    assert (found.broken, found.reason) == ("workload", "ApplicationNotFound")
+    await team.deployment("web")
+    found = await one(team, "deployment/web")
+    assert found.links[-1].reason == "ServiceMissingBinding"
+    assert states(found)["workload"] == "waiting"
+
+    status = {"status": {"binding": {"name": "login"}}}
+    await team.patch(DATABASES, "db", status, subresource="status")
+    found = await one(team, "deploy/web")
+    assert (found.broken, found.reason) == ("Secret", "ErrorReadingSecret")
+    await team.create(SECRETS, "login", data=encoded(type="postgresql", password="s3cret"))
+    # No controller runs yet.
+    found = await one(team)
+    assert (found.broken, found.reason) == ("binding", "Unseen")
+    assert states(found) == {
+        "workload": "waiting", "binding": "failed", "Secret": "ok", "service": "ok",
+    }  # fmt: skip
+
+    async with running(team.admin):
+        await team.says("db", "Ready", "True", "ApplicationsBound")
+        for target in ("", "deployment/web", "deployments.apps/web", "sbr/db"):
+            found = await one(team, target)
+            assert (found.ready, found.broken, found.next_step) == (True, None, "")
+            assert set(states(found).values()) == {"ok"}
+        assert "at /bindings/db" in found.links[0].about
+        assert "s3cret" not in repr(found)
+
+    # Somebody takes the projection away while nobody is at work.
+    bare: JSON = {"metadata": {"annotations": None}}
+    await team.patch(DEPLOYMENTS, "web", bare)
+    assert states(await one(team))["workload"] == "unknown"
+    await team.delete(SECRETS, "login")
+    assert (await one(team)).broken == "Secret"
+
+
+async def test_both_apis_on_one_workload(team: Team) -> None:
+    await team.deployment("web")
+    await team.deployment("other")
+    await team.create(SECRETS, "login", data=encoded(type="postgresql"))
+    await team.create(SERVICEBINDINGS, "first", spec=bind(name="db"))
+    async with running(team.admin):
+        await team.says("first", "Ready", "True", "ApplicationsBound")
+        application = {"group": "apps", "version": "v1", "resource": "deployments", "name": "web"}
+        service = {"group": "", "version": "v1", "kind": "Secret", "name": "login"}
+        await team.create(
+            COREOS_SERVICEBINDINGS,
+            "second",
+            spec={"name": "db", "application": application, "services": [service]},
+        )
+        await team.says(
+            "second", "InjectionReady", "False", "Error", resource=COREOS_SERVICEBINDINGS
+        )
+    found = await explain(team.admin, parse_target("deployment/web"), team.namespace)
+    first, second = found.chains
+    assert (first.ready, second.ready, found.ready) == (True, False, False)
+    assert (second.broken, second.reason) == ("binding", "Error")
+    assert "first" in second.message
+    named = f"servicebinding.{COREOS_SERVICEBINDINGS.group}/second"
+    assert (await one(team, named)).broken == "binding"
+    with pytest.raises(UnknownTargetError, match="selects deployment/other"):
+        await explain(team.admin, parse_target("deployment/other"), team.namespace)
+    with pytest.raises(UnknownTargetError, match="does not exist"):
+        await explain(team.admin, parse_target("servicebinding/other"), team.namespace)
+
+
+async def test_who_may_not_read_secrets_is_told_the_rest(team: Team) -> None:
+    await team.deployment("web")
+    await team.create(SECRETS, "login", data=encoded(type="postgresql"))
+    await team.create(SERVICEBINDINGS, "db", spec=bind(service=DATABASE))
+    await team.create(DATABASES, "db", spec={})
+    status = {"status": {"binding": {"name": "login"}}}
+    await team.patch(DATABASES, "db", status, subresource="status")
+    name, meta = "reader", {"name": "reader", "namespace": team.namespace}
+    rules = [
+        rule(SERVICEBINDINGS.group, ["servicebindings"], ["list"]),
+        rule(COREOS_SERVICEBINDINGS.group, ["servicebindings"], ["list"]),
+        rule("apps", ["deployments"], ["get"]),
+        rule(DATABASES.group, ["databases"], ["get"]),
+    ]
+    subject = {"kind": "ServiceAccount", **meta}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
+    rbac = "rbac.authorization.k8s.io/v1"
+    await create_all(
+        team.admin,
+        [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+            {"apiVersion": rbac, "kind": "Role", "metadata": meta, "rules": rules},
+            {
+                "apiVersion": rbac,
+                "kind": "RoleBinding",
+                "metadata": meta,
+                "roleRef": reference,
+                "subjects": [subject],
+            },
+        ],
+    )
+    config = await as_service_account(team.admin, team.namespace, name)
+    async with Client(config) as reader:
+
+        async def looked() -> bool:
+            # Servers hear of rights a moment later.
+            try:
+                found.append(await explain(reader, parse_target(""), team.namespace))
+            except ClientError:
+                return False
+            return states(found[-1].chains[0])["service"] == "ok"
+
+        found: list[Any] = []
+        await eventually(looked)
+    assert states(found[-1].chains[0])["Secret"] == "unknown"
+    assert f"you may not read Secret {team.namespace}/login" in found[-1].notes
+
+
+async def test_as_a_person_runs_it(tmp_path: Path) -> None:
+    async with (
+        Sandbox(name="explained") as plane,
+        Client(parse_kubeconfig(plane.kubeconfig())) as admin,
+    ):
+        code, _, err = await fairlead(plane, tmp_path, "binding", "explain")
+        assert code == 1
+        assert "does not know ServiceBinding" in err
+        await prepare(admin)
+        team = await Team.arrive(admin)
+        place = ("-n", team.namespace)
+        code, out, _ = await fairlead(plane, tmp_path, "binding", "explain", *place)
+        assert (code, out) == (0, f"no ServiceBinding in namespace {team.namespace}\n")
+        await team.deployment("web")
+        await team.create(SERVICEBINDINGS, "db", spec=bind())
+        code, out, _ = await fairlead(plane, tmp_path, "binding", "explain", *place)
+        assert code == 1
+        head, *_, last = out.splitlines()
+        assert head.startswith(f"ServiceBinding {team.namespace}/db (servicebinding.io): not")
+        assert last.startswith("next: see whether the controller runs")
+        assert [line.split()[:2] for line in out.splitlines()[3:7]] == [
+            ["workload", "waiting"],
+            ["binding", "FAILED"],
+            ["Secret", "ok"],
+            ["service", "ok"],
+        ]
+        async with running(admin):
+            await team.says("db", "Ready", "True", "ApplicationsBound")
+        run = ("binding", "explain", "deployment/web", *place, "--json")
+        code, out, err = await fairlead(plane, tmp_path, *run)
+        assert code == 0, err
+        (chain,) = json.loads(out)["chains"]
+        assert (chain["ready"], chain["broken"], chain["nextStep"]) == (True, None, "")
+        code, _, err = await fairlead(plane, tmp_path, "binding", "explain", "web", *place)
+        assert code == 2
+        assert "is no target" in err
+        run = ("binding", "explain", "deployment/other", *place)
+        code, _, err = await fairlead(plane, tmp_path, *run)
+        assert (code, "selects deployment/other" in err) == (1, True)
+
+
+async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> None:
+    konnector = await world.konnector()
+    await world.bound()
+    consumer = world.consumer
+    await install_crds(consumer)
+    await consumer.create(WIDGETS, widget("blue"))
+    service = {"apiVersion": "example.org/v1", "kind": "Widget", "name": "blue"}
+    body: JSON = {
+        "apiVersion": SERVICEBINDINGS.api_version,
+        "kind": SERVICEBINDINGS.kind,
+        "metadata": {"name": "db", "namespace": "default"},
+        "spec": bind(service=service),
+    }
+    await consumer.create(SERVICEBINDINGS, body)
+
+    async def in_sync() -> bool:
+        found = await consumer.get(WIDGETS, "blue", "default")
+        origin = await origin_of(consumer, WIDGETS, found)
+        return origin is not None and origin.state == "ok"
+
+    await eventually(in_sync)
+    run = ("binding", "explain", "-n", "default", "--json")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, *run)
+    assert code == 1, err
+    (chain,) = json.loads(out)["chains"]
+    provider = chain["links"][-1]
+    assert (provider["name"], provider["state"]) == ("provider", "ok")
+    assert "by APIServiceBinding widgets" in provider["object"]
+
+    await konnector.stop()
+    await consumer.create(WIDGETS, widget("green"))
+    green = await consumer.get(WIDGETS, "green", "default")
+    origin = await origin_of(consumer, WIDGETS, green)
+    assert origin is not None
+    assert (origin.state, origin.reason) == ("waiting", "NotCopied")
+    deployment = await origin_of(consumer, DEPLOYMENTS, green)
+    assert deployment is None
+    # A provider that cannot be asked is told of, and the rest of the chain too.
+    bound = await consumer.get(APISERVICEBINDINGS, "widgets")
+    reference = bound.to_dict()["spec"]["kubeconfigSecretRef"]
+    await consumer.delete(SECRETS, reference["name"], reference["namespace"])
+    code, out, _ = await fairlead(world.consumer_plane, tmp_path, *run)
+    (chain,) = json.loads(out)["chains"]
+    assert (code, chain["broken"], chain["reason"]) == (1, "provider", "NotReached")
