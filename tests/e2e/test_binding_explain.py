@@ -205,8 +205,8 @@ async def test_as_a_person_runs_it(tmp_path: Path) -> None:
         code, _, err = await fairlead(plane, tmp_path, "binding", "explain", "web", *place)
         assert code == 2
         assert "is no target" in err
-        run = ("binding", "explain", "deployment/other", *place)
-        code, _, err = await fairlead(plane, tmp_path, *run)
+        other = ("binding", "explain", "deployment/other", *place)
+        code, _, err = await fairlead(plane, tmp_path, *other)
         assert (code, "selects deployment/other" in err) == (1, True)
 
 
