@@ -148,6 +148,10 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
             "provider", "NotReached", "waiting waiting waiting waiting failed", id="provider-away",
         ),
         pytest.param(
+            whole(NOT_INJECTED, SICK, workloads=[BARE]),
+            "service", "Down", "waiting failed ok failed", id="in-the-way-and-sick",
+        ),
+        pytest.param(
             whole(NOT_INJECTED, workloads=[BARE]),
             "binding", "Error", "waiting failed ok ok", id="something-in-the-way",
         ),
