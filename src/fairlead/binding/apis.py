@@ -1,0 +1,56 @@
+"""The two APIs, as the controllers and the commands tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
+from fairlead.binding.builders import Builder, DefaultBuilder, SpecBuilder
+from fairlead.binding.contexts import coreos, spec
+from fairlead.binding.contexts.base import BaseContext, FindWorkloads
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.reads import Lookup
+
+
+class Api(msgspec.Struct, frozen=True):
+    """One of the two APIs: its resource, its stages and contexts, and its finalizer.
+
+    ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
+    none; ``secret`` the Secret in its status.
+    """
+
+    name: str
+    resource: Resource
+    finalizer: str
+    builder: Builder[BaseContext]
+    kind: Callable[[Object], Lookup | None]
+    secret: Callable[[Object], str]
+
+
+def spec_api(workloads: FindWorkloads | None = None) -> Api:
+    """servicebinding.io."""
+    return Api(
+        "servicebinding",
+        SERVICEBINDINGS,
+        SPEC_FINALIZER,
+        SpecBuilder(workloads=workloads),
+        spec.workload_kind,
+        spec.status_secret,
+    )
+
+
+def coreos_api(options: BindingOptions, workloads: FindWorkloads | None = None) -> Api:
+    """binding.operators.coreos.com."""
+    return Api(
+        "servicebinding-coreos",
+        COREOS_SERVICEBINDINGS,
+        COREOS_FINALIZER,
+        DefaultBuilder(cross_namespace=options.cross_namespace, workloads=workloads),
+        coreos.workload_kind,
+        coreos.status_secret,
+    )
