@@ -9,9 +9,9 @@ and a status, as ``changes`` and ``status`` of the context.
 This package is a library that needs no cluster::
 
     builder = SpecBuilder().after("binding_items", my_handler)
-    context = builder.process(binding, answer)
+    context = builder.process(binding, objects.answer)
 
-``answer`` gives the answer to each read, for instance out of memory. What the package exports is
+``objects`` answers the reads, here :class:`Objects` out of memory. What the package exports is
 its interface: the builders with their stages and contexts; ``Context``, which is all that a
 handler may know; ``WorkloadOperations`` and ``Workloads``, by which another place to bind in is
 added. ``docs/binding-library.md`` has it by example.
@@ -41,6 +41,7 @@ from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.items import Item, SecretSource, Source
 from fairlead.binding.operations import MappingError, Target, WorkloadOperations, Workloads
+from fairlead.binding.outside.memory import ObjectError, Objects, Place
 from fairlead.binding.pipeline import Handler, Pipeline, Stage
 from fairlead.binding.projection import Projection
 from fairlead.binding.reads import (
@@ -79,7 +80,10 @@ __all__ = [
     "MappingError",
     "Marked",
     "Need",
+    "ObjectError",
+    "Objects",
     "Pipeline",
+    "Place",
     "Projection",
     "ProjectionError",
     "Provider",

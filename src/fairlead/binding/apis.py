@@ -15,6 +15,7 @@ from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Lookup
+from fairlead.binding.records import kinds_text, read_kinds
 
 
 class Api(msgspec.Struct, frozen=True):
@@ -30,6 +31,20 @@ class Api(msgspec.Struct, frozen=True):
     builder: Builder[BaseContext]
     kind: Callable[[Object], Lookup | None]
     secret: Callable[[Object], str]
+
+    def kinds(self, binding: Object) -> str | None:
+        """The annotation of the kinds of workloads, where it has to change before projecting.
+
+        A binding that was projected before kinds were noted gets it when its projections have
+        records.
+        """
+        known = read_kinds(binding.meta.annotations)
+        if known is None and not self.secret(binding):
+            known = []
+        kind = self.kind(binding)
+        if known is None or kind is None or kind in known:
+            return None
+        return kinds_text([*known, kind])
 
 
 def spec_api(workloads: FindWorkloads | None = None) -> Api:

@@ -29,7 +29,7 @@ from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Need, Read, Snapshot
-from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
+from fairlead.binding.records import KINDS_ANNOTATION, kinds_text
 from fairlead.client import NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -137,18 +137,14 @@ class BindingController:
     async def _prepare(self, binding: Object) -> Object:
         """The finalizer and the kinds of workloads, before anything is projected.
 
-        Or a binding could go, or turn to another kind, and leave its projection. One that was
-        projected before kinds were noted gets them when its projections have records.
+        Or a binding could go, or turn to another kind, and leave its projection.
         """
         fields: JSON = {}
         if self._api.finalizer not in binding.meta.finalizers:
             fields["finalizers"] = binding.meta.with_finalizer(self._api.finalizer)
-        known = read_kinds(binding.meta.annotations)
-        kind = self._api.kind(binding)
-        if known is None and not self._api.secret(binding):
-            known = []
-        if known is not None and kind is not None and kind not in known:
-            fields["annotations"] = {KINDS_ANNOTATION: kinds_text([*known, kind])}
+        kinds = self._api.kinds(binding)
+        if kinds is not None:
+            fields["annotations"] = {KINDS_ANNOTATION: kinds}
         if not fields:
             return binding
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)

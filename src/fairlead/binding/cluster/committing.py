@@ -7,9 +7,7 @@ record in the same write as the projection, so that an interrupted pass leaves n
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -20,9 +18,7 @@ from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.changes import SecretWrite
-from fairlead.binding.items import encode_data
-from fairlead.binding.records import RECORDED_ANNOTATION
+from fairlead.binding.contexts.changes import SecretWrite, secret_body
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -172,19 +168,3 @@ def stored_conditions(binding: Object) -> list[Condition]:
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)
     """A Secret that is not the binding's has the name that its intermediate Secret needs."""
-
-
-def secret_body(write: SecretWrite) -> JSON:
-    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
-    owner: dict[str, Any] = msgspec.to_builtins(write.owner)
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": write.name,
-            "namespace": write.namespace,
-            "annotations": {RECORDED_ANNOTATION: "true"},
-            "ownerReferences": [copy.deepcopy(owner)],
-        },
-        "data": encode_data(write.content),
-    }

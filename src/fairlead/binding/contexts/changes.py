@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from fairlead.api.meta import OwnerReference
+from fairlead.api.meta import JSON, OwnerReference
+from fairlead.binding.items import encode_data
 from fairlead.binding.operations import Operations
+from fairlead.binding.records import RECORDED_ANNOTATION
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
@@ -30,3 +34,19 @@ class Changes(msgspec.Struct):
     workloads: list[Operations] = []
     annotation: bool = False
     superseded: list[tuple[str, str]] = []
+
+
+def secret_body(write: SecretWrite) -> JSON:
+    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
+    owner: dict[str, Any] = msgspec.to_builtins(write.owner)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": write.name,
+            "namespace": write.namespace,
+            "annotations": {RECORDED_ANNOTATION: "true"},
+            "ownerReferences": [owner],
+        },
+        "data": encode_data(write.content),
+    }
