@@ -209,9 +209,9 @@ def test_of_two_bindings_in_one_place_the_first_has_it() -> None:
     text = problem(secret(), second, first)
     assert text.startswith("b.yaml: ServiceBinding ns/second: Compose service web mounts")
     assert "ServiceBinding ns/first of servicebinding.io, which comes first" in text
-    env = {"env": [{"name": "PW", "key": "password"}]}
-    one = named(spec_binding(service=SECRET_SERVICE, name="a", **env), "one")
-    two = named(spec_binding(service=SECRET_SERVICE, name="b", **env), "two")
+    env = [{"name": "PW", "key": "password"}]
+    one = named(spec_binding(service=SECRET_SERVICE, name="a", env=env), "one")
+    two = named(spec_binding(service=SECRET_SERVICE, name="b", env=env), "two")
     assert "has a variable PW that is of ServiceBinding ns/one" in problem(secret(), one, two)
 
 
