@@ -168,11 +168,12 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
         OSError: it cannot be read.
     """
     if path == "-":
-        yield "standard input", sys.stdin.read()
+        name = "standard input"
+        yield name, _text(name, sys.stdin.buffer.read())
         return
     folder = Path(path)
     if not folder.is_dir():
-        yield path, _text(folder)
+        yield path, _text(path, folder.read_bytes())
         return
     found = folder.rglob("*") if recursive else folder.iterdir()
     files = sorted(
@@ -183,11 +184,11 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
     if not files:
         raise DocumentError(f"{path}: there is no *.yaml, *.yml or *.json in this folder")
     for file in files:
-        yield str(file), _text(file)
+        yield str(file), _text(file, file.read_bytes())
 
 
-def _text(file: Path) -> str:
+def _text(origin: str | Path, content: bytes) -> str:
     try:
-        return file.read_text(encoding="utf-8")
+        return content.decode()
     except UnicodeDecodeError:
-        raise DocumentError(f"{file}: it is no UTF-8 text") from None
+        raise DocumentError(f"{origin}: it is no UTF-8 text") from None

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     coreos_binding,
@@ -429,3 +431,28 @@ def test_without_a_compose_file_the_usage_is_wrong(files: tuple[Path, Path]) -> 
     result = command("-f", files[1])
     assert result.exit_code == 2
     assert "none of the files is a Compose file" in result.stderr
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    field=st.sampled_from(["environment", "labels", "volumes", "tmpfs", "secrets", "configs"]),
+    value=JSONS,
+    whole=st.booleans(),
+)
+def test_whatever_a_compose_file_has_is_bound_or_explained(
+    field: str, value: Any, whole: bool
+) -> None:
+    compose = {"services": {"web": value}} if whole else web(**{field: value})
+    try:
+        found = bound(secret(), spec_binding(service=SECRET_SERVICE), compose=compose)
+    except DocumentError as error:
+        found = Override({}, {}, [str(error)])
+    assert found.problems or mounted(found)
+    assert not any("defect of Fairlead" in text for text in found.problems)

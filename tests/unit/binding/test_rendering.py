@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
@@ -343,8 +345,67 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     result = command("-f", str(tmp_path / "a.yaml"))
     assert result.exit_code == 1
     assert "a.yaml: it is no UTF-8 text" in result.stderr
+    piped = CliRunner().invoke(main, ["binding", "render", "-f", "-"], input=b"\xff")
+    assert "standard input: it is no UTF-8 text" in piped.stderr
 
 
 def test_without_bindings_nothing_is_printed() -> None:
     result = command("-f", "-", stdin=stream(secret()))
     assert (result.exit_code, result.output) == (0, "")
+
+
+JSONS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=5,
+)
+PATHS = st.sampled_from(
+    [
+        (0, "data"),
+        (0, "stringData"),
+        (0, "metadata", "annotations"),
+        (1, "status"),
+        (1, "status", "binding", "name"),
+        (1, "metadata", "annotations"),
+        (2, "spec", "template"),
+        (2, "spec", "template", "spec", "volumes"),
+        (2, "spec", "template", "spec", "containers"),
+        (2, "metadata"),
+        (2, "metadata", "annotations"),
+        (3, "spec"),
+        (3, "spec", "versions"),
+        (4, "spec"),
+        (4, "spec", "workload"),
+        (4, "spec", "env"),
+        (4, "status"),
+        (4, "status", "conditions"),
+        (4, "metadata", "annotations"),
+        (4, "metadata", "name"),
+        (5, "spec", "services"),
+        (5, "spec", "mappings"),
+        (5, "spec", "namingStrategy"),
+        (5, "status"),
+    ]
+)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(path=PATHS, value=JSONS)
+def test_whatever_a_manifest_has_is_rendered_or_explained(path: Any, value: Any) -> None:
+    number, *fields, last = path
+    definition = {**crd(), "spec": {"group": "x.io", "versions": [{"name": "v1"}]}}
+    definition["spec"]["names"] = {"kind": "Database", "plural": "databases"}
+    other = coreos_binding(mappings=[{"name": "x", "value": "y"}])
+    other["metadata"] |= {"name": "other", "uid": "other"}
+    bodies = [secret(), database(), deployment(), definition, spec_binding(), other]
+    body: Any = bodies[number]
+    for field in fields:
+        body = body.setdefault(field, {})
+    body[last] = value
+    try:
+        result = rendering(*bodies)
+    except DocumentError as error:
+        result = Rendering([], [str(error)])
+    json.dumps(result.objects)
+    assert all(text.startswith("file-") for text in result.problems)
+    assert not any("defect of Fairlead" in text for text in result.problems)
