@@ -10,6 +10,7 @@ from fairlead.binding import app
 from fairlead.binding.manifests import NAME
 from fairlead.binding.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, BindingOptions
 from fairlead.cli import bindingexplain
+from fairlead.cli.bindingfiles import compose, render
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.runtime import Cluster, Manager
@@ -60,3 +61,5 @@ def run(namespace: str, cross_namespace: bool, workers: int, **shared: Any) -> N
 
 
 command.add_command(bindingexplain.command)
+command.add_command(compose)
+command.add_command(render)

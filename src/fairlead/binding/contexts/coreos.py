@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part, selector_dict
+from fairlead.binding.contexts.base import (
+    BaseContext,
+    FindWorkloads,
+    InvalidBinding,
+    part,
+    selector_dict,
+)
 from fairlead.binding.reads import Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
@@ -21,9 +27,14 @@ class CoreosContext(BaseContext):
     """
 
     def __init__(
-        self, binding: Object, snapshot: Snapshot, *, cross_namespace: bool = False
+        self,
+        binding: Object,
+        snapshot: Snapshot,
+        *,
+        cross_namespace: bool = False,
+        workloads: FindWorkloads | None = None,
     ) -> None:
-        super().__init__(binding, snapshot)
+        super().__init__(binding, snapshot, workloads=workloads)
         self._parsed = binding.decode(CoreosServiceBinding)
         spec = self._parsed.spec
         if not self.meta.deleting:

@@ -1,0 +1,194 @@
+"""``fairlead binding render`` and ``compose``: bindings of files, without any server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.outside.compose.files import COMPOSE_FILE, write
+from fairlead.binding.outside.compose.override import hidden, override
+from fairlead.binding.outside.compose.project import is_compose, project
+from fairlead.binding.outside.documents import Document, DocumentError, collection, documents
+from fairlead.binding.outside.rendering import redacted
+from fairlead.binding.outside.rendering import render as rendered
+from fairlead.cli.crds import to_yaml
+
+
+_SUFFIXES = {".yaml", ".yml", ".json"}
+_KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
+"""Beside manifests, and none themselves."""
+
+
+@click.command("render")
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A file of manifests, a folder whose *.yaml, *.yml and *.json are read, or - for "
+    "standard input; may be given several times.",
+)
+@click.option("-R", "--recursive", is_flag=True, help="Read the folders in folders, too.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="Of objects that name none; they are printed without it, too.",
+)
+@click.option(
+    "--cross-namespace",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="As that of fairlead binding run.",
+)
+@click.option("--show-secrets", is_flag=True, help="Print the values of Secrets.")
+@click.pass_context
+def render(
+    context: click.Context,
+    paths: Sequence[str],
+    recursive: bool,
+    namespace: str,
+    cross_namespace: bool,
+    show_secrets: bool,
+) -> None:
+    """Print what the controller would write for the bindings in these manifests.
+
+    These are the Secrets it would make and the workloads it would change, always in the same
+    order. Where a binding cannot be projected, nothing is printed but what is wrong.
+
+    \b
+    Examples:
+        fairlead binding render -f manifests
+        fairlead binding render -f manifests --show-secrets | kubectl apply -f -
+    """  # noqa: D301
+    found = [one for path in paths for one in _documents(path, recursive=recursive)]
+    rendering = rendered(
+        collection(found, namespace), BindingOptions(cross_namespace=cross_namespace)
+    )
+    _tell(context, rendering.problems)
+    shown = rendering.objects if show_secrets else [redacted(one) for one in rendering.objects]
+    if shown:
+        click.echo(to_yaml(shown), nl=False)
+
+
+@click.command("compose")
+@click.option(
+    "-f",
+    "--file",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A Compose file, a file of bindings and services, or - for standard input; which one "
+    "it is shows in its content. Give all of them.",
+)
+@click.option(
+    "-o",
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    help="Where secret files and the Compose file that mounts them are written; default: "
+    ".service-bindings beside the first Compose file.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the Compose file alone, write nothing.")
+@click.option(
+    "--cross-namespace",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="As that of fairlead binding run.",
+)
+@click.option("--show-secrets", is_flag=True, help="Print the values of variables.")
+@click.pass_context
+def compose(
+    context: click.Context,
+    paths: Sequence[str],
+    output_dir: Path | None,
+    dry_run: bool,
+    cross_namespace: bool,
+    show_secrets: bool,
+) -> None:
+    """Bind services of Docker Compose as the controller binds workloads.
+
+    A binding's workload is the Compose service of its name, or those with its labels. Each entry
+    of its Secret is a Compose secret below SERVICE_BINDING_ROOT. What is printed is the Compose
+    file to give after the others; with secret files beside it, it is in the output directory.
+
+    \b
+    Examples:
+        fairlead binding compose -f compose.yaml -f bindings.yaml
+        docker compose -f compose.yaml -f .service-bindings/compose.yaml up
+    """  # noqa: D301
+    origins = {path: list(_documents(path)) for path in paths}
+    files = [path for path in paths if any(map(is_compose, origins[path]))]
+    if not files:
+        raise click.UsageError("none of the files is a Compose file, which has services")
+    found = [one for path in paths for one in origins[path]]
+    base = Path.cwd() if files[0] == "-" else Path(files[0]).absolute().parent
+    folder = (output_dir or base / ".service-bindings").absolute()
+    shown = f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
+    bound = override(
+        project([one for one in found if is_compose(one)]),
+        collection([one for one in found if not is_compose(one)], "default"),
+        BindingOptions(cross_namespace=cross_namespace),
+        shown,
+    )
+    _tell(context, bound.problems)
+    if not dry_run:
+        write(folder, to_yaml([bound.body]), bound.files)
+        click.echo(f"written to {shown}: give {shown}/{COMPOSE_FILE} with another -f", err=True)
+    click.echo(to_yaml([bound.body if show_secrets else hidden(bound.body)]), nl=False)
+
+
+def _tell(context: click.Context, problems: Sequence[str]) -> None:
+    """End with what is wrong, one line for each binding."""
+    for problem in problems:
+        click.echo(f"Error: {' '.join(problem.split())}", err=True)
+    if problems:
+        context.exit(1)
+
+
+def _documents(path: str, *, recursive: bool = False) -> Iterator[Document]:
+    for origin, text in _texts(path, recursive=recursive):
+        yield from documents(origin, text)
+
+
+def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
+    """Names and contents of the files that a path stands for.
+
+    Raises:
+        DocumentError: a folder has no manifests, or a file is no text.
+        OSError: it cannot be read.
+    """
+    if path == "-":
+        name = "standard input"
+        yield name, _text(name, sys.stdin.buffer.read())
+        return
+    folder = Path(path)
+    if not folder.is_dir():
+        yield path, _text(path, folder.read_bytes())
+        return
+    found = folder.rglob("*") if recursive else folder.iterdir()
+    files = sorted(
+        one
+        for one in found
+        if one.suffix in _SUFFIXES and one.name not in _KUSTOMIZATIONS and one.is_file()
+    )
+    if not files:
+        raise DocumentError(f"{path}: there is no *.yaml, *.yml or *.json in this folder")
+    for file in files:
+        yield str(file), _text(file, file.read_bytes())
+
+
+def _text(origin: str | Path, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise DocumentError(f"{origin}: it is no UTF-8 text") from None
