@@ -44,6 +44,7 @@ class WorkloadTemplate(msgspec.Struct, frozen=True):
 
     containers: tuple[ContainerTemplate, ...]
     volumes: FixedPath
+    annotations: FixedPath
 
 
 class MappingError(ValueError):
@@ -70,6 +71,7 @@ def build_template(
     return WorkloadTemplate(
         containers=tuple(_container(container) for container in containers),
         volumes=_fixed(mapping.volumes, f"{_POD_SPEC}.volumes"),
+        annotations=_fixed(mapping.annotations, ".spec.template.metadata.annotations"),
     )
 
 

@@ -14,7 +14,11 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName
+from fairlead.api.servicebinding.common import (
+    AtomicLabelSelector,
+    BindingName,
+    with_strict_conditions,
+)
 
 
 COREOS_SERVICEBINDINGS = Resource(
@@ -107,8 +111,9 @@ BINDING_COLUMNS = (
 
 def coreos_crd() -> JSON:
     """The CRD of ServiceBinding in binding.operators.coreos.com."""
-    return build_crd(
+    crd = build_crd(
         COREOS_SERVICEBINDINGS,
         [Version("v1alpha1", CoreosServiceBinding, columns=BINDING_COLUMNS)],
         short_names=("sbr", "sbrs"),
     )
+    return with_strict_conditions(crd)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
     ERROR_PERSISTING_SECRET,
     INJECTION_READY,
+    LONGEST_MESSAGE,
     MAPPING_ANNOTATION,
     PROCESSING_ERROR,
     READY,
@@ -35,11 +36,13 @@ from fairlead.binding.takeover import Former
 from fairlead.binding.workload import Workload
 
 
+Decoded = TypeVar("Decoded")
+
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 MOST_BYTES = 1024 * 1024
 """That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
 
-_ENTRY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
 
 
 class InvalidBinding(ValueError):  # noqa: N818 (a finding)
@@ -271,8 +274,8 @@ class BaseContext:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(
                     f"binding entry {name!r} is no valid key of a Secret: keys consist of "
-                    "letters, digits, '-', '_' and '.'; rename it with a mapping or a "
-                    "naming strategy"
+                    "letters, digits, '-', '_' and '.', not beginning with '..'; rename it with "
+                    "a mapping or a naming strategy"
                 )
         self.secret = secret_name(self.meta.name, content)
         self.reader.watch_secret(self.meta.namespace, self.secret)
@@ -310,7 +313,7 @@ class BaseContext:
     ) -> None:
         """Set a condition; those not set in a pass keep what they said before."""
         self._conditions[type_] = Condition(
-            type_, status, reason, message, observed_generation=self.meta.generation
+            type_, status, reason, shortened(message), observed_generation=self.meta.generation
         )
 
     def get_condition(self, type_: str) -> Condition | None:
@@ -370,12 +373,37 @@ def _changed(projections: Iterable[Projection]) -> list[Workload]:
     return [item.workload for item in projections if item.settled and item.workload.changed]
 
 
+def shortened(message: str) -> str:
+    """A message that a condition can hold; with a longer one no status could be written."""
+    if len(message) <= LONGEST_MESSAGE:
+        return message
+    return f"{message[: LONGEST_MESSAGE - 4]} ..."
+
+
 def part(binding: Object, *path: str) -> JSON:
     """An object within a binding; an empty one where there is none."""
     value: Any = binding.to_dict()
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
+
+
+def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
+    """A binding as its type; of one that is deleted and does not fit it, ``nothing`` is the spec.
+
+    What was projected for it is on record, and it must not stay for ever.
+
+    Raises:
+        msgspec.ValidationError: it does not fit its type.
+    """
+    try:
+        return binding.decode(type_)
+    except msgspec.ValidationError:
+        if not binding.meta.deleting:
+            raise
+    body = {**binding.to_dict(), "spec": nothing}
+    body.pop("status", None)
+    return msgspec.convert(body, type_)
 
 
 def selector_dict(selector: Any) -> JSON | None:
@@ -388,12 +416,14 @@ def selector_dict(selector: Any) -> JSON | None:
 
 def invalid_status(binding: Object, message: str, now: str) -> JSON:
     """The status with Ready False; what else it says stays."""
-    status: JSON = binding.to_dict().get("status") or {}
+    status = part(binding, "status")
     try:
         before = msgspec.convert(status.get("conditions") or [], list[Condition])
     except msgspec.ValidationError:
         before = []
-    merged = set_condition(before, Condition(READY, "False", PROCESSING_ERROR, message), now=now)
+    merged = set_condition(
+        before, Condition(READY, "False", PROCESSING_ERROR, shortened(message)), now=now
+    )
     conditions: list[Any] = [
         {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
     ]

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part, selector_dict
+from fairlead.binding.contexts.base import (
+    BaseContext,
+    InvalidBinding,
+    decoded,
+    part,
+    selector_dict,
+)
 from fairlead.binding.reads import Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
+
+
+_NOTHING: JSON = {
+    "services": [{"group": "", "version": ""}],
+    "application": {"group": "", "version": ""},
+}
 
 
 class CoreosContext(BaseContext):
@@ -24,7 +36,7 @@ class CoreosContext(BaseContext):
         self, binding: Object, snapshot: Snapshot, *, cross_namespace: bool = False
     ) -> None:
         super().__init__(binding, snapshot)
-        self._parsed = binding.decode(CoreosServiceBinding)
+        self._parsed = decoded(binding, CoreosServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:
             self._validate(cross_namespace=cross_namespace)

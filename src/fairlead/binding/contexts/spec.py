@@ -18,13 +18,23 @@ from fairlead.api.servicebinding.common import (
     SERVICE_NOT_FOUND,
 )
 from fairlead.api.servicebinding.spec import ServiceBinding
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part, selector_dict
+from fairlead.binding.contexts.base import (
+    BaseContext,
+    InvalidBinding,
+    decoded,
+    part,
+    selector_dict,
+)
 from fairlead.binding.contexts.reader import lookup_of
 from fairlead.binding.items import Item
 from fairlead.binding.reads import FailureCode, Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
 
+_NOTHING: JSON = {
+    "workload": {"apiVersion": "", "kind": ""},
+    "service": {"apiVersion": "", "kind": "", "name": ""},
+}
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
     "NotFound": SERVICE_NOT_FOUND,
@@ -45,7 +55,7 @@ class SpecContext(BaseContext):
 
     def __init__(self, binding: Object, snapshot: Snapshot) -> None:
         super().__init__(binding, snapshot)
-        self._parsed = binding.decode(ServiceBinding)
+        self._parsed = decoded(binding, ServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:
             _validate(self._parsed)
