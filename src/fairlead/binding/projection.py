@@ -215,6 +215,10 @@ class Projection:
         what: tuple[str, str],
     ) -> bool:
         """Have an item in a list; whether it is the binding's, or one that was there just so."""
+        key = key_of(items, kind, wanted)
+        if key in self._kept:
+            # Two paths of the mapping lead to one container.
+            return False
         rivals = [item for item in items if same(item)]
         mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
         if mine is None:
@@ -229,7 +233,7 @@ class Projection:
             items.append(wanted)
         else:
             items[next(n for n, item in enumerate(items) if item is mine)] = wanted
-        self._kept.add(key_of(items, kind, wanted))
+        self._kept.add(key)
         return True
 
     def _contend(self, other: Owner, what: str, remedy: str) -> None:

@@ -34,7 +34,11 @@ from fairlead.binding.records import RECORD_PREFIX
 
 COREOS_SECRET = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}
 SCALARS = (
-    st.none() | st.booleans() | st.integers(-5, 2**63) | st.floats(allow_nan=False) | st.text()
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
 )
 VALUES = st.recursive(
     SCALARS,

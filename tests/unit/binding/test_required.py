@@ -117,7 +117,7 @@ def test_the_secret_of_a_service_is_looked_for_in_its_namespace() -> None:
 
 def test_entries_of_our_own_service_are_what_their_names_say() -> None:
     found = secret_values(access_spec(), ENDPOINT, "p:w/d")
-    assert ipaddress.ip_address(found["host"])
+    assert str(ipaddress.ip_address(found["host"])) == found["host"]
     assert 0 < int(found["port"]) < 65536
     uri = urlsplit(found["uri"])
     assert (uri.scheme, uri.hostname, uri.port) == ("postgresql", found["host"], 6432)

@@ -20,7 +20,7 @@ from fairlead.api.servicebinding.common import (
     spec_versions,
     with_strict_conditions,
 )
-from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, coreos_crd
+from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, bindablekinds_crd, coreos_crd
 from fairlead.api.servicebinding.mapping import mapping_crd
 
 
@@ -115,4 +115,4 @@ def servicebinding_crd() -> JSON:
 
 def crds() -> list[JSON]:
     """Every CRD the binding controllers own."""
-    return [servicebinding_crd(), mapping_crd(), coreos_crd()]
+    return [servicebinding_crd(), mapping_crd(), coreos_crd(), bindablekinds_crd()]
