@@ -11,6 +11,8 @@ from fairlead.api.servicebinding.common import (
     ERROR_READING_BINDING,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
+    PROCESSING_ERROR,
+    READY,
     RESOLVED_BINDING_SECRET,
     SERVICE_AVAILABLE,
     SERVICE_FORBIDDEN,
@@ -95,6 +97,9 @@ class SpecContext(BaseContext):
         if missing and self.flow.error:
             self.flow.error += f": {missing}"
         super().close()
+        if self.flow.error and self.reader.snapshot.unclear:
+            # Nobody knows whether the binding can be completed (specification 1.1).
+            self.set_condition(READY, "Unknown", PROCESSING_ERROR, self.flow.error)
         if not self.unbind_requested:
             self._settle_service(missing)
 
