@@ -40,14 +40,18 @@ def load(text: str | bytes, *, aliases: bool, max_depth: int) -> Any:
     return yaml.load(text, _Loader)  # noqa: S506  a safe loader
 
 
-def load_all(text: str | bytes, *, aliases: bool, max_depth: int) -> list[Any]:
+def load_all(text: str | bytes, *, aliases: bool, max_depth: int, max_nodes: int = 0) -> list[Any]:
     """The values of all documents in a stream; see :func:`load`.
 
+    ``max_nodes`` is how many values there may be in all, with aliases written out; 0 for any.
+
     Raises:
-        UnwelcomeYAMLError: one of them is too deep, or has aliases.
+        UnwelcomeYAMLError: one of them is too deep or too large, or has aliases.
         YAMLError: it is no YAML, or has tags of a language.
     """
     _check_shape(text, aliases=aliases, max_depth=max_depth)
+    if max_nodes:
+        _check_size(text, max_nodes)
     return list(yaml.load_all(text, _Loader))
 
 
@@ -71,3 +75,25 @@ def _check_shape(text: str | bytes, *, aliases: bool, max_depth: int) -> None:
             depth -= 1
         elif isinstance(event, yaml.AliasEvent) and not aliases:
             raise UnwelcomeYAMLError("has YAML aliases, which are not allowed here")
+
+
+def _check_size(text: str | bytes, most: int) -> None:
+    """Count values before any is built, an alias as all that it stands for."""
+    open_, anchors = [0], {}
+    names: list[str | None] = []
+    for event in yaml.parse(text, _Loader):
+        size = 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_.append(1)
+            names.append(event.anchor)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            size = open_.pop()
+            anchors[names.pop()] = size
+        elif isinstance(event, yaml.ScalarEvent):
+            size = 1
+            anchors[event.anchor] = size
+        elif isinstance(event, yaml.AliasEvent):
+            size = anchors.get(event.anchor, 0)
+        open_[-1] += size
+        if open_[-1] > most:
+            raise UnwelcomeYAMLError(f"has more than {most} values, with aliases written out")

@@ -1,17 +1,107 @@
 """Service bindings: a backing service's connection data reaches a workload.
 
 What comes in: a ServiceBinding of servicebinding.io or binding.operators.coreos.com, which names
-services and workloads. The controller runs a pipeline of handlers over a context: they collect
-entries from the services, name them, put them together as a Secret, and project that onto the
-workloads. Handlers decide only: they read from a snapshot and write into the context. What goes
-out: the Secret, changed workloads, and a status with its Event, written at the end in an order
-that never leaves a projection unaccounted for. What was read is watched until the next pass.
+services and workloads. A pipeline of handlers works on a context: they collect entries from the
+services, name them, put them together as a Secret, and project that onto the workloads. Handlers
+decide only: they read from and write to the context. What goes out: the Secret, changed workloads
+and a status, as ``changes`` and ``status`` of the context.
 
-``pipeline`` has the stages of both APIs, ``handlers`` one module for each part of the way,
-``contexts`` what each API has, ``cluster`` what is read from and written to a cluster, and
-``expressions`` the languages that users write in.
+This package is a library that needs no cluster::
+
+    builder = SpecBuilder().after("binding_items", my_handler)
+    context = builder.process(binding, objects.answer)
+
+``objects`` answers the reads, here :class:`Objects` out of memory. What the package exports is
+its interface: the builders with their stages and contexts; ``Context``, which is all that a
+handler may know; ``WorkloadOperations`` and ``Workloads``, by which another place to bind in is
+added. ``docs/binding-library.md`` has it by example.
+
+Inside, ``builders`` has the stages of both APIs, ``handlers`` one module for each part of the way,
+``contexts`` what each API has, and ``expressions`` the languages that users write in.
+``controller`` and ``cluster`` run it all in a cluster: they answer the reads of a pass, write what
+it decided in an order that never leaves a projection unaccounted for, and watch what was read.
 
 Sources: the Service Binding specification 1.1 (https://servicebinding.io/spec/core/1.1.0/), and
 Service Binding Operator for binding.operators.coreos.com
 (https://redhat-developer.github.io/service-binding-operator/).
 """
+
+from fairlead.binding.builders import (
+    Builder,
+    DefaultBuilder,
+    Provider,
+    SpecBuilder,
+    StageError,
+)
+from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
+from fairlead.binding.contexts.changes import Changes, SecretWrite
+from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.contexts.protocol import Context, Flow
+from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.items import Item, SecretSource, Source
+from fairlead.binding.operations import MappingError, Target, WorkloadOperations, Workloads
+from fairlead.binding.outside.memory import ObjectError, Objects, Place
+from fairlead.binding.pipeline import Handler, Pipeline, Stage
+from fairlead.binding.projection import Projection
+from fairlead.binding.reads import (
+    Answer,
+    Failure,
+    Get,
+    ListAll,
+    Lookup,
+    Marked,
+    Need,
+    Read,
+    ReadError,
+    Review,
+    Snapshot,
+)
+from fairlead.binding.service import Service, ServiceReference, WorkloadReference
+
+
+__all__ = [
+    "Answer",
+    "BaseContext",
+    "Builder",
+    "Changes",
+    "Context",
+    "CoreosContext",
+    "DefaultBuilder",
+    "Failure",
+    "FindWorkloads",
+    "Flow",
+    "Get",
+    "Handler",
+    "InvalidBinding",
+    "Item",
+    "ListAll",
+    "Lookup",
+    "MappingError",
+    "Marked",
+    "Need",
+    "ObjectError",
+    "Objects",
+    "Pipeline",
+    "Place",
+    "Projection",
+    "ProjectionError",
+    "Provider",
+    "Read",
+    "ReadError",
+    "Review",
+    "SecretSource",
+    "SecretWrite",
+    "Service",
+    "ServiceReference",
+    "Snapshot",
+    "Source",
+    "SpecBuilder",
+    "SpecContext",
+    "Stage",
+    "StageError",
+    "Target",
+    "WorkloadOperations",
+    "WorkloadReference",
+    "Workloads",
+]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from fairlead.api.servicebinding.spec import crds
+from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.bindablekinds import BindableKindsController
-from fairlead.binding.controller import BindingController, coreos_api, spec_api
+from fairlead.binding.controller import BindingController
 from fairlead.binding.options import BindingOptions
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Manager

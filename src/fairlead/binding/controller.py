@@ -8,32 +8,28 @@ can announce, such as rights that are missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
-from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
-from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.timestamps import now, parse_time
+from fairlead.binding.apis import Api
+from fairlead.binding.builders import MOST_READS
 from fairlead.binding.cluster.committing import Committer, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
-from fairlead.binding.contexts import coreos, spec
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding, invalid_status
-from fairlead.binding.contexts.coreos import CoreosContext
-from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding
+from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
-from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Need, Read, Snapshot
-from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
+from fairlead.binding.records import KINDS_ANNOTATION, kinds_text
 from fairlead.client import NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -55,9 +51,6 @@ COMPONENT = "fairlead-binding"
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Between looks at what no watch announces the end of, in seconds."""
 
-_MOST_READS = 1000
-"""Reads of one pass: more than services with hundreds of Secrets of their own need."""
-
 
 def _content(binding: Object | None) -> Any:
     if binding is None:
@@ -71,54 +64,6 @@ def _content(binding: Object | None) -> Any:
 _WANTED = changed(_content)
 """What we write ourselves, a status or the annotation of kinds, is no reason to look again."""
 
-MakeContext: TypeAlias = Callable[[Object, Snapshot], BaseContext]
-
-
-class Api(msgspec.Struct, frozen=True):
-    """One of the two APIs: its resource, its stages and its finalizer.
-
-    ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
-    none; ``secret`` the Secret in its status.
-    """
-
-    name: str
-    resource: Resource
-    finalizer: str
-    pipeline: Pipeline
-    context: MakeContext
-    kind: Callable[[Object], Lookup | None]
-    secret: Callable[[Object], str]
-
-
-def spec_api() -> Api:
-    """servicebinding.io."""
-    return Api(
-        "servicebinding",
-        SERVICEBINDINGS,
-        SPEC_FINALIZER,
-        spec_pipeline(),
-        SpecContext,
-        spec.workload_kind,
-        spec.status_secret,
-    )
-
-
-def coreos_api(options: BindingOptions) -> Api:
-    """binding.operators.coreos.com."""
-
-    def context(binding: Object, snapshot: Snapshot) -> BaseContext:
-        return CoreosContext(binding, snapshot, cross_namespace=options.cross_namespace)
-
-    return Api(
-        "servicebinding-coreos",
-        COREOS_SERVICEBINDINGS,
-        COREOS_FINALIZER,
-        coreos_pipeline(),
-        context,
-        coreos.workload_kind,
-        coreos.status_secret,
-    )
-
 
 class BindingController:
     """Reconciles the bindings of one API in one cluster; ``controller`` is what to run."""
@@ -127,6 +72,7 @@ class BindingController:
         self.name = api.name
         self._cluster = cluster
         self._api = api
+        self._pipeline = api.builder.build()
         self._events = cluster.events(COMPONENT)
         self._committer = Committer(cluster.client, api.resource, self._events)
         self._fights = Fights(_seconds)
@@ -191,18 +137,14 @@ class BindingController:
     async def _prepare(self, binding: Object) -> Object:
         """The finalizer and the kinds of workloads, before anything is projected.
 
-        Or a binding could go, or turn to another kind, and leave its projection. One that was
-        projected before kinds were noted gets them when its projections have records.
+        Or a binding could go, or turn to another kind, and leave its projection.
         """
         fields: JSON = {}
         if self._api.finalizer not in binding.meta.finalizers:
             fields["finalizers"] = binding.meta.with_finalizer(self._api.finalizer)
-        known = read_kinds(binding.meta.annotations)
-        kind = self._api.kind(binding)
-        if known is None and not self._api.secret(binding):
-            known = []
-        if known is not None and kind is not None and kind not in known:
-            fields["annotations"] = {KINDS_ANNOTATION: kinds_text([*known, kind])}
+        kinds = self._api.kinds(binding)
+        if kinds is not None:
+            fields["annotations"] = {KINDS_ANNOTATION: kinds}
         if not fields:
             return binding
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
@@ -249,9 +191,9 @@ class BindingController:
 
         def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
-            context = self._api.context(binding, snapshot)
+            context = self._api.builder.provider(binding, snapshot)
             try:
-                self._api.pipeline.process(context)
+                self._pipeline.process(context)
             except Need as need:
                 return need.reads
             return context
@@ -268,7 +210,7 @@ class BindingController:
             decide=run,
             perform=answer,
             last=lambda step: isinstance(step, BaseContext),
-            most=_MOST_READS,
+            most=MOST_READS,
         )
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
@@ -343,7 +285,7 @@ class BindingController:
     ) -> Result | None:
         if pause:
             return Result(requeue_after=pause)
-        if context.dropped_annotation and not context.flow.error:
+        if context.changes.annotation and not context.flow.error:
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=RETRIES)

@@ -16,11 +16,11 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.operations import MappingError
 from fairlead.binding.records import Bound, Place, Record
 from fairlead.binding.workload import (
     Container,
     ContainerTemplate,
-    MappingError,
     container_template,
     containers_of,
 )

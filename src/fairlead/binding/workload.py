@@ -18,6 +18,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.expressions import JSONPath, JSONPathError, fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
+from fairlead.binding.operations import MappingError
 
 
 _POD_SPEC = ".spec.template.spec"
@@ -45,10 +46,6 @@ class WorkloadTemplate(msgspec.Struct, frozen=True):
     containers: tuple[ContainerTemplate, ...]
     volumes: FixedPath
     annotations: FixedPath
-
-
-class MappingError(ValueError):
-    """A ClusterWorkloadResourceMapping that cannot be used; the text says where it is wrong."""
 
 
 def build_template(

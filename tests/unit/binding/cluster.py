@@ -10,11 +10,12 @@ from typing import Any
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.patch import apply_merge_patch
 from fairlead.api.resource import Resource
+from fairlead.binding.builders import DefaultBuilder, SpecBuilder
 from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
+from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import (
     Answer,
     Failure,
@@ -176,14 +177,14 @@ class FakeCluster:
         """
         self._note_kinds(binding)
         context = self.process(binding)
-        if context.secret_write:
+        if context.changes.secret:
             self.set(_secret(context))
         for workload in context.changed_workloads():
             if message := self.failing.get(("update", workload.resource.plural)):
                 context.workload_failed(message)
                 continue
             self.set(workload.body)
-        if context.dropped_annotation:
+        if context.changes.annotation:
             del binding["metadata"]["annotations"]["servicebinding.io/mapping"]
         binding["status"] = context.status(NOW)
         return context
@@ -208,8 +209,10 @@ class FakeCluster:
 def _for(binding: JSON) -> tuple[Pipeline, Callable[[Snapshot], BaseContext]]:
     body = object_from_dict(binding)
     if binding["apiVersion"].startswith("servicebinding.io/"):
-        return spec_pipeline(), lambda snapshot: SpecContext(body, snapshot)
-    return coreos_pipeline(), lambda snapshot: CoreosContext(body, snapshot, cross_namespace=True)
+        return SpecBuilder().build(), lambda snapshot: SpecContext(body, snapshot)
+    return DefaultBuilder().build(), lambda snapshot: CoreosContext(
+        body, snapshot, cross_namespace=True
+    )
 
 
 def resource_of(key: str, plural: str) -> Resource:
@@ -219,7 +222,7 @@ def resource_of(key: str, plural: str) -> Resource:
 
 
 def _secret(context: BaseContext) -> JSON:
-    write = context.secret_write
+    write = context.changes.secret
     assert write
     return {
         "apiVersion": "v1",

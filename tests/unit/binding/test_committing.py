@@ -204,7 +204,7 @@ async def test_secrets_of_former_content_are_deleted(
 ) -> None:
     body = binding(type="t")
     context = collected(body)
-    context.superseded = [("sb-00000000", "uid-sb-00000000")]
+    context.changes.superseded = [("sb-00000000", "uid-sb-00000000")]
     client = FakeClient(body, deployment(), secret("sb-00000000"))
     if error:
         client.fail["delete", "secrets"] = error
@@ -234,20 +234,20 @@ async def test_what_passes_is_not_in_the_status(
 async def test_a_secret_of_somebody_else_is_not_overwritten() -> None:
     body = binding(type="t")
     context = collected(body)
-    assert context.secret_write is not None
-    taken = secret(context.secret_write.name, mine="1")
+    assert context.changes.secret is not None
+    taken = secret(context.changes.secret.name, mine="1")
     client = FakeClient(body, deployment(), taken)
     after = await commit(client, context)
     assert conditions(after)["Ready"] == ("False", "ErrorPersistingSecret")
-    assert content(client.object("Secret", context.secret_write.name)) == {"mine": "1"}
+    assert content(client.object("Secret", context.changes.secret.name)) == {"mine": "1"}
     assert client.object("Deployment", "web") == deployment()
 
 
 async def test_our_own_secret_is_put_right() -> None:
     body = binding(type="t")
     context = collected(body)
-    assert context.secret_write is not None
-    name = context.secret_write.name
+    assert context.changes.secret is not None
+    name = context.changes.secret.name
     changed = secret(name, type="x")
     changed["metadata"]["ownerReferences"] = [
         {"apiVersion": "v1", "kind": "ServiceBinding", "name": "sb", "uid": "uid-sb"}

@@ -19,8 +19,9 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, object_from_dict
-from fairlead.binding.contexts.base import InvalidBinding, invalid_status
+from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.reads import Snapshot
 

@@ -25,13 +25,12 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
+from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.controller import (
     _WANTED,
     RETRIES,
     BindingController,
-    coreos_api,
-    spec_api,
 )
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits

@@ -25,8 +25,9 @@ from tests.unit.binding.test_required import mapping
 
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.servicebinding.common import LONGEST_MESSAGE
-from fairlead.binding.contexts.base import InvalidBinding, invalid_status
+from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.reads import Snapshot
 from fairlead.binding.records import RECORD_PREFIX

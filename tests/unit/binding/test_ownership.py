@@ -495,7 +495,7 @@ def test_former_secrets_go_once_nothing_has_them_in_its_record(change: str) -> N
         cluster.set({**revision, "metadata": metadata})
     elif change == "list fails":
         cluster.failing["list", "replicasets"] = "no"
-    names = [name for name, _ in cluster.reconcile(binding).superseded]
+    names = [name for name, _ in cluster.reconcile(binding).changes.superseded]
     assert names == ([] if change else [former])
 
 
@@ -506,7 +506,7 @@ def test_former_secrets_stay_where_nobody_can_tell_who_reads_them() -> None:
     binding = files(type="t", workload=workload)
     _generated(cluster, binding, host="a")
     _generated(cluster, binding, host="b")
-    assert cluster.reconcile(binding).superseded == []
+    assert cluster.reconcile(binding).changes.superseded == []
 
 
 def test_a_former_revision_of_a_deployment_is_no_workload_of_the_binding() -> None:

@@ -20,7 +20,8 @@ from fairlead.binding.expressions.fixedpath import (
 from fairlead.binding.expressions.gotext import go_json, go_text
 from fairlead.binding.items import Item, merge, secret_name
 from fairlead.binding.manifests import manifests
-from fairlead.binding.workload import MappingError, build_template, parse_mapping
+from fairlead.binding.operations import MappingError
+from fairlead.binding.workload import build_template, parse_mapping
 
 
 @pytest.mark.parametrize(

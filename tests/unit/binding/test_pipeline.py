@@ -9,9 +9,10 @@ from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import conditions, database, deployment, secret, spec_binding
 
 from fairlead.api.meta import object_from_dict
+from fairlead.binding.builders import DefaultBuilder, SpecBuilder
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
+from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import Get, Lookup, Need, Snapshot
 
 
@@ -79,18 +80,14 @@ def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
         *("unbind", "unbind_leftovers", "collect_preflight", "provisioned_service"),
         *("direct_secret", "binding_definitions", "binding_items"),
     ]
-    project = ["bindings_as_env", "bindings_as_files", "postflight", "drop_superseded"]
-    assert _names(spec_pipeline()) == [*common, "project_preflight", *project]
-    assert _names(coreos_pipeline()) == [
+    secret = ["binding_secret", "find_workloads", "required_entries"]
+    project = ["bindings_as_env", "bindings_as_files", "postflight", "drop_superseded", "persist"]
+    assert SpecBuilder().names == [*common, *secret, *project]
+    assert DefaultBuilder().names == [
         *common,
-        *("owned_resources", "apply_mappings", "apply_naming", "project_preflight"),
-        "inject_secret_ref",
+        *("owned_resources", "apply_mappings", "apply_naming", *secret, "inject_secret_ref"),
         *project,
     ]
-
-
-def _names(pipeline: Pipeline) -> list[str]:
-    return [handler.__qualname__.partition(".")[0] for handler in pipeline.handlers]
 
 
 def test_a_pass_asks_for_one_thing_after_the_other_and_knows_what_it_used() -> None:

@@ -456,7 +456,7 @@ def test_the_old_mapping_in_the_annotation_is_where_it_is_unbound() -> None:
     binding["status"] = {"binding": {"name": "s1"}}
     made = cluster.reconcile(binding)
     assert made.flow.retry
-    assert made.dropped_annotation
+    assert made.changes.annotation
     assert cluster.get("deployments", "web")["spec"]["disks"] == []
     assert container(cluster)["volumeMounts"] == []
     assert binding["metadata"]["annotations"] == {}

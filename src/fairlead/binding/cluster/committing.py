@@ -7,9 +7,7 @@ record in the same write as the projection, so that an interrupted pass leaves n
 from __future__ import annotations
 
 import contextlib
-import copy
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -19,9 +17,8 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
-from fairlead.binding.contexts.base import BaseContext, SecretWrite
-from fairlead.binding.items import encode_data
-from fairlead.binding.records import RECORDED_ANNOTATION
+from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.contexts.changes import SecretWrite, secret_body
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -51,13 +48,13 @@ class Committer:
             workloads = context.changed_leftovers()
         binding = context.binding
         await self._workloads(context, workloads)
-        if context.dropped_annotation and not context.flow.error:
+        if context.changes.annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
 
     async def drop_superseded(self, context: BaseContext) -> None:
         """Delete the Secrets that nothing reads any more, where that is allowed."""
-        for name, uid in context.superseded if not context.flow.error else ():
+        for name, uid in context.changes.superseded if not context.flow.error else ():
             with contextlib.suppress(NotFound, Conflict, Forbidden):
                 await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
@@ -85,7 +82,7 @@ class Committer:
         return await commit(self._client, self._resource, binding, body)
 
     async def _secret(self, context: BaseContext) -> bool:
-        write = context.secret_write
+        write = context.changes.secret
         if write is None:
             return True
         try:
@@ -171,19 +168,3 @@ def stored_conditions(binding: Object) -> list[Condition]:
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)
     """A Secret that is not the binding's has the name that its intermediate Secret needs."""
-
-
-def secret_body(write: SecretWrite) -> JSON:
-    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
-    owner: dict[str, Any] = msgspec.to_builtins(write.owner)
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": write.name,
-            "namespace": write.namespace,
-            "annotations": {RECORDED_ANNOTATION: "true"},
-            "ownerReferences": [copy.deepcopy(owner)],
-        },
-        "data": encode_data(write.content),
-    }

@@ -5,30 +5,33 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from fairlead.api.conditions import Condition, ConditionStatus, set_condition
-from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import (
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
     COLLECTION_READY,
     ERROR_PERSISTING_SECRET,
     INJECTION_READY,
-    LONGEST_MESSAGE,
     MAPPING_ANNOTATION,
     PROCESSING_ERROR,
     READY,
 )
+from fairlead.binding.contexts.changes import Changes, SecretWrite
+from fairlead.binding.contexts.entries import Entries
+from fairlead.binding.contexts.outcome import Outcome
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.items import Item, SecretSource, merge, secret_name
-from fairlead.binding.projection import Owner, Projection
+from fairlead.binding.operations import Operations, Workloads
+from fairlead.binding.projection import Owner
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
 from fairlead.binding.records import read_kinds
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
@@ -39,54 +42,43 @@ from fairlead.binding.workload import Workload
 Decoded = TypeVar("Decoded")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-MOST_BYTES = 1024 * 1024
-"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
-
-_ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
 
 
 class InvalidBinding(ValueError):  # noqa: N818 (a finding)
     """The binding contradicts itself; the text names the field and the remedy."""
 
 
-class SecretWrite(msgspec.Struct, frozen=True):
-    """The intermediate Secret as it has to be."""
-
-    namespace: str
-    name: str
-    content: dict[str, bytes]
-    owner: OwnerReference
-
-
 class BaseContext:
-    """One binding in one pass; subclasses say what their API has and how its status looks."""
+    """One binding in one pass; subclasses say what their API has and how its status looks.
+
+    ``workloads`` makes what finds the workloads, which are those of Kubernetes by default.
+    """
 
     bind_as_files = True
     naming_strategy = "none"
     env_bindings: Sequence[tuple[str, str]] = ()
     mappings: Sequence[tuple[str, str]] = ()
-    overrides: Sequence[Item] = ()
     detect_owned = False
 
-    def __init__(self, binding: Object, snapshot: Snapshot) -> None:
+    def __init__(
+        self, binding: Object, snapshot: Snapshot, *, workloads: FindWorkloads | None = None
+    ) -> None:
         self.binding = binding
         self.meta = binding.meta
         self.flow = Flow()
         self.reader = Reader(snapshot, binding.meta)
         self.secret = ""
-        self.secret_write: SecretWrite | None = None
-        self.dropped_annotation = False
-        self.superseded: list[tuple[str, str]] = []
+        self.entries = Entries()
+        self.changes = Changes()
         self.service_failure: FailureCode | None = None
-        self._conditions: dict[str, Condition] = {}
+        self.status_before: JSON = part(binding, "status")
+        self._outcome = Outcome(self.status_before)
+        self._find = workloads or of_kubernetes
         self._services: list[Service] | None = None
-        self._projections: list[Projection] | None = None
-        self._leftovers: list[Projection] | None = None
+        self._projections: Sequence[Operations] | None = None
+        self._leftovers: Sequence[Operations] | None = None
         self._refused: dict[int, str] = {}
-        self._withheld = False
-        self._sources: list[SecretSource] = []
-        self._added: list[Item] = []
-        self.status_before: JSON = binding.to_dict().get("status") or {}
+        self._wanted = Changes()
 
     def spec_name(self) -> str:
         """``spec.name``."""
@@ -171,10 +163,10 @@ class BaseContext:
             created=self.meta.creation_timestamp or "",
         )
 
-    def projections(self) -> list[Projection]:
+    def projections(self) -> list[Operations]:
         """The selected workloads that nothing was in the way on; read once a pass."""
         if self._projections is None:
-            self._projections, denied = self._finder().selected()
+            self._projections, denied = self._find(self).selected()
             for projection, error in denied:
                 self.refuse(projection, str(error))
                 self.flow.transient = self.flow.transient or error.transient
@@ -182,35 +174,24 @@ class BaseContext:
                 raise denied[0][1]
         return [item for item in self._projections if id(item) not in self._refused]
 
-    def leftovers(self) -> list[Projection]:
+    def leftovers(self) -> list[Operations]:
         """Workloads that this binding is projected onto and does not select any more."""
         if self._leftovers is None:
-            self._leftovers = self._finder().leftovers()
-        return self._leftovers
+            self._leftovers = self._find(self).leftovers()
+        return list(self._leftovers)
 
-    def bound(self) -> list[Projection]:
+    def bound(self) -> list[Operations]:
         """All workloads that this binding is projected onto, selected or not."""
         if self._leftovers is None:
-            self._leftovers = self._finder().bound()
-        return self._leftovers
-
-    def _finder(self) -> Finder:
-        former = Former(
-            owner=self.owner,
-            secret=self.former_secret,
-            volume=self.volume_name,
-            directory=self.binding_name,
-            variables=list(self.env_bindings),
-            env_from=not self.bind_as_files,
-        )
-        return Finder(self.reader, self.workload_reference(), former, self.kinds, self.secret)
+            self._leftovers = self._find(self).bound()
+        return list(self._leftovers)
 
     def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
         kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
-        self.superseded = superseded(self.reader, self.owner, kinds, self.secret)
+        self._wanted.superseded = superseded(self.reader, self.owner, kinds, self.secret)
 
-    def refuse(self, projection: Projection, why: str) -> None:
+    def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why; the others are projected onto all the same."""
         self._refused[id(projection)] = why
 
@@ -231,17 +212,15 @@ class BaseContext:
 
     def add_source(self, source: SecretSource) -> None:
         """Add the entries of an existing Secret."""
-        self._sources.append(source)
+        self.entries.add_source(source)
 
     def add_item(self, item: Item) -> None:
         """Add an entry."""
-        self._added.append(item)
+        self.entries.add_item(item)
 
     def items(self) -> list[Item]:
-        """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
-        collected = [item for source in self._sources for item in source.items] + self._added
-        # An override of nothing would make a binding that holds a type and no data.
-        return [*collected, *self.overrides] if collected else []
+        """All entries, in the order in which later ones win."""
+        return self.entries.items()
 
     def template_data(self) -> Mapping[str, Any]:
         """Services by id, then items by the names they have so far."""
@@ -251,87 +230,62 @@ class BaseContext:
             data[item.name] = value.decode(errors="replace") if isinstance(value, bytes) else value
         return data
 
-    def persist_secret(self) -> None:
-        """Take the one Secret as it is, or write an intermediate one named by its content.
+    def choose_secret(self) -> None:
+        """Take the one Secret as it is, or an intermediate one named by its content.
 
         Raises:
             ValueError: an entry's name is none that a Secret can have, or there is too much.
         """
-        direct = self._direct()
+        direct = self.entries.direct(self.meta.namespace)
         if direct:
             self.secret = direct
             return
-        content = merge(self.items())
+        content = self.entries.content()
         if not content:
             return
-        size = sum(map(len, content.values()))
-        if size > MOST_BYTES:
-            raise ValueError(
-                f"the binding's entries have {size} bytes together, and a Secret holds "
-                f"{MOST_BYTES}: bind fewer services at once, or entries with a mapping"
-            )
-        for name in content:
-            if not _ENTRY.fullmatch(name):
-                raise ValueError(
-                    f"binding entry {name!r} is no valid key of a Secret: keys consist of "
-                    "letters, digits, '-', '_' and '.', not beginning with '..'; rename it with "
-                    "a mapping or a naming strategy"
-                )
         self.secret = secret_name(self.meta.name, content)
         self.reader.watch_secret(self.meta.namespace, self.secret)
-        self.secret_write = SecretWrite(
+        owner = self.binding.owner_reference()
+        self._wanted.secret = SecretWrite(
             namespace=self.meta.namespace,
             name=self.secret,
             content=content,
-            owner=msgspec.structs.replace(
-                self.binding.owner_reference(), block_owner_deletion=None
-            ),
+            owner=msgspec.structs.replace(owner, block_owner_deletion=None),
         )
 
-    def _direct(self) -> str:
-        """The name of the only Secret, if nothing was added, renamed or from elsewhere."""
-        if len(self._sources) != 1 or self._added or self.overrides:
-            return ""
-        source = self._sources[0]
-        # Pods can mount Secrets of their own namespace alone, under the names that they have
-        # there.
-        same = source.namespace == self.meta.namespace and not source.renamed
-        return source.name if same else ""
-
-    @property
-    def has_sources(self) -> bool:
-        """Whether any Secret or item was collected."""
-        return bool(self._sources or self._added)
+    def content(self) -> dict[str, bytes]:
+        """What the Secret to project has, by the names of its entries."""
+        return merge(self.items())
 
     def drop_mapping_annotation(self) -> bool:
-        """Have the annotation removed at commit."""
-        self.dropped_annotation = MAPPING_ANNOTATION in self.meta.annotations
-        return self.dropped_annotation
+        """Have the annotation removed when the pass persists."""
+        self._wanted.annotation = MAPPING_ANNOTATION in self.meta.annotations
+        return self._wanted.annotation
+
+    def persist(self) -> None:
+        """Hand over all that was decided; whoever runs the pipeline writes ``changes``."""
+        self.changes = msgspec.structs.replace(
+            self._wanted,
+            leftovers=_changed(self._leftovers or ()),
+            workloads=_changed(self._projections or ()),
+        )
 
     def set_condition(
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
         """Set a condition; those not set in a pass keep what they said before."""
-        self._conditions[type_] = Condition(
-            type_, status, reason, shortened(message), observed_generation=self.meta.generation
+        generation = self.meta.generation
+        self._outcome.set(
+            Condition(type_, status, reason, message, observed_generation=generation)
         )
 
     def get_condition(self, type_: str) -> Condition | None:
         """What this pass said under a type."""
-        return self._conditions.get(type_)
-
-    def conditions_before(self) -> list[Condition]:
-        """The conditions in the binding's status."""
-        return msgspec.convert(self.status_before.get("conditions") or [], list[Condition])
+        return self._outcome.get(type_)
 
     def conditions(self, now: str) -> list[JSON]:
         """The conditions after this pass, with reason and message even where they are empty."""
-        merged = self.conditions_before()
-        for condition in self._conditions.values():
-            merged = set_condition(merged, condition, now=now)
-        return [
-            {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
-        ]
+        return self._outcome.after(now)
 
     def close(self) -> None:
         """Set Ready: False with the error if there is one, else True unless it is deleted."""
@@ -356,28 +310,40 @@ class BaseContext:
 
     def withhold(self) -> None:
         """Write no workload in this pass."""
-        self._withheld = True
+        self.changes.workloads, self.changes.leftovers = [], []
 
     def changed_leftovers(self) -> list[Workload]:
-        """The workloads to write that have something taken away."""
-        return [] if self._withheld else _changed(self._leftovers or ())
+        """The workloads of Kubernetes to write that have something taken away."""
+        return _of_kubernetes(self.changes.leftovers)
 
     def changed_workloads(self) -> list[Workload]:
-        """The workloads to write: all that were settled and differ."""
-        if self._withheld:
-            return []
-        return self.changed_leftovers() + _changed(self._projections or ())
+        """The workloads of Kubernetes to write: all that were settled and differ."""
+        return self.changed_leftovers() + _of_kubernetes(self.changes.workloads)
 
 
-def _changed(projections: Iterable[Projection]) -> list[Workload]:
-    return [item.workload for item in projections if item.settled and item.workload.changed]
+FindWorkloads: TypeAlias = Callable[[BaseContext], Workloads]
 
 
-def shortened(message: str) -> str:
-    """A message that a condition can hold; with a longer one no status could be written."""
-    if len(message) <= LONGEST_MESSAGE:
-        return message
-    return f"{message[: LONGEST_MESSAGE - 4]} ..."
+def of_kubernetes(context: BaseContext) -> Finder:
+    """Finds the workloads of a binding in Kubernetes."""
+    former = Former(
+        owner=context.owner,
+        secret=context.former_secret,
+        volume=context.volume_name,
+        directory=context.binding_name,
+        variables=list(context.env_bindings),
+        env_from=not context.bind_as_files,
+    )
+    reference = context.workload_reference()
+    return Finder(context.reader, reference, former, context.kinds, context.secret)
+
+
+def _changed(projections: Iterable[Operations]) -> list[Operations]:
+    return [item for item in projections if item.settled and item.workload.changed]
+
+
+def _of_kubernetes(changed: Iterable[Operations]) -> list[Workload]:
+    return [item.workload for item in changed if isinstance(item.workload, Workload)]
 
 
 def part(binding: Object, *path: str) -> JSON:
@@ -411,25 +377,4 @@ def selector_dict(selector: Any) -> JSON | None:
     if selector is None:
         return None
     result: JSON = json.loads(msgspec.json.encode(selector))
-    return result
-
-
-def invalid_status(binding: Object, message: str, now: str) -> JSON:
-    """The status with Ready False; what else it says stays."""
-    status = part(binding, "status")
-    try:
-        before = msgspec.convert(status.get("conditions") or [], list[Condition])
-    except msgspec.ValidationError:
-        before = []
-    merged = set_condition(
-        before, Condition(READY, "False", PROCESSING_ERROR, shortened(message)), now=now
-    )
-    conditions: list[Any] = [
-        {"reason": "", "message": "", **msgspec.to_builtins(condition)} for condition in merged
-    ]
-    result = {**status, "conditions": conditions}
-    if binding.api_version.startswith("servicebinding.io/"):
-        result["observedGeneration"] = binding.meta.generation
-    else:
-        result.setdefault("secret", "")
     return result

@@ -6,6 +6,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
 from fairlead.binding.contexts.base import (
     BaseContext,
+    FindWorkloads,
     InvalidBinding,
     decoded,
     part,
@@ -33,9 +34,14 @@ class CoreosContext(BaseContext):
     """
 
     def __init__(
-        self, binding: Object, snapshot: Snapshot, *, cross_namespace: bool = False
+        self,
+        binding: Object,
+        snapshot: Snapshot,
+        *,
+        cross_namespace: bool = False,
+        workloads: FindWorkloads | None = None,
     ) -> None:
-        super().__init__(binding, snapshot)
+        super().__init__(binding, snapshot, workloads=workloads)
         self._parsed = decoded(binding, CoreosServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:

@@ -1,4 +1,4 @@
-"""The seam: all that a handler may read, and all that it may decide.
+"""The seam: all that a handler may read, and all that it may decide and write.
 
 Handlers speak to nothing else. Another kind of binding, or another place to bind in, is another
 context; the handlers stay as they are.
@@ -14,7 +14,7 @@ import msgspec
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
 from fairlead.binding.items import Item, SecretSource
-from fairlead.binding.projection import Projection
+from fairlead.binding.operations import Operations
 from fairlead.binding.service import Service
 
 
@@ -75,7 +75,7 @@ class Context(Protocol):
 
     @property
     def secret(self) -> str:
-        """The Secret to project, once :meth:`persist_secret` decided it."""
+        """The Secret to project, once :meth:`choose_secret` decided it."""
 
     @property
     def unbind_requested(self) -> bool:
@@ -116,19 +116,19 @@ class Context(Protocol):
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
-    def projections(self) -> list[Projection]:
+    def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.
 
         Raises ReadError also where none is there, and gives none where the binding selects none.
         """
 
-    def leftovers(self) -> list[Projection]:
+    def leftovers(self) -> list[Operations]:
         """Workloads that are projected onto but not selected any more."""
 
-    def bound(self) -> list[Projection]:
+    def bound(self) -> list[Operations]:
         """All workloads that are projected onto, selected or not."""
 
-    def refuse(self, projection: Projection, why: str) -> None:
+    def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why."""
 
     def drop_superseded(self) -> None:
@@ -150,11 +150,17 @@ class Context(Protocol):
     def items(self) -> list[Item]:
         """All entries, in the order in which later ones win."""
 
-    def persist_secret(self) -> None:
+    def choose_secret(self) -> None:
         """Decide which Secret is projected and what it contains; ValueError when it cannot be."""
 
     def drop_mapping_annotation(self) -> bool:
-        """Remove the annotation of the superseded mapping; whether there was one."""
+        """Have the annotation of the superseded mapping removed; whether there was one."""
+
+    def persist(self) -> None:
+        """Write what was decided: Secret, workloads, annotation, Secrets to delete.
+
+        Contexts of a cluster collect it for whoever runs the pipeline and can wait for a server.
+        """
 
     def set_condition(
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""

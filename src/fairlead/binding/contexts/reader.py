@@ -24,6 +24,7 @@ from fairlead.api.servicebinding.mapping import (
     MappingSpec,
     mapping_name,
 )
+from fairlead.binding.operations import MappingError
 from fairlead.binding.reads import (
     Failure,
     Get,
@@ -36,7 +37,6 @@ from fairlead.binding.reads import (
 )
 from fairlead.binding.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workload import (
-    MappingError,
     Workload,
     WorkloadTemplate,
     build_template,

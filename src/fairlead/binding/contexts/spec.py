@@ -22,6 +22,7 @@ from fairlead.api.servicebinding.common import (
 from fairlead.api.servicebinding.spec import ServiceBinding
 from fairlead.binding.contexts.base import (
     BaseContext,
+    FindWorkloads,
     InvalidBinding,
     decoded,
     part,
@@ -55,15 +56,17 @@ class SpecContext(BaseContext):
         msgspec.ValidationError: the object does not fit its type.
     """
 
-    def __init__(self, binding: Object, snapshot: Snapshot) -> None:
-        super().__init__(binding, snapshot)
+    def __init__(
+        self, binding: Object, snapshot: Snapshot, *, workloads: FindWorkloads | None = None
+    ) -> None:
+        super().__init__(binding, snapshot, workloads=workloads)
         self._parsed = decoded(binding, ServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:
             _validate(self._parsed)
         self.env_bindings = list({item.name: item.key for item in spec.env}.items())
         overrides = (("type", spec.type), ("provider", spec.provider))
-        self.overrides = [Item(name, value) for name, value in overrides if value]
+        self.entries.overrides = [Item(name, value) for name, value in overrides if value]
 
     def spec_name(self) -> str:
         """``spec.name``."""
@@ -106,7 +109,7 @@ class SpecContext(BaseContext):
     def _missing(self) -> str:
         """What the service lacks, "" unless it was read and gave nothing."""
         collected = self.get_condition(COLLECTION_READY)
-        if collected is None or collected.status == "False" or self.has_sources:
+        if collected is None or collected.status == "False" or self.entries:
             return ""
         (service,) = self.services()
         lack = "data" if service.is_secret else "Secret in .status.binding.name"
@@ -122,7 +125,7 @@ class SpecContext(BaseContext):
             reason = _UNAVAILABLE.get(self.service_failure, collected.reason)
             if reason in _FALSE:
                 self._available("False", reason, collected.message)
-            elif self.has_sources:
+            elif self.entries:
                 self._available("True", RESOLVED_BINDING_SECRET)
             else:
                 # The service is there; what it exposes cannot be told.

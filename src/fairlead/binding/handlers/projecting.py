@@ -1,8 +1,9 @@
 """Projecting: the binding's Secret onto workloads, in place and without duplicates.
 
-The stages in their order: decide the Secret and find the workloads; write the Secret's name where
-a workload asks for it; environment variables; files; and settle each workload. One that something
-is in the way on is left as it is, and the others are projected onto all the same.
+The stages in their order: decide the Secret; find the workloads; see whether the binding has all
+the entries it needs; write the Secret's name where a workload asks for it; environment variables;
+files; settle each workload; and persist. A workload that something is in the way on is left as it
+is, and the others are projected onto all the same.
 """
 
 from __future__ import annotations
@@ -24,30 +25,20 @@ from fairlead.api.servicebinding.common import (
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.items import Source
-from fairlead.binding.projection import Projection
+from fairlead.binding.operations import MappingError, Operations
 from fairlead.binding.reads import ReadError
-from fairlead.binding.workload import MappingError
 
 
-def project_preflight(*mandatory: str) -> Callable[[Context], None]:
-    """The handler, for an API that demands these entries.
-
-    The Secret comes first, so that it exists even without any workload.
-    """
-
-    def handler(context: Context) -> None:
-        try:
-            context.persist_secret()
-        except ValueError as error:
-            context.flow.fail(str(error))
-            context.flow.stop_processing()
-            context.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, str(error))
-            return
-        context.set_condition(COLLECTION_READY, "True", DATA_COLLECTED, _hidden(context))
-        if _workloads_found(context):
-            _check_items(context, mandatory)
-
-    return handler
+def binding_secret(context: Context) -> None:
+    """Decide the Secret; it comes first, so that it exists even without any workload."""
+    try:
+        context.choose_secret()
+    except ValueError as error:
+        context.flow.fail(str(error))
+        context.flow.stop_processing()
+        context.set_condition(COLLECTION_READY, "False", ERROR_PERSISTING_SECRET, str(error))
+        return
+    context.set_condition(COLLECTION_READY, "True", DATA_COLLECTED, _hidden(context))
 
 
 def _hidden(context: Context) -> str:
@@ -67,7 +58,8 @@ def _hidden(context: Context) -> str:
     return "; ".join(hidden[name] for name in sorted(hidden))
 
 
-def _workloads_found(context: Context) -> bool:
+def find_workloads(context: Context) -> None:
+    """Stop unless there are workloads to project onto; wait for them where they may come."""
     try:
         found = context.projections()
     except (ReadError, MappingError) as error:
@@ -77,12 +69,19 @@ def _workloads_found(context: Context) -> bool:
             transient = isinstance(error, ReadError) and error.transient
             context.flow.retry_processing(str(error), transient=transient)
         context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, str(error))
-        return False
+        return
     if not found and not context.refusals:
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
         context.flow.stop_processing()
-        return False
-    return True
+
+
+def required_entries(*mandatory: str) -> Callable[[Context], None]:
+    """The handler that stops where the binding lacks entries, for an API that demands these."""
+
+    def handler(context: Context) -> None:
+        _check_items(context, mandatory)
+
+    return handler
 
 
 def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
@@ -120,7 +119,7 @@ def _check_env(context: Context, names: set[str]) -> None:
 def inject_secret_ref(context: Context) -> None:
     """Set the dotted ``secretPath`` of each workload that has one."""
 
-    def project(projection: Projection) -> None:
+    def project(projection: Operations) -> None:
         if projection.workload.secret_path:
             projection.secret_name(projection.workload.secret_path, context.secret)
 
@@ -130,7 +129,7 @@ def inject_secret_ref(context: Context) -> None:
 def bindings_as_env(context: Context) -> None:
     """The whole Secret with envFrom where files are not wanted, and single entries."""
 
-    def project(projection: Projection) -> None:
+    def project(projection: Operations) -> None:
         for container in projection.containers(context.container_names):
             if not context.bind_as_files:
                 projection.whole(container, context.secret)
@@ -144,7 +143,7 @@ def bindings_as_env(context: Context) -> None:
 def bindings_as_files(context: Context) -> None:
     """A Secret volume per workload, and a mount per container."""
 
-    def project(projection: Projection) -> None:
+    def project(projection: Operations) -> None:
         containers = projection.containers(context.container_names)
         if containers:
             projection.volume(context.volume_name, context.secret)
@@ -155,7 +154,7 @@ def bindings_as_files(context: Context) -> None:
         _each(context, project)
 
 
-def _each(context: Context, project: Callable[[Projection], None]) -> None:
+def _each(context: Context, project: Callable[[Operations], None]) -> None:
     """Project onto each workload as if the binding had no other (specification 1.1)."""
     for projection in context.projections():
         try:
@@ -176,3 +175,8 @@ def postflight(context: Context) -> None:
     context.flow.fail(text)
     context.flow.stop_processing()
     context.set_condition(INJECTION_READY, "False", ERROR, text)
+
+
+def persist(context: Context) -> None:
+    """Write what was decided, however far the pass has come."""
+    context.persist()

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.projection import Projection
+from fairlead.binding.operations import MappingError, Operations
 from fairlead.binding.reads import ReadError
-from fairlead.binding.workload import MappingError
 
 
 def unbind(context: Context) -> None:
@@ -28,7 +27,7 @@ def unbind(context: Context) -> None:
         context.flow.retry_processing()
 
 
-def _bound(context: Context) -> list[Projection]:
+def _bound(context: Context) -> list[Operations]:
     try:
         return context.bound()
     except ReadError as error:

@@ -1,0 +1,71 @@
+"""The two APIs, as the controllers and the commands tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from fairlead.api.meta import Object
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
+from fairlead.binding.builders import Builder, DefaultBuilder, SpecBuilder
+from fairlead.binding.contexts import coreos, spec
+from fairlead.binding.contexts.base import BaseContext, FindWorkloads
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.reads import Lookup
+from fairlead.binding.records import kinds_text, read_kinds
+
+
+class Api(msgspec.Struct, frozen=True):
+    """One of the two APIs: its resource, its stages and contexts, and its finalizer.
+
+    ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
+    none; ``secret`` the Secret in its status.
+    """
+
+    name: str
+    resource: Resource
+    finalizer: str
+    builder: Builder[BaseContext]
+    kind: Callable[[Object], Lookup | None]
+    secret: Callable[[Object], str]
+
+    def kinds(self, binding: Object) -> str | None:
+        """The annotation of the kinds of workloads, where it has to change before projecting.
+
+        A binding that was projected before kinds were noted gets it when its projections have
+        records.
+        """
+        known = read_kinds(binding.meta.annotations)
+        if known is None and not self.secret(binding):
+            known = []
+        kind = self.kind(binding)
+        if known is None or kind is None or kind in known:
+            return None
+        return kinds_text([*known, kind])
+
+
+def spec_api(workloads: FindWorkloads | None = None) -> Api:
+    """servicebinding.io."""
+    return Api(
+        "servicebinding",
+        SERVICEBINDINGS,
+        SPEC_FINALIZER,
+        SpecBuilder(workloads=workloads),
+        spec.workload_kind,
+        spec.status_secret,
+    )
+
+
+def coreos_api(options: BindingOptions, workloads: FindWorkloads | None = None) -> Api:
+    """binding.operators.coreos.com."""
+    return Api(
+        "servicebinding-coreos",
+        COREOS_SERVICEBINDINGS,
+        COREOS_FINALIZER,
+        DefaultBuilder(cross_namespace=options.cross_namespace, workloads=workloads),
+        coreos.workload_kind,
+        coreos.status_secret,
+    )

@@ -1,0 +1,52 @@
+"""What a pass has to write: the outcome of the stage that persists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, OwnerReference
+from fairlead.binding.items import encode_data
+from fairlead.binding.operations import Operations
+from fairlead.binding.records import RECORDED_ANNOTATION
+
+
+class SecretWrite(msgspec.Struct, frozen=True):
+    """The intermediate Secret as it has to be."""
+
+    namespace: str
+    name: str
+    content: dict[str, bytes]
+    owner: OwnerReference
+
+
+class Changes(msgspec.Struct):
+    """All that is to be written but for the status; nothing until the pass persists.
+
+    ``leftovers`` have something taken away, ``workloads`` are those that are selected.
+    ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
+    names and uids of the Secrets to delete.
+    """
+
+    secret: SecretWrite | None = None
+    leftovers: list[Operations] = []
+    workloads: list[Operations] = []
+    annotation: bool = False
+    superseded: list[tuple[str, str]] = []
+
+
+def secret_body(write: SecretWrite) -> JSON:
+    """The intermediate Secret; its values are in ``data``, so that bytes stay as they are."""
+    owner: dict[str, Any] = msgspec.to_builtins(write.owner)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": write.name,
+            "namespace": write.namespace,
+            "annotations": {RECORDED_ANNOTATION: "true"},
+            "ownerReferences": [owner],
+        },
+        "data": encode_data(write.content),
+    }

@@ -1,0 +1,72 @@
+"""The entries that a pass collects, and the Secret that has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fairlead.binding.items import Item, SecretSource, merge
+
+
+MOST_BYTES = 1024 * 1024
+"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+
+_ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
+
+
+class Entries:
+    """What was collected so far; ``overrides`` win over what services have."""
+
+    def __init__(self) -> None:
+        self.overrides: Sequence[Item] = ()
+        self._sources: list[SecretSource] = []
+        self._added: list[Item] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sources or self._added)
+
+    def add_source(self, source: SecretSource) -> None:
+        """Add the entries of an existing Secret."""
+        self._sources.append(source)
+
+    def add_item(self, item: Item) -> None:
+        """Add an entry."""
+        self._added.append(item)
+
+    def items(self) -> list[Item]:
+        """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
+        collected = [item for source in self._sources for item in source.items] + self._added
+        # An override of nothing would make a binding that holds a type and no data.
+        return [*collected, *self.overrides] if collected else []
+
+    def direct(self, namespace: str) -> str:
+        """The name of the only Secret, if nothing was added, renamed or from elsewhere."""
+        if len(self._sources) != 1 or self._added or self.overrides:
+            return ""
+        source = self._sources[0]
+        # Pods can mount Secrets of their own namespace alone, under the names that they have
+        # there.
+        same = source.namespace == namespace and not source.renamed
+        return source.name if same else ""
+
+    def content(self) -> dict[str, bytes]:
+        """The values by name, in the order of names.
+
+        Raises:
+            ValueError: an entry's name is none that a Secret can have, or there is too much.
+        """
+        content = merge(self.items())
+        size = sum(map(len, content.values()))
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"the binding's entries have {size} bytes together, and a Secret holds "
+                f"{MOST_BYTES}: bind fewer services at once, or entries with a mapping"
+            )
+        for name in content:
+            if not _ENTRY.fullmatch(name):
+                raise ValueError(
+                    f"binding entry {name!r} is no valid key of a Secret: keys consist of "
+                    "letters, digits, '-', '_' and '.', not beginning with '..'; rename it with "
+                    "a mapping or a naming strategy"
+                )
+        return content

@@ -1,0 +1,357 @@
+"""Kubernetes objects in memory: what the pipeline reads, and where its changes go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from fairlead.api import resource as known
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.resource import Resource, split_api_version
+from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.contexts.changes import SecretWrite, secret_body
+from fairlead.binding.items import encode_data
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
+from fairlead.binding.records import RECORDED_ANNOTATION
+
+
+_KNOWN = [
+    *(value for value in vars(known).values() if isinstance(value, Resource)),
+    COREOS_SERVICEBINDINGS,
+    CLUSTERWORKLOADRESOURCEMAPPINGS,
+    *(msgspec.structs.replace(SERVICEBINDINGS, version=one) for one in ("v1beta1", "v1alpha3")),
+    SERVICEBINDINGS,
+]
+_MADE_UP = "memory:"
+"""How the uids begin that objects without one have here."""
+
+
+class Place(NamedTuple):
+    """Where an object is among all others, whichever version it is written in."""
+
+    group: str
+    plural: str
+    namespace: str
+    name: str
+
+
+class ObjectError(ValueError):
+    """What is no object that can be kept; the text says which field is wrong."""
+
+
+class Objects:
+    """Objects by their places.
+
+    Those that have no namespace are in ``namespace``, but for kinds that are known to have none.
+    What an API server adds, such as a uid, they need not have.
+
+    Raises:
+        ObjectError: one of ``bodies`` is no object, or there is another one in its place.
+    """
+
+    def __init__(self, bodies: Iterable[JSON] = (), *, namespace: str = "default") -> None:
+        self.namespace = namespace
+        self._resources = {(one.group, one.version, one.kind): one for one in _KNOWN}
+        self._objects: dict[tuple[str, str, str], dict[str, Object]] = {}
+        self._marked: dict[tuple[str, str, str, str], dict[str, None]] = {}
+        self._bare: set[Place] = set()
+        given = list(bodies)
+        for body in given:
+            self.learn(body)
+        for body in given:
+            self.add(body)
+
+    def learn(self, body: JSON) -> None:
+        """Take notice of the kinds that a CustomResourceDefinition defines; others are ignored.
+
+        Raises:
+            ObjectError: it is none that can be read.
+        """
+        if body.get("kind") != known.CUSTOMRESOURCEDEFINITIONS.kind:
+            return
+        try:
+            crd = msgspec.convert(body.get("spec"), _CRD)
+        except msgspec.ValidationError as error:
+            raise ObjectError(field_error(error, "spec")) from None
+        for version in crd.versions:
+            one = Resource(
+                crd.group,
+                version.name,
+                crd.names.plural,
+                crd.names.kind,
+                namespaced=crd.scope != "Cluster",
+            )
+            self._resources[one.group, one.version, one.kind] = one
+
+    def add(self, body: JSON) -> Place:
+        """Keep an object; of a custom kind with a CRD, that was learnt before.
+
+        Raises:
+            ObjectError: it lacks what every object has, or there is another one in its place.
+        """
+        stored = _stored(body)
+        metadata = stored["metadata"]
+        resource = self._resource_of(stored)
+        bare = resource.namespaced and not metadata.get("namespace")
+        if resource.namespaced:
+            metadata["namespace"] = metadata.get("namespace") or self.namespace
+        place = _place(resource, metadata.get("namespace", ""), metadata["name"])
+        if self.get(place) is not None:
+            raise ObjectError(f"metadata.name: another {resource.kind} has this name, too")
+        if not metadata.get("uid"):
+            metadata["uid"] = _made_up(place)
+        if bare:
+            self._bare.add(place)
+        self._put(place, stored)
+        return place
+
+    def _resource_of(self, body: JSON) -> Resource:
+        group, version = split_api_version(body["apiVersion"])
+        kind = body["kind"]
+        found = self._resources.get((group, version, kind))
+        if found is None:
+            # Of another version of a known kind, or as the kind's name has it in most cases.
+            same = [one for key, one in self._resources.items() if key[::2] == (group, kind)]
+            plural, namespaced = (
+                (same[0].plural, same[0].namespaced) if same else (_plural(kind), True)
+            )
+            found = Resource(group, version, plural, kind, namespaced=namespaced)
+            self._resources[group, version, kind] = found
+        return found
+
+    def __iter__(self) -> Iterator[tuple[Place, Object]]:
+        for kind in sorted(self._objects):
+            for name, found in sorted(self._objects[kind].items()):
+                yield Place(*kind, name), found
+
+    def get(self, place: Place) -> Object | None:
+        """The object at a place, None when there is none."""
+        return self._objects.get(place[:3], {}).get(place.name)
+
+    def replace(self, place: Place, body: JSON) -> None:
+        """Have another body for the object at a place."""
+        self._put(place, body)
+
+    def _put(self, place: Place, body: JSON) -> None:
+        self._remove(place)
+        found = object_from_dict(body)
+        self._objects.setdefault(place[:3], {})[place.name] = found
+        for mark in _marks(found):
+            self._marked.setdefault((*place[:3], mark), {})[place.name] = None
+
+    def _remove(self, place: Place) -> None:
+        found = self._objects.get(place[:3], {}).pop(place.name, None)
+        for mark in _marks(found) if found else ():
+            del self._marked[*place[:3], mark][place.name]
+
+    def shown(self, place: Place) -> JSON:
+        """The object at a place without what was made up for it."""
+        body = self._objects[place[:3]][place.name].to_dict()
+        metadata = body["metadata"]
+        if str(metadata.get("uid", "")).startswith(_MADE_UP):
+            del metadata["uid"]
+        if place in self._bare:
+            del metadata["namespace"]
+        notes = metadata.get("annotations") or {}
+        owners = metadata.get("ownerReferences") or []
+        real = [one for one in owners if not one["uid"].startswith(_MADE_UP)]
+        kept = {key: value for key, value in notes.items() if f"/{_MADE_UP}" not in key}
+        if real != owners:
+            # Whoever finds it would look for records that nothing here has.
+            kept.pop(RECORDED_ANNOTATION, None)
+        for name, before, after in (
+            ("annotations", notes, kept),
+            ("ownerReferences", owners, real),
+        ):
+            if before != after:
+                metadata[name] = after
+            if before and not after:
+                del metadata[name]
+        return body
+
+    def answer(self, read: Read) -> Answer:
+        """The answer to a read of the pipeline; whoever asks may do everything."""
+        match read:
+            case Get():
+                return self._get(read)
+            case ListAll() | Marked():
+                return tuple(self._list(read))
+            case Lookup():
+                return self._lookup(read)
+            case Review():
+                return True
+
+    def _get(self, read: Get) -> Answer:
+        found = self.get(_place(read.resource, read.namespace, read.name))
+        missing = f'{read.resource.group_resource} "{read.name}" not found'
+        return found or Failure("NotFound", missing)
+
+    def _list(self, read: ListAll | Marked) -> Iterator[Object]:
+        resource = read.resource
+        kind = resource.group, resource.plural, read.namespace
+        found = self._objects.get(kind, {})
+        if isinstance(read, ListAll):
+            yield from found.values()
+            return
+        names: dict[str, None] = {}
+        for mark in (read.annotation, read.owner):
+            names |= self._marked.get((*kind, mark), {})
+        yield from (found[name] for name in names)
+
+    def _lookup(self, read: Lookup) -> Answer:
+        wanted = read.plural or read.kind
+        if not wanted:
+            return Failure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
+        for one in self._resources.values():
+            name = one.plural if read.plural else one.kind
+            if (one.group, one.version, name) == (read.group, read.version, wanted):
+                return one
+        version = f"{read.group}/{read.version}" if read.group else read.version
+        what = f'{"resource" if read.plural else "kind"} "{wanted}"'
+        remedy = "give its CRD or the object itself too, or correct the reference"
+        return Failure("NoMatch", f'no matches for {what} in version "{version}": {remedy}')
+
+    def apply(self, context: BaseContext, *, now: str) -> list[Place]:
+        """Write what a context decided, status included; what came of it is in the context.
+
+        Returns the places of the Secret and of the workloads that have changed.
+        """
+        changes = context.changes
+        workloads = context.changed_workloads()
+        written: list[Place] = []
+        if changes.secret:
+            try:
+                written += self._put_secret(changes.secret, bare=self._is_bare(context.binding))
+            except ObjectError as error:
+                context.secret_failed(str(error))
+                workloads = context.changed_leftovers()
+        for workload in workloads:
+            meta = workload.original.meta
+            place = _place(workload.resource, meta.namespace, meta.name)
+            self._put(place, workload.body)
+            written.append(place)
+        for name, _ in changes.superseded:
+            self._remove(_secret_place(context.meta.namespace, name))
+        self._settle(context, now)
+        return written
+
+    def _put_secret(self, write: SecretWrite, *, bare: bool) -> list[Place]:
+        place = _secret_place(write.namespace, write.name)
+        wanted = secret_body(write)
+        before = self.get(place)
+        if before is None:
+            wanted["metadata"]["uid"] = _made_up(place)
+            if bare:
+                self._bare.add(place)
+        elif not before.meta.owned_by(write.owner.uid):
+            raise ObjectError(
+                f"Secret {before.key} is there and does not belong to this binding: remove it, "
+                "or give the binding another name"
+            )
+        else:
+            wanted = {**before.to_dict(), "data": wanted["data"]}
+            if wanted == before.to_dict():
+                return []
+        self._put(place, wanted)
+        return [place]
+
+    def _is_bare(self, binding: Object) -> bool:
+        resource = self._resource_of({"apiVersion": binding.api_version, "kind": binding.kind})
+        return _place(resource, binding.meta.namespace, binding.meta.name) in self._bare
+
+    def _settle(self, context: BaseContext, now: str) -> None:
+        body = context.binding.to_dict()
+        if context.changes.annotation:
+            del body["metadata"]["annotations"][MAPPING_ANNOTATION]
+        body["status"] = context.status(now)
+        self._put(_place(self._resource_of(body), context.meta.namespace, context.meta.name), body)
+
+
+class _Names(msgspec.Struct):
+    plural: str
+    kind: str
+
+
+class _Version(msgspec.Struct):
+    name: str
+
+
+class _CRD(msgspec.Struct):
+    """The spec of a CustomResourceDefinition, as far as it names kinds."""
+
+    group: str
+    names: _Names
+    versions: list[_Version]
+    scope: str = "Namespaced"
+
+
+def field_error(error: msgspec.ValidationError, root: str = "") -> str:
+    """What does not fit a type, after the field it is about; ``root`` is where the type begins."""
+    text, _, path = str(error).partition(" - at `")
+    field = root + path.rstrip("`").removeprefix("$")
+    field = field.lstrip(".") or "object"
+    return f"{field}: {text[:1].lower()}{text[1:]}"
+
+
+def _stored(body: JSON) -> JSON:
+    """A copy as a server keeps it, with ``stringData`` among ``data``."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(body.get(field), str) or not body[field]:
+            raise ObjectError(f"{field}: it must be a text that is not empty")
+    try:
+        found = object_from_dict(body)
+    except msgspec.ValidationError as error:
+        raise ObjectError(field_error(error)) from None
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise ObjectError(f"object: it has something that JSON has not: {error}") from None
+    if not found.meta.name:
+        raise ObjectError("metadata.name: an object needs a name")
+    stored = found.to_dict()
+    if stored["kind"] == "Secret" and stored["apiVersion"] == "v1":
+        _encode_texts(stored)
+    return stored
+
+
+def _encode_texts(secret: JSON) -> None:
+    texts = secret.pop("stringData", None)
+    for field, value in (("stringData", texts), ("data", secret.get("data"))):
+        if value is not None and not (
+            isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+        ):
+            raise ObjectError(f"{field}: it must be an object whose values are texts")
+    if texts:
+        encoded = encode_data({name: text.encode() for name, text in texts.items()})
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _marks(found: Object) -> list[str]:
+    """What :class:`Marked` finds an object by: keys of annotations, and uids of owners."""
+    owners = (owner.uid for owner in found.meta.owner_references)
+    return [mark for mark in dict.fromkeys([*found.meta.annotations, *owners]) if mark]
+
+
+def _place(resource: Resource, namespace: str, name: str) -> Place:
+    namespaced = resource.namespaced
+    return Place(resource.group, resource.plural, namespace if namespaced else "", name)
+
+
+def _secret_place(namespace: str, name: str) -> Place:
+    return _place(known.SECRETS, namespace, name)
+
+
+def _made_up(place: Place) -> str:
+    return _MADE_UP + "/".join(place)
+
+
+def _plural(kind: str) -> str:
+    """The plural of a kind that nobody has defined, as kubectl guesses it."""
+    lower = kind.lower()
+    if lower.endswith("s"):
+        return f"{lower}es"
+    return f"{lower[:-1]}ies" if lower.endswith("y") else f"{lower}s"

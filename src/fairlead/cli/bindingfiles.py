@@ -1,0 +1,122 @@
+"""``fairlead binding render`` and ``compose``: bindings of files, without any server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.outside.documents import Document, DocumentError, collection, documents
+from fairlead.binding.outside.rendering import redacted
+from fairlead.binding.outside.rendering import render as rendered
+from fairlead.cli.crds import to_yaml
+
+
+_SUFFIXES = {".yaml", ".yml", ".json"}
+_KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
+"""Beside manifests, and none themselves."""
+
+
+@click.command("render")
+@click.option(
+    "-f",
+    "--filename",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A file of manifests, a folder whose *.yaml, *.yml and *.json are read, or - for "
+    "standard input; may be given several times.",
+)
+@click.option("-R", "--recursive", is_flag=True, help="Read the folders in folders, too.")
+@click.option(
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    help="Of objects that name none; they are printed without it, too.",
+)
+@click.option(
+    "--cross-namespace",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="As that of fairlead binding run.",
+)
+@click.option("--show-secrets", is_flag=True, help="Print the values of Secrets.")
+@click.pass_context
+def render(
+    context: click.Context,
+    paths: Sequence[str],
+    recursive: bool,
+    namespace: str,
+    cross_namespace: bool,
+    show_secrets: bool,
+) -> None:
+    """Print what the controller would write for the bindings in these manifests.
+
+    These are the Secrets it would make and the workloads it would change, always in the same
+    order. Where a binding cannot be projected, nothing is printed but what is wrong.
+
+    \b
+    Examples:
+        fairlead binding render -f manifests
+        fairlead binding render -f manifests --show-secrets | kubectl apply -f -
+    """  # noqa: D301
+    found = [one for path in paths for one in _documents(path, recursive=recursive)]
+    rendering = rendered(
+        collection(found, namespace), BindingOptions(cross_namespace=cross_namespace)
+    )
+    _tell(context, rendering.problems)
+    shown = rendering.objects if show_secrets else [redacted(one) for one in rendering.objects]
+    if shown:
+        click.echo(to_yaml(shown), nl=False)
+
+
+def _tell(context: click.Context, problems: Sequence[str]) -> None:
+    """End with what is wrong, one line for each binding."""
+    for problem in problems:
+        click.echo(f"Error: {' '.join(problem.split())}", err=True)
+    if problems:
+        context.exit(1)
+
+
+def _documents(path: str, *, recursive: bool = False) -> Iterator[Document]:
+    for origin, text in _texts(path, recursive=recursive):
+        yield from documents(origin, text)
+
+
+def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
+    """Names and contents of the files that a path stands for.
+
+    Raises:
+        DocumentError: a folder has no manifests, or a file is no text.
+        OSError: it cannot be read.
+    """
+    if path == "-":
+        yield "standard input", sys.stdin.read()
+        return
+    folder = Path(path)
+    if not folder.is_dir():
+        yield path, _text(folder)
+        return
+    found = folder.rglob("*") if recursive else folder.iterdir()
+    files = sorted(
+        one
+        for one in found
+        if one.suffix in _SUFFIXES and one.name not in _KUSTOMIZATIONS and one.is_file()
+    )
+    if not files:
+        raise DocumentError(f"{path}: there is no *.yaml, *.yml or *.json in this folder")
+    for file in files:
+        yield str(file), _text(file)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise DocumentError(f"{file}: it is no UTF-8 text") from None

@@ -1,0 +1,350 @@
+"""Rendering: what the controller would write, from manifests alone."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from tests.unit.binding.cluster import FakeCluster
+from tests.unit.binding.objects import (
+    SECRET_SERVICE,
+    coreos_binding,
+    crd,
+    database,
+    deployment,
+    pod,
+    secret,
+    spec_binding,
+)
+
+from fairlead.api.meta import JSON
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.outside.documents import Document, DocumentError, collection, documents
+from fairlead.binding.outside.rendering import Rendering, render
+from fairlead.cli import main
+
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def bare(*bodies: JSON) -> list[JSON]:
+    """As people write them: without what a server adds."""
+    found = copy.deepcopy(list(bodies))
+    for body in found:
+        for field in ("uid", "namespace", "generation"):
+            body["metadata"].pop(field, None)
+    return found
+
+
+def rendering(*bodies: JSON, namespace: str = "ns", **options: Any) -> Rendering:
+    given = [Document(f"file-{number}", copy.deepcopy(body)) for number, body in enumerate(bodies)]
+    return render(collection(given, namespace), BindingOptions(**options))
+
+
+def command(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["binding", "render", *arguments], input=stdin)
+
+
+def stream(*bodies: JSON) -> str:
+    return yaml.safe_dump_all(bodies)
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param(spec_binding(service=SECRET_SERVICE), id="direct Secret"),
+        pytest.param(spec_binding(type="mysql", name="dir"), id="intermediate Secret"),
+        pytest.param(spec_binding(env=[{"name": "PW", "key": "password"}]), id="variable"),
+        pytest.param(spec_binding(workload={"selector": {}}), id="selector"),
+        pytest.param(coreos_binding(bindAsFiles=False), id="coreos: variables"),
+        pytest.param(coreos_binding(mappings=[{"name": "x", "value": "{{.type}}"}]), id="mapping"),
+        pytest.param(coreos_binding(namingStrategy="uppercase"), id="naming"),
+    ],
+)
+def test_it_is_what_the_pipeline_writes_in_a_cluster(binding: JSON) -> None:
+    # The labels keep an emptied selector from being left out.
+    objects = [secret(), database(), deployment(labels={"app": "web"})]
+    cluster = FakeCluster(objects=objects)
+    cluster.reconcile(copy.deepcopy(binding))
+    found = {(body["kind"], body["metadata"]["name"]): body for body in cluster.of("secrets")}
+    found |= {("Deployment", "web"): cluster.get("deployments", "web")}
+    result = rendering(*objects, binding)
+    assert result.problems == []
+    assert any(body["kind"] == "Deployment" for body in result.objects)
+    for body in result.objects:
+        wanted = found[body["kind"], body["metadata"]["name"]]
+        if body["kind"] == "Secret":
+            assert body["data"] == wanted["data"]
+            assert body["metadata"]["ownerReferences"][0]["uid"] == "uid-sb"
+        else:
+            assert body == wanted
+
+
+def test_nothing_that_was_made_up_for_an_object_is_printed() -> None:
+    bodies = bare(secret(), database(), deployment(), spec_binding(type="mysql"))
+    generated, workload = rendering(*bodies, namespace="else").objects
+    assert list(generated["metadata"]) == ["name"]
+    assert workload["metadata"] == {"name": "web", "labels": {}}
+    assert "memory:" not in json.dumps([generated, workload])
+
+
+def test_the_order_of_files_is_of_no_account() -> None:
+    first = spec_binding(service=SECRET_SERVICE)
+    second = coreos_binding()
+    second["metadata"] |= {"name": "other", "uid": "other"}
+    bodies = [secret(), database(), deployment("web"), deployment("a"), first, second]
+    assert rendering(*bodies) == rendering(*reversed(bodies))
+    names = [body["metadata"]["name"] for body in rendering(*bodies).objects]
+    assert names == ["web"]
+
+
+def test_of_two_bindings_in_one_place_the_one_created_first_has_it() -> None:
+    late, early = spec_binding(name="dir"), spec_binding(name="dir", service=SECRET_SERVICE)
+    for binding, name, second in ((late, "a", "2"), (early, "b", "1")):
+        binding["metadata"] |= {"name": name, "uid": name}
+        binding["metadata"]["creationTimestamp"] = CREATED.replace("00Z", f"0{second}Z")
+    other = secret("s2")
+    late["spec"]["service"] = {"apiVersion": "v1", "kind": "Secret", "name": "s2"}
+    result = rendering(late, early, secret(), other, deployment())
+    (problem,) = result.problems
+    assert problem.startswith("file-0: ServiceBinding ns/a: Deployment ns/web has a volume dir")
+    assert "ServiceBinding ns/b of servicebinding.io, which was created first" in problem
+    (volume,) = pod(result.objects[0])["volumes"]
+    assert volume["secret"] == {"secretName": "s1"}
+
+
+@pytest.mark.parametrize(
+    ("bodies", "problem"),
+    [
+        pytest.param(
+            [deployment(), spec_binding(service=SECRET_SERVICE)],
+            'file-1: ServiceBinding ns/sb: secrets "s1" not found: spec.service asks for it',
+            id="no service",
+        ),
+        pytest.param(
+            [secret(), spec_binding(service=SECRET_SERVICE)],
+            'file-1: ServiceBinding ns/sb: cannot find application resources for the given '
+            'reference: deployments.apps "web" not found',
+            id="no workload",
+        ),
+        pytest.param(
+            [spec_binding(service={"apiVersion": "q.io/v1", "kind": "Queue", "name": "q"})],
+            'file-0: ServiceBinding ns/sb: no matches for kind "Queue" in version "q.io/v1": give',
+            id="unknown kind",
+        ),
+        pytest.param(
+            [spec_binding(name="..")], "spec.name becomes a directory", id="contradiction"
+        ),
+        pytest.param(
+            [spec_binding(env=[{"name": "A"}])],
+            "file-0: ServiceBinding ns/sb: spec.env[0]: object missing required field `key`",
+            id="field",
+        ),
+        pytest.param(
+            [coreos_binding(services=[{"group": "", "version": "v1", "kind": "Secret",
+                                       "name": "s", "namespace": "other"}])],
+            "spec.services[0].namespace is not the binding's own",
+            id="other namespace",
+        ),
+    ],
+)  # fmt: skip
+def test_a_binding_that_cannot_be_projected_is_named_with_its_field(
+    bodies: list[JSON], problem: str
+) -> None:
+    (text,) = rendering(*bodies).problems
+    assert problem in text
+
+
+@pytest.mark.parametrize(
+    ("bodies", "problem"),
+    [
+        pytest.param([{"kind": "Secret"}], "file-0: Secret: apiVersion: it must", id="version"),
+        pytest.param([{"apiVersion": "v1"}], "file-0: object: kind: it must", id="kind"),
+        pytest.param(
+            [{"apiVersion": "v1", "kind": "Secret", "metadata": {}}],
+            "file-0: Secret: metadata.name: an object needs a name",
+            id="name",
+        ),
+        pytest.param(
+            [{"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": 1}}}],
+            "file-0: X x: metadata.labels[...]: expected `str`, got `int`",
+            id="label",
+        ),
+        pytest.param(
+            [{"apiVersion": "v1", "kind": "X", "metadata": 3}],
+            "file-0: X: metadata: expected `object`, got `int`",
+            id="metadata",
+        ),
+        pytest.param(
+            [secret(), secret()],
+            "file-1: Secret s1: metadata.name: another Secret has this name, too",
+            id="twice",
+        ),
+        pytest.param(
+            [{**secret(), "stringData": {"a": 1}}],
+            "file-0: Secret s1: stringData: it must be an object whose values are texts",
+            id="number in a Secret",
+        ),
+        pytest.param(
+            [{**crd(), "spec": {"group": "x.io"}}],
+            "CustomResourceDefinition databases.x.io: spec: object missing required field",
+            id="CRD",
+        ),
+    ],
+)
+def test_what_is_no_object_is_named_with_its_field(bodies: list[JSON], problem: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        rendering(*bodies)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("a: [", "f.yaml: it is no YAML: ", id="no YAML"),
+        pytest.param("- 1", "f.yaml: it is no object", id="list"),
+        pytest.param("kind: A\n---\n5", "f.yaml, document 2: it is no object", id="second"),
+        pytest.param("kind: List\nitems: [4]", "f.yaml, items[0]: it is no object", id="item"),
+        pytest.param("[" * 200, "f.yaml: it is nested more than 100", id="deep"),
+        pytest.param(
+            "a0: &a0 [x,x]\n"
+            + "".join(
+                f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 9)
+            ),
+            "f.yaml: it has more than 1000000 values",
+            id="bomb",
+        ),
+        pytest.param("a: !!python/name:os.system x", "f.yaml: it is no YAML", id="tag"),
+    ],
+)  # fmt: skip
+def test_what_is_no_manifest_is_named_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        list(documents("f.yaml", text))
+    assert str(caught.value).startswith(problem)
+
+
+def test_a_copy_with_the_uid_of_what_it_was_copied_from_is_refused() -> None:
+    copied = spec_binding()
+    copied["metadata"]["name"] = "copy"
+    with pytest.raises(DocumentError, match=r"ServiceBinding ns/sb: metadata\.uid: file-1: Serv"):
+        rendering(spec_binding(), copied)
+
+
+def test_lists_aliases_and_empty_documents_are_read() -> None:
+    text = "---\n---\nkind: List\nitems:\n- &a {kind: A}\n- *a\n---\nkind: B\ndate: 2026-01-01\n"
+    found = [one.body for one in documents("f", text)]
+    assert found == [{"kind": "A"}, {"kind": "A"}, {"kind": "B", "date": "2026-01-01"}]
+
+
+def test_a_custom_resource_is_found_by_what_its_crd_says() -> None:
+    definition = crd()
+    definition["spec"] = {
+        "group": "x.io",
+        "names": {"plural": "dbs", "kind": "Database"},
+        "scope": "Cluster",
+        "versions": [{"name": "v1"}],
+    }
+    service = {"group": "x.io", "version": "v1", "resource": "dbs", "name": "db"}
+    binding = coreos_binding(services=[service])
+    service_body = database()
+    del service_body["metadata"]["namespace"]
+    result = rendering(definition, service_body, secret(), deployment(), binding)
+    # Of no namespace, so its Secret is in none either.
+    assert "dbs" not in " ".join(result.problems)
+    assert 'secrets "s1" not found' in result.problems[0]
+
+
+def test_a_secret_of_somebody_else_under_the_generated_name_is_left_alone() -> None:
+    binding = spec_binding(type="mysql")
+    bodies = [secret(), database(), deployment(), binding]
+    (name,) = [one["metadata"]["name"] for one in rendering(*bodies).objects if "data" in one]
+    result = rendering(*bodies, secret(name, mine="1"))
+    assert result.objects == []
+    assert "does not belong to this binding" in result.problems[0]
+
+
+def test_what_is_marked_twice_or_with_nothing_changes_like_any_other() -> None:
+    odd = deployment()
+    owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "x"}
+    odd["metadata"] |= {"annotations": {"": "", "x": ""}, "ownerReferences": [owner, owner]}
+    result = rendering(secret(), odd, spec_binding(service=SECRET_SERVICE))
+    assert (len(result.objects), result.problems) == (1, [])
+
+
+def test_hundreds_of_bindings_cost_what_they_are() -> None:
+    bodies: list[JSON] = [secret()]
+    for number in range(300):
+        binding = spec_binding(workload={"name": f"web-{number}"}, service=SECRET_SERVICE)
+        binding["metadata"] |= {"name": f"b-{number:03}", "uid": f"u-{number}"}
+        bodies += [deployment(f"web-{number}"), binding]
+    result = rendering(*bodies)
+    assert (len(result.objects), result.problems) == (300, [])
+
+
+def test_the_command_hides_values_unless_they_are_asked_for(tmp_path: Path) -> None:
+    texts = {"type": "postgresql", "password": "s3cret"}
+    service = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s1"}}
+    (tmp_path / "b.yaml").write_text(stream({**service, "stringData": texts}))
+    bodies = bare(deployment(), spec_binding(service=SECRET_SERVICE, type="mysql"))
+    (tmp_path / "a.json").write_text(json.dumps({"kind": "List", "items": bodies}))
+    (tmp_path / "kustomization.yaml").write_text("resources: [b.yaml]")
+    (tmp_path / "README.md").write_text("no manifest")
+    hidden = command("-f", str(tmp_path))
+    assert hidden.exit_code == 0
+    shown, workload = yaml.safe_load_all(hidden.stdout)
+    assert shown["data"] == {"type": "<redacted>", "password": "<redacted>"}
+    assert pod(workload)["volumes"][0]["secret"]["secretName"] == shown["metadata"]["name"]
+    whole = command("-f", str(tmp_path), "--show-secrets")
+    made, _ = yaml.safe_load_all(whole.stdout)
+    assert base64.b64decode(made["data"]["password"]) == b"s3cret"
+    encoded = base64.b64encode(b"s3cret").decode()
+    assert "s3cret" not in hidden.output
+    assert encoded not in hidden.output
+
+
+def test_folders_in_folders_are_read_on_demand(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    bodies = [secret(), deployment(), spec_binding(service=SECRET_SERVICE)]
+    (tmp_path / "in" / "a.yml").write_text(stream(*bodies))
+    assert "there is no *.yaml" in command("-f", str(tmp_path)).stderr
+    assert "/bindings/sb" in command("-R", "-f", str(tmp_path)).stdout
+
+
+def test_where_something_is_wrong_that_alone_is_printed() -> None:
+    good, bad = spec_binding(service=SECRET_SERVICE), spec_binding(workload={"name": "gone"})
+    bad["metadata"] |= {"name": "bad", "uid": "bad"}
+    result = command("-f", "-", stdin=stream(secret(), database(), deployment(), good, bad))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("Error: standard input, document 5: ServiceBinding ns/bad: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        pytest.param([], 2, "Missing option '-f'", id="no file"),
+        pytest.param(["-f", "nowhere"], 1, "Error: nowhere: No such file", id="not there"),
+        pytest.param(["-f", "-", "x"], 2, "unexpected extra argument", id="argument"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], code: int, message: str) -> None:
+    result = command(*arguments)
+    assert result.exit_code == code
+    assert message in result.stderr
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_bytes(b"\xff\xfe\x00")
+    result = command("-f", str(tmp_path / "a.yaml"))
+    assert result.exit_code == 1
+    assert "a.yaml: it is no UTF-8 text" in result.stderr
+
+
+def test_without_bindings_nothing_is_printed() -> None:
+    result = command("-f", "-", stdin=stream(secret()))
+    assert (result.exit_code, result.output) == (0, "")
