@@ -9,6 +9,9 @@ from pathlib import Path
 import click
 
 from fairlead.binding.options import BindingOptions
+from fairlead.binding.outside.compose.files import COMPOSE_FILE, write
+from fairlead.binding.outside.compose.override import hidden, override
+from fairlead.binding.outside.compose.project import is_compose, project
 from fairlead.binding.outside.documents import Document, DocumentError, collection, documents
 from fairlead.binding.outside.rendering import redacted
 from fairlead.binding.outside.rendering import render as rendered
@@ -74,6 +77,74 @@ def render(
     shown = rendering.objects if show_secrets else [redacted(one) for one in rendering.objects]
     if shown:
         click.echo(to_yaml(shown), nl=False)
+
+
+@click.command("compose")
+@click.option(
+    "-f",
+    "--file",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="A Compose file, a file of bindings and services, or - for standard input; which one "
+    "it is shows in its content. Give all of them.",
+)
+@click.option(
+    "-o",
+    "--output-dir",
+    type=click.Path(path_type=Path),
+    help="Where secret files and the Compose file that mounts them are written; default: "
+    ".service-bindings beside the first Compose file.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the Compose file alone, write nothing.")
+@click.option(
+    "--cross-namespace",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="As that of fairlead binding run.",
+)
+@click.option("--show-secrets", is_flag=True, help="Print the values of variables.")
+@click.pass_context
+def compose(
+    context: click.Context,
+    paths: Sequence[str],
+    output_dir: Path | None,
+    dry_run: bool,
+    cross_namespace: bool,
+    show_secrets: bool,
+) -> None:
+    """Bind services of Docker Compose as the controller binds workloads.
+
+    A binding's workload is the Compose service of its name, or those with its labels. Each entry
+    of its Secret is a Compose secret below SERVICE_BINDING_ROOT. What is printed is the Compose
+    file to give after the others; with secret files beside it, it is in the output directory.
+
+    \b
+    Examples:
+        fairlead binding compose -f compose.yaml -f bindings.yaml
+        docker compose -f compose.yaml -f .service-bindings/compose.yaml up
+    """  # noqa: D301
+    origins = {path: list(_documents(path)) for path in paths}
+    files = [path for path in paths if any(map(is_compose, origins[path]))]
+    if not files:
+        raise click.UsageError("none of the files is a Compose file, which has services")
+    found = [one for path in paths for one in origins[path]]
+    base = Path.cwd() if files[0] == "-" else Path(files[0]).absolute().parent
+    folder = (output_dir or base / ".service-bindings").absolute()
+    shown = f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
+    bound = override(
+        project([one for one in found if is_compose(one)]),
+        collection([one for one in found if not is_compose(one)], "default"),
+        BindingOptions(cross_namespace=cross_namespace),
+        shown,
+    )
+    _tell(context, bound.problems)
+    if not dry_run:
+        write(folder, to_yaml([bound.body]), bound.files)
+        click.echo(f"written to {shown}: give {shown}/{COMPOSE_FILE} with another -f", err=True)
+    click.echo(to_yaml([bound.body if show_secrets else hidden(bound.body)]), nl=False)
 
 
 def _tell(context: click.Context, problems: Sequence[str]) -> None:

@@ -9,7 +9,7 @@ import click
 from fairlead.binding import app
 from fairlead.binding.manifests import NAME
 from fairlead.binding.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, BindingOptions
-from fairlead.cli.bindingfiles import render
+from fairlead.cli.bindingfiles import compose, render
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.runtime import Cluster, Manager
@@ -59,4 +59,5 @@ def run(namespace: str, cross_namespace: bool, workers: int, **shared: Any) -> N
     run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
 
 
+command.add_command(compose)
 command.add_command(render)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -30,6 +31,10 @@ _KNOWN = [
 ]
 _MADE_UP = "memory:"
 """How the uids begin that objects without one have here."""
+
+
+_DNS = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 
 
 class Place(NamedTuple):
@@ -310,12 +315,25 @@ def _stored(body: JSON) -> JSON:
         raise ObjectError(field_error(error)) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ObjectError(f"object: it has something that JSON has not: {error}") from None
-    if not found.meta.name:
-        raise ObjectError("metadata.name: an object needs a name")
+    _check_names(found)
     stored = found.to_dict()
     if stored["kind"] == "Secret" and stored["apiVersion"] == "v1":
         _encode_texts(stored)
     return stored
+
+
+def _check_names(found: Object) -> None:
+    """Names become parts of paths, as keys of Secrets do; a server refuses what would lead out."""
+    name, namespace = found.meta.name, found.meta.namespace
+    if not name:
+        raise ObjectError("metadata.name: an object needs a name")
+    strict = found.kind in {"Secret", "ServiceBinding"}
+    if name in {".", ".."} or re.search(r"[/%\0]", name) or (strict and not _DNS.fullmatch(name)):
+        raise ObjectError(
+            f"metadata.name: {name!r} is no name: use lower case letters, digits, '-' and '.'"
+        )
+    if namespace and not _DNS.fullmatch(namespace):
+        raise ObjectError(f"metadata.namespace: {namespace!r} is no name of a namespace")
 
 
 def _encode_texts(secret: JSON) -> None:
@@ -325,6 +343,9 @@ def _encode_texts(secret: JSON) -> None:
             isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
         ):
             raise ObjectError(f"{field}: it must be an object whose values are texts")
+        for name in value or ():
+            if not _KEY.fullmatch(name):
+                raise ObjectError(f"{field}: {name!r} is no key that a Secret can have")
     if texts:
         encoded = encode_data({name: text.encode() for name, text in texts.items()})
         secret["data"] = {**(secret.get("data") or {}), **encoded}

@@ -6,7 +6,7 @@ more: that is where a controller in a cluster ends, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -40,21 +40,26 @@ class Rendering(msgspec.Struct):
 class Bindings:
     """The bindings of a collection, for workloads of Kubernetes or of another place.
 
-    ``contexts`` has the context of each one's last pass.
+    Workloads of another place are found by ``workloads``; ``write`` writes them, and tells whether
+    that changed anything.
 
     Raises:
         DocumentError: two bindings have one uid.
     """
 
     def __init__(
-        self, collection: Collection, options: BindingOptions, workloads: FindWorkloads | None
+        self,
+        collection: Collection,
+        options: BindingOptions,
+        workloads: FindWorkloads | None = None,
+        write: Callable[[BaseContext], bool] = lambda _: False,
     ) -> None:
         self._collection = collection
+        self._write = write
         apis = (spec_api(workloads), coreos_api(options, workloads))
         self._apis = {(one.resource.group, one.resource.plural): one for one in apis}
         self.places = sorted(self._found(), key=self._rank)
         self._check_uids()
-        self.contexts: dict[Place, BaseContext] = {}
         self.problems: dict[Place, str] = {}
 
     def _found(self) -> Iterator[Place]:
@@ -104,12 +109,12 @@ class Bindings:
         except msgspec.ValidationError as error:
             self.problems[place] = field_error(error)
         else:
-            self.contexts[place] = context
             written = objects.apply(context, now=_NOW)
+            elsewhere = self._write(context)
             condition = context.get_condition(READY)
             if condition is not None and condition.status != "True":
                 self.problems[place] = condition.message or condition.reason
-            return bool(written)
+            return elsewhere or bool(written)
         return False
 
     def _noted(self, objects: Objects, api: Api, place: Place) -> Object:
@@ -140,7 +145,7 @@ def render(collection: Collection, options: BindingOptions) -> Rendering:
     """
     objects = collection.objects
     before = dict(objects)
-    bindings = Bindings(collection, options, None)
+    bindings = Bindings(collection, options)
     bindings.settle()
     ours = set(bindings.places)
     changed = [

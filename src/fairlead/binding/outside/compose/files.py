@@ -1,0 +1,75 @@
+"""The folder of secret files and the Compose file that mounts them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+
+COMPOSE_FILE = "compose.yaml"
+_IGNORE = "# Made by `fairlead binding compose`, which overwrites this folder.\n*\n"
+"""What ``.gitignore`` has in a folder of ours: it keeps Secrets from being committed."""
+
+_OURS = re.compile(r"[-a-z0-9]+-[0-9a-f]{8}")
+"""Names of folders with the files of one binding."""
+
+
+class FolderError(ValueError):
+    """A folder that is not to be written into; the text says why and what to do."""
+
+
+def write(folder: Path, compose: str, files: Mapping[str, Mapping[str, bytes]]) -> None:
+    """Have exactly these files in a folder, which only its owner can enter.
+
+    The files can be read by everybody who gets there: containers have them mounted one by one,
+    under users of their own. What the former Compose file mounts stays until the next time, for
+    containers may still run with it; the Compose file is replaced at once.
+
+    Raises:
+        FolderError: there is something in the folder that this function has not made.
+        OSError: it cannot be written.
+    """
+    former = _former(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    _put(folder / ".gitignore", _IGNORE.encode(), 0o600)
+    for name, content in files.items():
+        place = folder / name
+        place.mkdir(mode=0o700, exist_ok=True)
+        for key, value in content.items():
+            _put(place / key, value, 0o444)
+    _put(folder / COMPOSE_FILE, compose.encode(), 0o600)
+    for one in folder.iterdir():
+        old = one.is_dir() and not one.is_symlink() and _OURS.fullmatch(one.name)
+        if old and one.name not in files and f"/{one.name}/" not in former:
+            shutil.rmtree(one)
+
+
+def _former(folder: Path) -> str:
+    """The Compose file that is there, "" where there is none."""
+    if not folder.exists() and not folder.is_symlink():
+        return ""
+    if folder.is_symlink() or not folder.is_dir():
+        raise FolderError(f"{folder} is no folder: choose another one with --output-dir")
+    ignore, file = folder / ".gitignore", folder / COMPOSE_FILE
+    ours = ignore.is_file() and ignore.read_text(errors="replace") == _IGNORE
+    if any(folder.iterdir()) and not ours:
+        raise FolderError(
+            f"{folder} has files that this command has not made: "
+            "choose another folder with --output-dir"
+        )
+    return file.read_text(errors="replace") if file.is_file() else ""
+
+
+def _put(path: Path, content: bytes, mode: int) -> None:
+    """Replace a file at once, without ever letting others read it before it has its mode."""
+    new = path.with_name(f".{path.name[:200]}.new")
+    new.unlink(missing_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with open(new, "wb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+        os.fchmod(file.fileno(), mode)
+    new.replace(path)

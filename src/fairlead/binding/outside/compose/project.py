@@ -1,0 +1,124 @@
+"""Compose files, as far as it matters where a binding may go."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.binding.outside.documents import Document, DocumentError
+
+
+_SECRETS = "/run/secrets"
+_MOUNTS = {"volumes": "", "tmpfs": "", "secrets": _SECRETS, "configs": "/"}
+"""Fields of a service that mount something, and where what has no absolute path is."""
+
+
+class Service(msgspec.Struct):
+    """One service, of all files together.
+
+    ``environment`` has None where a value is taken from the shell; ``mounts`` are paths in the
+    container at which something is.
+    """
+
+    name: str
+    labels: dict[str, str] = {}
+    environment: dict[str, str | None] = {}
+    mounts: list[str] = []
+
+
+class Project(msgspec.Struct):
+    """Services by name, and the names of the secrets that the files define."""
+
+    services: dict[str, Service] = {}
+    secrets: set[str] = set()
+
+
+def is_compose(document: Document) -> bool:
+    """Whether a document is Compose's, and no object of Kubernetes."""
+    return not {"apiVersion", "kind"} & document.body.keys() and "services" in document.body
+
+
+def project(files: Iterable[Document]) -> Project:
+    """What is in Compose files; later ones add to earlier ones.
+
+    Raises:
+        DocumentError: one has something else than the Compose specification; names the field.
+    """
+    result = Project()
+    for document in files:
+        for name, body in _entries(document, document.body, "services").items():
+            service = result.services.setdefault(name, Service(name))
+            _read(document, service, f"services.{name}", body)
+        result.secrets |= _entries(document, document.body, "secrets").keys()
+    return result
+
+
+def _read(document: Document, service: Service, field: str, body: Any) -> None:
+    if not isinstance(body, dict):
+        raise _wrong(document, field, "a service is an object")
+    service.labels |= {
+        name: value or ""
+        for name, value in _pairs(document, f"{field}.labels", body.get("labels"))
+    }
+    service.environment |= dict(_pairs(document, f"{field}.environment", body.get("environment")))
+    for kind, folder in _MOUNTS.items():
+        service.mounts += _mounts(document, f"{field}.{kind}", body.get(kind), folder)
+
+
+def _entries(document: Document, body: JSON, field: str) -> JSON:
+    value = body.get(field)
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise _wrong(document, field, "it is an object with names as keys")
+    return value
+
+
+def _pairs(document: Document, field: str, value: Any) -> Iterator[tuple[str, str | None]]:
+    """Names and values, of either form: an object, or a list of ``NAME=value``."""
+    if isinstance(value, dict):
+        for name, one in value.items():
+            if isinstance(one, dict | list):
+                raise _wrong(document, f"{field}.{name}", "it is a text, a number or null")
+            yield str(name), _text(one)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            if not isinstance(one, str):
+                raise _wrong(document, f"{field}[{number}]", "it is a text NAME=value")
+            name, sign, text = one.partition("=")
+            yield name, text if sign else None
+    elif value is not None:
+        raise _wrong(document, field, "it is an object or a list")
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return None if value is None else str(value)
+
+
+def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator[str]:
+    """Where something is mounted, of any form of volumes, tmpfs, secrets and configs."""
+    several = [value] if isinstance(value, str) else value or []
+    if not isinstance(several, list):
+        raise _wrong(document, field, "it is a list")
+    for number, one in enumerate(several):
+        target: Any = None
+        if isinstance(one, str):
+            # source:target:mode, or target:options of tmpfs.
+            parts = one.split(":")
+            target = parts[1] if len(parts) > 1 and not field.endswith(".tmpfs") else parts[0]
+        elif isinstance(one, dict):
+            target = one.get("target") or one.get("source") or ""
+        if not isinstance(target, str):
+            raise _wrong(document, f"{field}[{number}]", "it is a text or an object")
+        if target:
+            yield posixpath.normpath(posixpath.join(folder, target))
+
+
+def _wrong(document: Document, field: str, text: str) -> DocumentError:
+    return DocumentError(f"{document.origin}: {field}: {text}")
