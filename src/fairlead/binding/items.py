@@ -97,11 +97,16 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
 
 def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
     """The name of the intermediate Secret: changed content is a new name, hence a rollout."""
-    digest = hashlib.sha256()
+    return f"{binding}-{digest(content)}"
+
+
+def digest(content: Mapping[str, bytes]) -> str:
+    """Eight hexadecimal digits that change with the content."""
+    found = hashlib.sha256()
     for name in sorted(content, key=str.encode):
-        digest.update(name.encode())
-        digest.update(content[name])
-    return f"{binding}-{digest.hexdigest()[:8]}"
+        found.update(name.encode())
+        found.update(content[name])
+    return found.hexdigest()[:8]
 
 
 def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:

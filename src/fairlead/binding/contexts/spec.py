@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON, Object
@@ -39,6 +40,7 @@ _NOTHING: JSON = {
     "service": {"apiVersion": "", "kind": "", "name": ""},
 }
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
+_TYPE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
     "NotFound": SERVICE_NOT_FOUND,
     "NoMatch": SERVICE_NOT_FOUND,
@@ -71,6 +73,11 @@ class SpecContext(BaseContext):
     def spec_name(self) -> str:
         """``spec.name``."""
         return self._parsed.spec.name
+
+    def secret_type(self, content: Mapping[str, bytes]) -> str:
+        """``servicebinding.io/{type}``, where the entry can be part of a type."""
+        type_ = content.get("type", b"").decode(errors="replace")
+        return f"servicebinding.io/{type_}" if _TYPE.fullmatch(type_) else ""
 
     def service_references(self) -> list[ServiceReference]:
         """The one service, in the binding's own namespace."""
