@@ -95,7 +95,10 @@ async def test_the_secrets_name_and_containers_where_the_binding_says(team: Team
     body: JSON = {"machine": {"parts": [{"name": "a"}, {"name": "b"}]}, "size": 3}
     await team.create(RIGS, "rig", spec=body)
     application = {
-        "group": RIGS.group, "version": "v1", "resource": RIGS.plural, "name": "rig",
+        "group": RIGS.group,
+        "version": "v1",
+        "resource": RIGS.plural,
+        "name": "rig",
         "bindingPath": {
             "secretPath": "spec.login.secretName",
             "containersPath": "spec.machine.parts",
