@@ -58,7 +58,7 @@ class ProcessOperations:
     def containers(self, names: Collection[str]) -> list[Process]:
         return [self.workload]
 
-    def volume(self, name: str, secret: str) -> None:
+    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Nothing to do: files are written where they are mounted."""
 
     def mount(self, container: Process, volume: str, directory: str) -> None:
@@ -75,6 +75,9 @@ class ProcessOperations:
 
     def secret_name(self, path: str, secret: str) -> None:
         """Nothing to do: processes know no Secrets by name."""
+
+    def content(self, mark: str) -> None:
+        """Nothing to do: processes are started with what is there then."""
 
     def settle(self) -> None:
         self.settled = True

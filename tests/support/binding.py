@@ -17,6 +17,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import controllers, install_crds
+from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
@@ -92,10 +93,10 @@ async def running(
         found = controllers(cluster, options)
         for controller in found:
             _count(controller)
+        kinds = BindableKindsController(cluster)
         async with asyncio.TaskGroup() as group:
-            started = [
-                group.create_task(task) for task in (cluster.run(), *(c.run() for c in found))
-            ]
+            work = (cluster.run(), kinds.run(), *(c.run() for c in found))
+            started = [group.create_task(task) for task in work]
             try:
                 yield found
             finally:

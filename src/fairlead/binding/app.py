@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.apis import coreos_api, spec_api
+from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
 from fairlead.binding.options import BindingOptions
 from fairlead.client import Client
@@ -27,6 +28,7 @@ async def build(manager: Manager, cluster: Cluster, options: BindingOptions | No
     manager.add_cluster(cluster)
     for controller in controllers(cluster, options):
         manager.add(controller)
+    manager.add(BindableKindsController(cluster))
 
 
 async def install_crds(client: Client) -> None:

@@ -28,6 +28,7 @@ from fairlead.binding.handlers.projecting import (
     binding_secret,
     bindings_as_env,
     bindings_as_files,
+    content_mark,
     find_workloads,
     inject_secret_ref,
     persist,
@@ -151,7 +152,14 @@ _COLLECT = (
     binding_definitions,
     binding_items,
 )
-_CLOSE = (bindings_as_env, bindings_as_files, postflight, drop_superseded, _PERSIST)
+_CLOSE = (
+    bindings_as_env,
+    bindings_as_files,
+    content_mark,
+    postflight,
+    drop_superseded,
+    _PERSIST,
+)
 
 
 class SpecBuilder(Builder[SpecContext]):

@@ -65,17 +65,22 @@ def decode_data(secret: JSON) -> dict[str, bytes]:
     """The decoded entries of a Secret, by their names in order.
 
     Raises:
-        ValueError: an entry is not base64; the message names it, never its value.
+        ValueError: an entry is not base64; the message names it, never its value. Null is empty.
     """
     result: dict[str, bytes] = {}
-    data: Mapping[str, Any] = secret.get("data") or {}
+    data: Any = secret.get("data") or {}
+    meta = secret["metadata"]
+    place = f"Secret {meta.get('namespace', '')}/{meta['name']}"
+    if not isinstance(data, dict):
+        raise ValueError(f"data of {place} is no object")  # noqa: TRY004 (of what a user wrote)
     for name in sorted(data):
+        value = "" if data[name] is None else data[name]
         try:
-            result[name] = base64.b64decode(str(data[name]), validate=True)
+            if not isinstance(value, str):
+                raise binascii.Error
+            result[name] = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            meta = secret["metadata"]
-            place = f"{meta.get('namespace', '')}/{meta['name']}"
-            raise ValueError(f"entry {name} of Secret {place} is not base64") from None
+            raise ValueError(f"entry {name} of {place} is not base64") from None
     return result
 
 
@@ -92,11 +97,16 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
 
 def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
     """The name of the intermediate Secret: changed content is a new name, hence a rollout."""
-    digest = hashlib.sha256()
+    return f"{binding}-{digest(content)}"
+
+
+def digest(content: Mapping[str, bytes]) -> str:
+    """Eight hexadecimal digits that change with the content."""
+    found = hashlib.sha256()
     for name in sorted(content, key=str.encode):
-        digest.update(name.encode())
-        digest.update(content[name])
-    return f"{binding}-{digest.hexdigest()[:8]}"
+        found.update(name.encode())
+        found.update(content[name])
+    return found.hexdigest()[:8]
 
 
 def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:

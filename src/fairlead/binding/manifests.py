@@ -7,9 +7,10 @@ The rights on the workloads of ``apps`` come along in such a role, to be left ou
 
 from __future__ import annotations
 
-from fairlead.api.manifests import ALL_VERBS, READ_VERBS, Program, rule
+from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
 from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.options import DEFAULT_NAMESPACE
 
@@ -56,7 +57,20 @@ def _user_roles(program: Program) -> list[JSON]:
             labels={f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"},
         )
         for who, target in targets.items()
-    ]
+    ] + _bindable_kinds_roles(program)
+
+
+def _bindable_kinds_roles(program: Program) -> list[JSON]:
+    """Everybody who has logged in may see which kinds can be bound."""
+    role = program.cluster_role(
+        "service-binding-bindablekinds-viewer-role",
+        [rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], READ_VERBS)],
+        labels={"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+    )
+    binding = program.bound(role)
+    binding["metadata"] = program.meta("service-binding-bindablekinds-viewer-rolebinding")
+    group = {"kind": "Group", "apiGroup": RBAC_GROUP, "name": "system:authenticated"}
+    return [role, {**binding, "subjects": [group]}]
 
 
 def controller_role(name: str, rules: list[JSON]) -> JSON:
@@ -89,6 +103,8 @@ def _controller_rules() -> list[JSON]:
     return [
         *bindings,
         rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
+        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], (*READ_VERBS, "create")),
+        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], ("patch",), names=[BINDABLEKINDS_NAME]),
         rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
         rule("", ["configmaps", "services"], READ_VERBS),
         rule("route.openshift.io", ["routes"], READ_VERBS),

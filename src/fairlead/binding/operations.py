@@ -50,8 +50,8 @@ class WorkloadOperations(Protocol[C]):
     def containers(self, names: Collection[str]) -> list[C]:
         """The containers with these names, all for no names."""
 
-    def volume(self, name: str, secret: str) -> None:
-        """Have a volume of a Secret."""
+    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+        """Have a volume of a Secret, whose files have a mode."""
 
     def mount(self, container: C, volume: str, directory: str) -> None:
         """Mount a volume at a directory below the container's binding root."""
@@ -64,6 +64,9 @@ class WorkloadOperations(Protocol[C]):
 
     def secret_name(self, path: str, secret: str) -> None:
         """Have the Secret's name at a dotted path."""
+
+    def content(self, mark: str) -> None:
+        """Have what runs made anew whenever the mark is another one."""
 
     def settle(self) -> None:
         """Take away what an earlier pass put there and this one did not ask for."""

@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
-from fairlead.binding.expressions.fixedpath import ProjectionError, write
+from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
 from fairlead.binding.holdings import Holding, Key, key_of, name_of, secret_of_volume
-from fairlead.binding.records import Bound, Place, Record, write_record
+from fairlead.binding.records import Bound, Place, Record, content_key, write_record
 from fairlead.binding.workload import Container, ContainerTemplate, Workload
 
 
@@ -67,6 +67,7 @@ class Projection:
         self.settled = False
         """Whether the workload is as it has to be, and so may be written."""
         self._owner = owner
+        self._asked_mode = former.mode if former else None
         self._mine = Holding(workload.body, former, secrets) if former else None
         self._others = {
             other: Holding(workload.body, record) for other, record in (others or {}).items()
@@ -80,19 +81,22 @@ class Projection:
         """The containers to bind; raises ProjectionError when the workload has none at all."""
         return self.workload.containers(names)
 
-    def volume(self, name: str, secret: str) -> None:
-        """Have a volume of a Secret.
+    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+        """Have a volume of a Secret; without a mode that of a volume which is there stays.
 
         Raises:
             ProjectionError: something else is there.
         """
         volumes = self.workload.volumes()
         source: dict[str, Any] = {"secretName": secret}
+        asked = mode
         for there in volumes:
-            if name_of(there) == name and secret_of_volume(there):
+            if mode is None and name_of(there) == name and secret_of_volume(there):
                 # API servers add a mode by default.
                 mode = there["secret"].get("defaultMode")
-                source |= {} if mode is None else {"defaultMode": mode}
+                # What was asked for and is so no more goes.
+                mode = None if mode == self._asked_mode else mode
+        source |= {} if mode is None else {"defaultMode": mode}
         path = self.workload.template.volumes
         ours = self._put(
             volumes,
@@ -105,7 +109,7 @@ class Projection:
                 "rename that volume, or give the binding another spec.name",
             ),
         )
-        self._next.volume, self._next.secret = name, secret
+        self._next.volume, self._next.secret, self._next.mode = name, secret, asked
         self._next.volumes = path if ours else ()
 
     def mount(self, container: Container, volume: str, directory: str) -> None:
@@ -188,18 +192,36 @@ class Projection:
         write(self.workload.body, tuple(path.split(".")), secret)
         self._next.secret_path, self._next.secret = path, secret
 
+    def content(self, mark: str) -> None:
+        """Have the pods made anew whenever the mark is another one.
+
+        Raises:
+            ProjectionError: the pods' annotations cannot be written.
+        """
+        path = self.workload.template.annotations
+        write(self.workload.body, (*path, content_key(self._owner.uid)), mark)
+        self._next.annotations = path
+
     def settle(self) -> None:
         """Take away what was not asked for again, and note the rest."""
         if self._mine:
+            if self._mine.record.annotations != self._next.annotations:
+                self._unmark(self._owner, self._mine)
             self._mine.remove(self._kept)
         self._next.containers = [place for place in self._places.values() if place.bound]
-        noted = self._next.containers or self._next.volumes or self._next.secret_path
+        noted = (
+            self._next.containers
+            or self._next.volumes
+            or self._next.secret_path
+            or self._next.annotations
+        )
         write_record(self.workload.body, self._owner.uid, self._next if noted else None)
         self.settled = True
 
     def take_away(self) -> None:
         """Take away all that the binding has on the workload, and its record."""
         if self._mine:
+            self._unmark(self._owner, self._mine)
             self._mine.remove()
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
@@ -215,6 +237,10 @@ class Projection:
         what: tuple[str, str],
     ) -> bool:
         """Have an item in a list; whether it is the binding's, or one that was there just so."""
+        key = key_of(items, kind, wanted)
+        if key in self._kept:
+            # Two paths of the mapping lead to one container.
+            return False
         rivals = [item for item in items if same(item)]
         mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
         if mine is None:
@@ -229,15 +255,22 @@ class Projection:
             items.append(wanted)
         else:
             items[next(n for n, item in enumerate(items) if item is mine)] = wanted
-        self._kept.add(key_of(items, kind, wanted))
+        self._kept.add(key)
         return True
 
     def _contend(self, other: Owner, what: str, remedy: str) -> None:
         """Make the other binding yield, or yield to it."""
         if self._owner.rank > other.rank and self._alive(other):
             raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
-        self._others.pop(other).remove()
+        holding = self._others.pop(other)
+        self._unmark(other, holding)
+        holding.remove()
         write_record(self.workload.body, other.uid, None)
+
+    def _unmark(self, owner: Owner, holding: Holding) -> None:
+        found = read(self.workload.body, holding.record.annotations)
+        if isinstance(found, dict):
+            found.pop(content_key(owner.uid), None)
 
     def _bound(self, container: Container) -> Bound:
         template = container.template

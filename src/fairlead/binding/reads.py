@@ -166,6 +166,12 @@ class Snapshot:
         if missing:
             raise Need(*missing[:_AT_ONCE])
 
+    @property
+    def unclear(self) -> bool:
+        """Whether something that was asked has no answer yet, of a server that does not work."""
+        answers = (self._answers.get(read) for read in self.asked)
+        return any(isinstance(one, Failure) and one.code == "Error" for one in answers)
+
     def _answer(self, read: Read) -> Answer:
         self.asked[read] = None
         if read not in self._answers:

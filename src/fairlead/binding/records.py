@@ -21,6 +21,10 @@ RECORD_PREFIX = "projection.servicebinding.io/"
 """Of the annotations; the rest is the binding's uid."""
 
 
+CONTENT_PREFIX = "content.servicebinding.io/"
+"""Of annotations on pods; the rest is the binding's uid."""
+
+
 class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
     """What is in one container: names of variables, where the volume is mounted, envFrom."""
 
@@ -49,7 +53,9 @@ class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """What one binding has put onto one workload.
 
     ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``volumes`` is
-    the path of the volumes, ``volume`` the name of the binding's own, "" for none.
+    the path of the volumes, ``volume`` the name of the binding's own, "" for none, ``mode`` the
+    mode that was asked for. ``annotations`` is the path of those of the pods, where the mark of
+    the Secret's content is.
     """
 
     group: str
@@ -59,6 +65,8 @@ class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     secret_path: str = ""
     volumes: FixedPath = ()
     volume: str = ""
+    mode: int | None = None
+    annotations: FixedPath = ()
     containers: list[Place] = []
 
 
@@ -88,6 +96,11 @@ def kinds_text(kinds: Sequence[Lookup]) -> str:
 def record_key(uid: str) -> str:
     """The annotation of the binding with this uid."""
     return f"{RECORD_PREFIX}{uid}"
+
+
+def content_key(uid: str) -> str:
+    """The annotation on pods that changes with the content, of the binding with this uid."""
+    return f"{CONTENT_PREFIX}{uid}"
 
 
 def marks(annotations: Mapping[str, str]) -> list[str]:

@@ -45,6 +45,7 @@ class WorkloadTemplate(msgspec.Struct, frozen=True):
 
     containers: tuple[ContainerTemplate, ...]
     volumes: FixedPath
+    annotations: FixedPath
 
 
 def build_template(
@@ -67,6 +68,7 @@ def build_template(
     return WorkloadTemplate(
         containers=tuple(_container(container) for container in containers),
         volumes=_fixed(mapping.volumes, f"{_POD_SPEC}.volumes"),
+        annotations=_fixed(mapping.annotations, ".spec.template.metadata.annotations"),
     )
 
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding.coreos import CoreosServiceBinding, coreos_crd
+from fairlead.api.servicebinding.coreos import CoreosServiceBinding, bindablekinds_crd, coreos_crd
 from fairlead.api.servicebinding.mapping import mapping_crd
 from fairlead.api.servicebinding.spec import ServiceBinding, crds, servicebinding_crd
 
@@ -18,11 +18,12 @@ def schema(crd: JSON, *path: str, version: int = 0) -> JSON:
     return found
 
 
-def test_there_are_three() -> None:
+def test_there_are_four() -> None:
     assert [crd["metadata"]["name"] for crd in crds()] == [
         "servicebindings.servicebinding.io",
         "clusterworkloadresourcemappings.servicebinding.io",
         "servicebindings.binding.operators.coreos.com",
+        "bindablekinds.binding.operators.coreos.com",
     ]
 
 
@@ -31,7 +32,9 @@ def test_three_versions_of_one_schema_are_served_and_v1_is_stored(crd: JSON) -> 
     versions = crd["spec"]["versions"]
     facts = [(version["name"], version["served"], version["storage"]) for version in versions]
     assert facts == [("v1", True, True), ("v1beta1", True, False), ("v1alpha3", True, False)]
-    assert versions[2]["deprecated"]
+    assert [version.get("deprecated", False) for version in versions] == [False, True, True]
+    for version in versions[1:]:
+        assert version["deprecationWarning"].startswith(f"servicebinding.io/{version['name']} is")
     assert versions[0]["schema"] == versions[1]["schema"] == versions[2]["schema"]
 
 
@@ -41,6 +44,7 @@ def test_three_versions_of_one_schema_are_served_and_v1_is_stored(crd: JSON) -> 
         pytest.param(servicebinding_crd(), "Namespaced", True, id="binding"),
         pytest.param(mapping_crd(), "Cluster", False, id="mapping"),
         pytest.param(coreos_crd(), "Namespaced", True, id="coreos"),
+        pytest.param(bindablekinds_crd(), "Cluster", False, id="bindable kinds"),
     ],
 )
 def test_scope_and_status(crd: JSON, scope: str, status: bool) -> None:
@@ -100,3 +104,15 @@ def test_bindings_are_read_with_their_defaults() -> None:
     assert own.bind_as_files
     assert own.services[0].namespace == ""
     assert own.application.label_selector is None
+
+
+def test_the_status_of_bindable_kinds_is_a_list_of_kinds() -> None:
+    crd = bindablekinds_crd()
+    names = crd["spec"]["names"]
+    assert (names["plural"], names["singular"]) == ("bindablekinds", "bindablekinds")
+    (version,) = crd["spec"]["versions"]
+    assert "additionalPrinterColumns" not in version
+    assert "required" not in version["schema"]["openAPIV3Schema"]
+    status = schema(crd, "status")
+    assert status["type"] == "array"
+    assert sorted(status["items"]["required"]) == ["group", "kind", "version"]

@@ -35,11 +35,17 @@ def database(name: str = "db", binding: str | None = "s1", **spec: Any) -> JSON:
     return body
 
 
-def crd(*, annotations: dict[str, str] | None = None) -> JSON:
+def crd(
+    *, annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None
+) -> JSON:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "databases.x.io", "annotations": annotations or {}},
+        "metadata": {
+            "name": "databases.x.io",
+            "annotations": annotations or {},
+            "labels": labels or {},
+        },
         "spec": {"versions": []},
     }
 

@@ -132,6 +132,13 @@ def refusal(read: Read, target: str, code: FailureCode) -> Failure | None:
             id="CRD promises a binding",
         ),
         pytest.param(
+            [database(binding=None), crd(labels=PROMISE)],
+            None,
+            ("False", "ErrorReadingBinding"),
+            ("Unknown", "ServiceMissingBinding"),
+            id="CRD promises it with the specification's label",
+        ),
+        pytest.param(
             [database(binding=None)],
             ("databases.x.io", "Error"),
             ("False", "ErrorReadingCRD"),

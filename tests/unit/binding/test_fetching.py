@@ -11,7 +11,7 @@ from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.status import Status
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Read, Review
-from fairlead.client import ConnectionFailed, Forbidden, ServerError
+from fairlead.client import BadRequest, ConnectionFailed, Forbidden, ServerError
 
 
 DATABASES = Resource("x.io", "v1", "databases", "Database")
@@ -94,6 +94,8 @@ async def test_a_server_that_fails_is_an_answer_and_one_that_is_away_is_none() -
     read = Get(SECRETS, "ns", "s1")
     client.fail["get", "secrets"] = ServerError(Status("Failure", "overloaded", "", 503))
     assert await fetch(client.client, read) == Failure("Error", "overloaded")
+    client.fail["get", "secrets"] = BadRequest(Status("Failure", "no name", "BadRequest", 400))
+    assert await fetch(client.client, read) == Failure("Invalid", "no name")
     client.fail["get", "secrets"] = ConnectionFailed("down")
     with pytest.raises(ConnectionFailed):
         await fetch(client.client, read)

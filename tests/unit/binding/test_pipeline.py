@@ -81,7 +81,8 @@ def test_the_stages_of_both_apis_are_in_the_order_of_the_seed() -> None:
         *("direct_secret", "binding_definitions", "binding_items"),
     ]
     secret = ["binding_secret", "find_workloads", "required_entries"]
-    project = ["bindings_as_env", "bindings_as_files", "postflight", "drop_superseded", "persist"]
+    project = ["bindings_as_env", "bindings_as_files", "content_mark", "postflight"]
+    project += ["drop_superseded", "persist"]
     assert SpecBuilder().names == [*common, *secret, *project]
     assert DefaultBuilder().names == [
         *common,

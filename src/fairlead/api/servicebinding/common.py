@@ -5,11 +5,14 @@ The names are those of the Service Binding specification 1.1 and of Service Bind
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
 from fairlead.api.conditions import Condition
+from fairlead.api.crd import PrinterColumn, Version
+from fairlead.api.meta import JSON
 
 
 COLLECTION_READY = "CollectionReady"
@@ -90,3 +93,58 @@ Conditions = Annotated[
     list[Condition],
     msgspec.Meta(description="How collecting the binding's data and projecting it stand."),
 ]
+
+
+LONGEST_MESSAGE = 32768
+"""Characters that the message of a ``metav1.Condition`` may have."""
+
+_CONDITION: JSON = {
+    "lastTransitionTime": {"format": "date-time"},
+    "message": {"maxLength": LONGEST_MESSAGE},
+    "observedGeneration": {"format": "int64", "minimum": 0},
+    "reason": {
+        "maxLength": 1024,
+        "minLength": 1,
+        "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+    },
+    "type": {"maxLength": 316},
+}
+
+
+def with_strict_conditions(crd: JSON) -> JSON:
+    """A CRD of bindings, whose conditions are what ``metav1.Condition`` demands.
+
+    https://github.com/kubernetes/apimachinery/blob/master/pkg/apis/meta/v1/types.go
+    """
+    for version in crd["spec"]["versions"]:
+        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
+        items = status["properties"]["conditions"]["items"]
+        items["required"] = ["lastTransitionTime", "message", "reason", "status", "type"]
+        for name, bounds in _CONDITION.items():
+            items["properties"][name].update(bounds)
+    return crd
+
+
+def spec_versions(
+    type_: type, *, columns: Sequence[PrinterColumn], status: bool = True
+) -> list[Version]:
+    """The versions of a kind of servicebinding.io: v1 is stored, the others are deprecated.
+
+    They have one schema, so that no conversion is needed.
+    """
+    old = ("v1beta1", "v1alpha3")
+    return [
+        Version("v1", type_, columns=columns, status=status),
+        *(
+            Version(
+                name,
+                type_,
+                storage=False,
+                columns=columns,
+                status=status,
+                deprecated=True,
+                deprecation_warning=f"servicebinding.io/{name} is deprecated, use v1",
+            )
+            for name in old
+        ),
+    ]

@@ -14,12 +14,22 @@ from fairlead.api.conditions import Condition
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName
+from fairlead.api.servicebinding.common import (
+    AtomicLabelSelector,
+    BindingName,
+    with_strict_conditions,
+)
 
 
 COREOS_SERVICEBINDINGS = Resource(
     "binding.operators.coreos.com", "v1alpha1", "servicebindings", "ServiceBinding"
 )
+BINDABLEKINDS = Resource(
+    "binding.operators.coreos.com", "v1alpha1", "bindablekinds", "BindableKinds", namespaced=False
+)
+BINDABLEKINDS_NAME = "bindable-kinds"
+"""Of the only object of its kind."""
+
 COREOS_FINALIZER = "finalizer.servicebinding.openshift.io"
 
 
@@ -98,6 +108,23 @@ class CoreosServiceBinding(msgspec.Struct, rename="camel", omit_defaults=True, k
     status: CoreosStatus | None = None
 
 
+class BindableKind(msgspec.Struct, order=True, frozen=True, kw_only=True):
+    """A kind whose objects can be services of bindings, in one of its served versions."""
+
+    group: str
+    kind: str
+    version: str
+
+
+class BindableKinds(msgspec.Struct, rename="camel", kw_only=True):
+    """The kinds that can be bound; ``status`` is a list, and there is no subresource for it."""
+
+    api_version: str = BINDABLEKINDS.api_version
+    kind: str = BINDABLEKINDS.kind
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    status: list[BindableKind] = []
+
+
 BINDING_COLUMNS = (
     PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
     PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
@@ -107,8 +134,14 @@ BINDING_COLUMNS = (
 
 def coreos_crd() -> JSON:
     """The CRD of ServiceBinding in binding.operators.coreos.com."""
-    return build_crd(
+    crd = build_crd(
         COREOS_SERVICEBINDINGS,
         [Version("v1alpha1", CoreosServiceBinding, columns=BINDING_COLUMNS)],
         short_names=("sbr", "sbrs"),
     )
+    return with_strict_conditions(crd)
+
+
+def bindablekinds_crd() -> JSON:
+    """The CRD of BindableKinds."""
+    return build_crd(BINDABLEKINDS, [Version("v1alpha1", BindableKinds, status=False, columns=())])

@@ -10,9 +10,10 @@ from typing import Annotated
 
 import msgspec
 
-from fairlead.api.crd import AGE, Version, build_crd
+from fairlead.api.crd import AGE, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.common import spec_versions
 
 
 CLUSTERWORKLOADRESOURCEMAPPINGS = Resource(
@@ -66,20 +67,7 @@ def mapping_name(resource: Resource) -> str:
 
 def mapping_crd() -> JSON:
     """The CRD of ClusterWorkloadResourceMapping."""
-    type_ = ClusterWorkloadResourceMapping
     return build_crd(
         CLUSTERWORKLOADRESOURCEMAPPINGS,
-        [
-            Version("v1", type_, status=False, columns=(AGE,)),
-            Version("v1beta1", type_, storage=False, status=False, columns=(AGE,)),
-            Version(
-                "v1alpha3",
-                type_,
-                storage=False,
-                status=False,
-                columns=(AGE,),
-                deprecated=True,
-                deprecation_warning="servicebinding.io/v1alpha3 is deprecated, use v1",
-            ),
-        ],
+        spec_versions(ClusterWorkloadResourceMapping, columns=(AGE,), status=False),
     )

@@ -10,11 +10,17 @@ from typing import Annotated
 
 import msgspec
 
-from fairlead.api.crd import PrinterColumn, Version, build_crd
+from fairlead.api.crd import PrinterColumn, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding.common import AtomicLabelSelector, BindingName, Conditions
-from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, coreos_crd
+from fairlead.api.servicebinding.common import (
+    AtomicLabelSelector,
+    BindingName,
+    Conditions,
+    spec_versions,
+    with_strict_conditions,
+)
+from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, bindablekinds_crd, coreos_crd
 from fairlead.api.servicebinding.mapping import mapping_crd
 
 
@@ -100,23 +106,13 @@ _COLUMNS = (
 
 def servicebinding_crd() -> JSON:
     """The CRD of ServiceBinding in servicebinding.io."""
-    return build_crd(
-        SERVICEBINDINGS,
-        [
-            Version("v1", ServiceBinding, columns=_COLUMNS),
-            Version("v1beta1", ServiceBinding, storage=False, columns=_COLUMNS),
-            Version(
-                "v1alpha3",
-                ServiceBinding,
-                storage=False,
-                columns=_COLUMNS,
-                deprecated=True,
-                deprecation_warning="servicebinding.io/v1alpha3 is deprecated, use v1",
-            ),
-        ],
-    )
+    crd = build_crd(SERVICEBINDINGS, spec_versions(ServiceBinding, columns=_COLUMNS))
+    for version in crd["spec"]["versions"]:
+        # The specification's own CRD takes an object without spec, of which the status tells then.
+        del version["schema"]["openAPIV3Schema"]["required"]
+    return with_strict_conditions(crd)
 
 
 def crds() -> list[JSON]:
     """Every CRD the binding controllers own."""
-    return [servicebinding_crd(), mapping_crd(), coreos_crd()]
+    return [servicebinding_crd(), mapping_crd(), coreos_crd(), bindablekinds_crd()]

@@ -6,7 +6,16 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
-from fairlead.client import Client, ClientError, ConnectionFailed, Forbidden, NotFound, NotServed
+from fairlead.client import (
+    BadRequest,
+    Client,
+    ClientError,
+    ConnectionFailed,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotServed,
+)
 
 
 _WORKLOAD_VERBS = "get, list, watch and patch"
@@ -34,6 +43,9 @@ async def fetch(client: Client, read: Read) -> Answer:
                 return await _review(client, read)
     except Forbidden as error:
         return Failure("Forbidden", _remedy(str(error), read))
+    except (BadRequest, Invalid) as error:
+        # Asking again is no use: what is asked for cannot be.
+        return Failure("Invalid", str(error))
     except ConnectionFailed:
         raise
     except ClientError as error:

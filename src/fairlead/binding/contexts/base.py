@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from fairlead.api.servicebinding.common import (
     PROCESSING_ERROR,
     READY,
 )
+from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.changes import Changes, SecretWrite
 from fairlead.binding.contexts.entries import Entries
 from fairlead.binding.contexts.outcome import Outcome
@@ -29,7 +30,7 @@ from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
-from fairlead.binding.items import Item, SecretSource, merge, secret_name
+from fairlead.binding.items import Item, SecretSource, digest, merge, secret_name
 from fairlead.binding.operations import Operations, Workloads
 from fairlead.binding.projection import Owner
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
@@ -38,6 +39,8 @@ from fairlead.binding.service import Service, ServiceReference, WorkloadReferenc
 from fairlead.binding.takeover import Former
 from fairlead.binding.workload import Workload
 
+
+Decoded = TypeVar("Decoded")
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -66,10 +69,11 @@ class BaseContext:
         self.flow = Flow()
         self.reader = Reader(snapshot, binding.meta)
         self.secret = ""
+        self.content_mark = ""
         self.entries = Entries()
         self.changes = Changes()
         self.service_failure: FailureCode | None = None
-        self.status_before: JSON = binding.to_dict().get("status") or {}
+        self.status_before: JSON = part(binding, "status")
         self._outcome = Outcome(self.status_before)
         self._find = workloads or of_kubernetes
         self._services: list[Service] | None = None
@@ -77,6 +81,12 @@ class BaseContext:
         self._leftovers: Sequence[Operations] | None = None
         self._refused: dict[int, str] = {}
         self._wanted = Changes()
+        self._wishes = Wishes()
+        if not self.meta.deleting:
+            try:
+                self._wishes = read_wishes(self.meta.annotations)
+            except ValueError as error:
+                raise InvalidBinding(str(error)) from None
 
     def spec_name(self) -> str:
         """``spec.name``."""
@@ -113,6 +123,20 @@ class BaseContext:
         digest = hashlib.sha256(name.encode()).hexdigest()[:8]
         start = re.sub("[^-a-z0-9]", "-", name).strip("-")[:54].rstrip("-")
         return f"{start or 'binding'}-{digest}"
+
+    @property
+    def bind_as_env(self) -> bool:
+        """Where files are not wanted, or variables besides."""
+        return not self.bind_as_files or self._wishes.environment
+
+    @property
+    def file_mode(self) -> int | None:
+        """What the binding asks for with an annotation."""
+        return self._wishes.mode
+
+    def secret_type(self, content: Mapping[str, bytes]) -> str:
+        """The type of a Secret with this content, "" for the default."""
+        return ""
 
     @property
     def container_names(self) -> Sequence[str]:
@@ -237,6 +261,8 @@ class BaseContext:
         direct = self.entries.direct(self.meta.namespace)
         if direct:
             self.secret = direct
+            # The name of any other Secret changes with its content.
+            self.content_mark = digest(merge(self.items())) if self._wishes.roll else ""
             return
         content = self.entries.content()
         if not content:
@@ -249,6 +275,7 @@ class BaseContext:
             name=self.secret,
             content=content,
             owner=msgspec.structs.replace(owner, block_owner_deletion=None),
+            type=self.secret_type(content),
         )
 
     def content(self) -> dict[str, bytes]:
@@ -330,7 +357,7 @@ def of_kubernetes(context: BaseContext) -> Finder:
         volume=context.volume_name,
         directory=context.binding_name,
         variables=list(context.env_bindings),
-        env_from=not context.bind_as_files,
+        env_from=context.bind_as_env,
     )
     reference = context.workload_reference()
     return Finder(context.reader, reference, former, context.kinds, context.secret)
@@ -350,6 +377,24 @@ def part(binding: Object, *path: str) -> JSON:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
+
+
+def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
+    """A binding as its type; of one that is deleted and does not fit it, ``nothing`` is the spec.
+
+    What was projected for it is on record, and it must not stay for ever.
+
+    Raises:
+        msgspec.ValidationError: it does not fit its type.
+    """
+    try:
+        return binding.decode(type_)
+    except msgspec.ValidationError:
+        if not binding.meta.deleting:
+            raise
+    body = {**binding.to_dict(), "spec": nothing}
+    body.pop("status", None)
+    return msgspec.convert(body, type_)
 
 
 def selector_dict(selector: Any) -> JSON | None:

@@ -13,12 +13,13 @@ from fairlead.binding.records import RECORDED_ANNOTATION
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
-    """The intermediate Secret as it has to be."""
+    """The intermediate Secret as it has to be; ``type`` is "" for the default."""
 
     namespace: str
     name: str
     content: dict[str, bytes]
     owner: OwnerReference
+    type: str = ""
 
 
 class Changes(msgspec.Struct):
@@ -48,5 +49,6 @@ def secret_body(write: SecretWrite) -> JSON:
             "annotations": {RECORDED_ANNOTATION: "true"},
             "ownerReferences": [owner],
         },
+        **({"type": write.type} if write.type else {}),
         "data": encode_data(write.content),
     }

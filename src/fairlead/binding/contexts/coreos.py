@@ -8,11 +8,18 @@ from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
     InvalidBinding,
+    decoded,
     part,
     selector_dict,
 )
 from fairlead.binding.reads import Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
+
+
+_NOTHING: JSON = {
+    "services": [{"group": "", "version": ""}],
+    "application": {"group": "", "version": ""},
+}
 
 
 class CoreosContext(BaseContext):
@@ -35,7 +42,7 @@ class CoreosContext(BaseContext):
         workloads: FindWorkloads | None = None,
     ) -> None:
         super().__init__(binding, snapshot, workloads=workloads)
-        self._parsed = binding.decode(CoreosServiceBinding)
+        self._parsed = decoded(binding, CoreosServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:
             self._validate(cross_namespace=cross_namespace)

@@ -11,7 +11,7 @@ from fairlead.binding.items import Item, SecretSource, merge
 MOST_BYTES = 1024 * 1024
 """That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
 
-_ENTRY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
 
 
 class Entries:
@@ -66,7 +66,7 @@ class Entries:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(
                     f"binding entry {name!r} is no valid key of a Secret: keys consist of "
-                    "letters, digits, '-', '_' and '.'; rename it with a mapping or a "
-                    "naming strategy"
+                    "letters, digits, '-', '_' and '.', not beginning with '..'; rename it with "
+                    "a mapping or a naming strategy"
                 )
         return content

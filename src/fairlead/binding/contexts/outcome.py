@@ -8,7 +8,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition, set_condition
 from fairlead.api.meta import JSON, Object
-from fairlead.api.servicebinding.common import PROCESSING_ERROR, READY
+from fairlead.api.servicebinding.common import LONGEST_MESSAGE, PROCESSING_ERROR, READY
 
 
 class Outcome:
@@ -27,8 +27,11 @@ class Outcome:
         return self._said.get(type_)
 
     def before(self) -> list[Condition]:
-        """The conditions in the binding's status."""
-        return msgspec.convert(self._before.get("conditions") or [], list[Condition])
+        """The conditions in the binding's status; none where others wrote something else."""
+        try:
+            return msgspec.convert(self._before.get("conditions") or [], list[Condition])
+        except msgspec.ValidationError:
+            return []
 
     def after(self, now: str) -> list[JSON]:
         """The conditions after this pass."""
@@ -39,17 +42,19 @@ class Outcome:
 
 
 def _written(condition: Condition) -> JSON:
-    """With reason and message even where they are empty."""
-    return {"reason": "", "message": "", **msgspec.to_builtins(condition)}
+    """With reason and message even where they are empty, and no longer than a server takes."""
+    body = {"reason": "", "message": "", **msgspec.to_builtins(condition)}
+    message = body["message"]
+    if len(message) > LONGEST_MESSAGE:
+        body["message"] = f"{message[: LONGEST_MESSAGE - 4]} ..."
+    return body
 
 
 def invalid_status(binding: Object, message: str, now: str) -> JSON:
     """The status with Ready False; what else it says stays."""
-    status: JSON = binding.to_dict().get("status") or {}
-    try:
-        before = Outcome(status).before()
-    except msgspec.ValidationError:
-        before = []
+    found = binding.to_dict().get("status")
+    status: JSON = found if isinstance(found, dict) else {}
+    before = Outcome(status).before()
     merged = set_condition(before, Condition(READY, "False", PROCESSING_ERROR, message), now=now)
     conditions: list[Any] = [_written(condition) for condition in merged]
     result = {**status, "conditions": conditions}

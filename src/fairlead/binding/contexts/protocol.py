@@ -83,7 +83,19 @@ class Context(Protocol):
 
     @property
     def bind_as_files(self) -> bool:
-        """Files when true, all entries as environment variables when false."""
+        """Whether entries are files."""
+
+    @property
+    def bind_as_env(self) -> bool:
+        """All entries as environment variables, with files or without."""
+
+    @property
+    def file_mode(self) -> int | None:
+        """The mode that files are to have, None for the default."""
+
+    @property
+    def content_mark(self) -> str:
+        """What changes with the Secret's content, "" where pods need not be made anew for it."""
 
     @property
     def env_bindings(self) -> Sequence[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON, Object
@@ -11,6 +12,8 @@ from fairlead.api.servicebinding.common import (
     ERROR_READING_BINDING,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
+    PROCESSING_ERROR,
+    READY,
     RESOLVED_BINDING_SECRET,
     SERVICE_AVAILABLE,
     SERVICE_FORBIDDEN,
@@ -22,6 +25,7 @@ from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
     InvalidBinding,
+    decoded,
     part,
     selector_dict,
 )
@@ -31,7 +35,12 @@ from fairlead.binding.reads import FailureCode, Lookup, Snapshot
 from fairlead.binding.service import ServiceReference, WorkloadReference
 
 
+_NOTHING: JSON = {
+    "workload": {"apiVersion": "", "kind": ""},
+    "service": {"apiVersion": "", "kind": "", "name": ""},
+}
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
+_TYPE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
     "NotFound": SERVICE_NOT_FOUND,
     "NoMatch": SERVICE_NOT_FOUND,
@@ -53,7 +62,7 @@ class SpecContext(BaseContext):
         self, binding: Object, snapshot: Snapshot, *, workloads: FindWorkloads | None = None
     ) -> None:
         super().__init__(binding, snapshot, workloads=workloads)
-        self._parsed = binding.decode(ServiceBinding)
+        self._parsed = decoded(binding, ServiceBinding, _NOTHING)
         spec = self._parsed.spec
         if not self.meta.deleting:
             _validate(self._parsed)
@@ -64,6 +73,11 @@ class SpecContext(BaseContext):
     def spec_name(self) -> str:
         """``spec.name``."""
         return self._parsed.spec.name
+
+    def secret_type(self, content: Mapping[str, bytes]) -> str:
+        """``servicebinding.io/{type}``, where the entry can be part of a type."""
+        type_ = content.get("type", b"").decode(errors="replace")
+        return f"servicebinding.io/{type_}" if _TYPE.fullmatch(type_) else ""
 
     def service_references(self) -> list[ServiceReference]:
         """The one service, in the binding's own namespace."""
@@ -93,6 +107,9 @@ class SpecContext(BaseContext):
         if missing and self.flow.error:
             self.flow.error += f": {missing}"
         super().close()
+        if self.flow.error and self.reader.snapshot.unclear:
+            # Nobody knows whether the binding can be completed (specification 1.1).
+            self.set_condition(READY, "Unknown", PROCESSING_ERROR, self.flow.error)
         if not self.unbind_requested:
             self._settle_service(missing)
 

@@ -105,14 +105,15 @@ def _add_secret(context: Context, service: Service, name: str) -> None:
 
 
 def _check_promise(context: Context, service: Service) -> None:
-    """A CRD whose annotation promises a binding makes the pass wait for it."""
+    """A CRD whose annotation or label promises a binding makes the pass wait for it."""
     try:
         crd = context.crd(service)
     except ReadError as error:
         collection_failed(context, ERROR_READING_CRD, error)
         return
-    annotations = ((crd or {}).get("metadata") or {}).get("annotations") or {}
-    if annotations.get(PROVISIONED_SERVICE) == "true":
+    metadata = (crd or {}).get("metadata") or {}
+    marks = [metadata.get(place) or {} for place in ("annotations", "labels")]
+    if any(mark.get(PROVISIONED_SERVICE) == "true" for mark in marks):
         promise = BindingFieldError(
             f"CRD of service {service.meta.key} indicates provisioned service, but no secret "
             "name provided under .status.binding.name"
@@ -201,9 +202,13 @@ def _defaults(service: Service, crd: JSON | None) -> dict[str, str]:
 
 
 def is_bindable(crd: JSON) -> bool:
-    """Whether a CRD has definitions, or ``status.binding.name`` in the schema of any version."""
-    annotations: dict[str, str] = (crd.get("metadata") or {}).get("annotations") or {}
-    if any(
+    """Whether a CRD has definitions, the specification's label, or ``status.binding.name``.
+
+    The latter in the schema of any version.
+    """
+    metadata: JSON = crd.get("metadata") or {}
+    annotations: dict[str, str] = metadata.get("annotations") or {}
+    if (metadata.get("labels") or {}).get(PROVISIONED_SERVICE) == "true" or any(
         key == DEFINITION_ANNOTATION or key.startswith(f"{DEFINITION_ANNOTATION}/")
         for key in annotations
     ):

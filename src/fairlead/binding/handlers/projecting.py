@@ -127,16 +127,16 @@ def inject_secret_ref(context: Context) -> None:
 
 
 def bindings_as_env(context: Context) -> None:
-    """The whole Secret with envFrom where files are not wanted, and single entries."""
+    """The whole Secret with envFrom where that is wanted, and single entries."""
 
     def project(projection: Operations) -> None:
         for container in projection.containers(context.container_names):
-            if not context.bind_as_files:
+            if context.bind_as_env:
                 projection.whole(container, context.secret)
             for name, key in context.env_bindings:
                 projection.variable(container, name, key, context.secret)
 
-    if not context.bind_as_files or context.env_bindings:
+    if context.bind_as_env or context.env_bindings:
         _each(context, project)
 
 
@@ -146,12 +146,18 @@ def bindings_as_files(context: Context) -> None:
     def project(projection: Operations) -> None:
         containers = projection.containers(context.container_names)
         if containers:
-            projection.volume(context.volume_name, context.secret)
+            projection.volume(context.volume_name, context.secret, context.file_mode)
         for container in containers:
             projection.mount(container, context.volume_name, context.binding_name)
 
     if context.bind_as_files:
         _each(context, project)
+
+
+def content_mark(context: Context) -> None:
+    """A mark of the content on the pods, where they are to be made anew when it changes."""
+    if context.content_mark:
+        _each(context, lambda projection: projection.content(context.content_mark))
 
 
 def _each(context: Context, project: Callable[[Operations], None]) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
+from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.outside.compose.project import Project, Service
@@ -66,8 +67,17 @@ class ComposeOperations:
         """The service itself, whatever the names."""
         return [self.workload]
 
-    def volume(self, name: str, secret: str) -> None:
-        """Nothing yet: Compose mounts secrets without a volume."""
+    def volume(self, name: str, secret: str, mode: int | None = None) -> None:
+        """Nothing yet: Compose mounts secrets without a volume.
+
+        Raises:
+            ProjectionError: files are to have a mode, which this cannot give them.
+        """
+        if mode is not None:
+            raise ProjectionError(
+                f"{self.workload} has no mode for files: remove the annotation "
+                f"{DEFAULT_MODE_ANNOTATION} of the binding"
+            )
 
     def mount(self, container: ComposeService, volume: str, directory: str) -> None:
         """Have each entry of the Secret as a file in a directory below the binding root.
@@ -126,6 +136,9 @@ class ComposeOperations:
             f"{self.workload} has no place for the name of a Secret: "
             "remove spec.application.bindingPath.secretPath"
         )
+
+    def content(self, mark: str) -> None:
+        """Nothing to do: services are made anew by whoever reads what is printed."""
 
     def settle(self) -> None:
         """Nothing is there from earlier: services are read without what was bound before."""

@@ -1,0 +1,55 @@
+"""What a binding asks for by annotations, since neither API has a field for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+
+DEFAULT_MODE_ANNOTATION = "servicebinding.io/default-mode"
+"""Mode of the files, in octal digits such as "0400"."""
+
+ROLL_ANNOTATION = "servicebinding.io/roll-on-change"
+"""With "true" pods are made anew when a Secret changes that is projected as it is."""
+
+ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
+"""With "true" all entries are environment variables too, besides files."""
+
+_MODE = re.compile("0?[0-7]{3}")
+_BOOLEANS = {"": False, "false": False, "true": True}
+
+
+class Wishes(msgspec.Struct, frozen=True):
+    """The annotations of one binding; without a mode the API server chooses it."""
+
+    mode: int | None = None
+    roll: bool = False
+    environment: bool = False
+
+
+def read_wishes(annotations: Mapping[str, str]) -> Wishes:
+    """What the annotations of a binding ask for.
+
+    Raises:
+        ValueError: one of them has a value that it cannot have; the text names it.
+    """
+    mode = annotations.get(DEFAULT_MODE_ANNOTATION, "")
+    if mode and not _MODE.fullmatch(mode):
+        raise ValueError(
+            f"annotation {DEFAULT_MODE_ANNOTATION} is {mode!r}: give the mode in three octal "
+            "digits, such as 0400"
+        )
+    return Wishes(
+        mode=int(mode, 8) if mode else None,
+        roll=_boolean(annotations, ROLL_ANNOTATION),
+        environment=_boolean(annotations, ENVIRONMENT_ANNOTATION),
+    )
+
+
+def _boolean(annotations: Mapping[str, str], name: str) -> bool:
+    value = annotations.get(name, "")
+    if value not in _BOOLEANS:
+        raise ValueError(f'annotation {name} is {value!r}: it can be "true" or "false"')
+    return _BOOLEANS[value]

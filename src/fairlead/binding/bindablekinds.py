@@ -1,0 +1,121 @@
+"""Keeps the list of kinds that can be bound, from the CustomResourceDefinitions there are.
+
+CRDs are large and nearly none of them counts, so they are watched as metadata alone, and each is
+read once after it came or changed. Nothing is written before all of them were.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME, BindableKind
+from fairlead.binding.definitions import registered
+from fairlead.binding.handlers.collecting import is_bindable
+from fairlead.client import AlreadyExists, Conflict, NotFound
+from fairlead.runtime import Cluster, Controller, Delta, Request, changed
+from fairlead.runtime.controller.controller import ControllerStats
+
+
+_READERS = 4
+"""CRDs that are read at the same time."""
+
+
+def bindable_kinds(crd: JSON) -> list[BindableKind]:
+    """What a CRD offers to bindings: each of its served versions, or those that we know."""
+    spec = crd.get("spec") or {}
+    group, kind = spec.get("group", ""), (spec.get("names") or {}).get("kind", "")
+    whole = is_bindable(crd)
+    return [
+        BindableKind(group=group, kind=kind, version=version["name"])
+        for version in spec.get("versions") or []
+        if version.get("served") and (whole or registered(f"{group}/{version['name']}", kind))
+    ]
+
+
+def _view(crd: Object | None) -> Any:
+    meta = crd.meta if crd else None
+    return meta and (meta.uid, meta.generation, meta.annotations, meta.labels)
+
+
+class BindableKindsController:
+    """Writes the only BindableKinds of a cluster; ``controller`` is what to run."""
+
+    name = "bindablekinds"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._client = cluster.client
+        self.controller = Controller(self.name, self.reconcile, workers=_READERS)
+        self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
+        self._written = cluster.informer(BINDABLEKINDS)
+        self._known: dict[str, list[BindableKind]] = {}
+        self._unread: set[str] = set()
+        self._list = Request(cluster.name, "", BINDABLEKINDS_NAME)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self.controller.watch(self._crds, self._came, predicate=changed(_view))
+        self.controller.watch(self._written, lambda _: [self._list])
+        await self._crds.synced()
+        # Also where there is no CRD at all.
+        self.controller.enqueue(self._list)
+        await self.controller.run()
+
+    def adopt(self, stats: ControllerStats) -> None:
+        """Count into these numbers from now on."""
+        self.controller.adopt(stats)
+
+    def _came(self, delta: Delta) -> list[Request]:
+        name = delta.object.meta.name
+        self._unread.add(name)
+        return [self._list._replace(name=name)]
+
+    async def reconcile(self, request: Request) -> None:
+        """Read a CRD, or write the list when all of them are read.
+
+        Raises:
+            ClientError: the server is not there, or the list was changed meanwhile.
+        """
+        # No CRD has such a name: theirs have a dot in them.
+        if request.name != BINDABLEKINDS_NAME:
+            await self._read(request.name)
+            self.controller.enqueue(self._list)
+        elif not self._unread:
+            await self._write()
+
+    async def _read(self, name: str) -> None:
+        self._unread.discard(name)
+        try:
+            crd = await self._client.get(CUSTOMRESOURCEDEFINITIONS, name)
+        except NotFound:
+            self._known.pop(name, None)
+        except Exception:
+            self._unread.add(name)
+            raise
+        else:
+            self._known[name] = bindable_kinds(crd.to_dict())
+
+    async def _write(self) -> None:
+        found = {kind for kinds in self._known.values() for kind in kinds}
+        status = [msgspec.to_builtins(kind) for kind in sorted(found)]
+        body: JSON = {
+            "apiVersion": BINDABLEKINDS.api_version,
+            "kind": BINDABLEKINDS.kind,
+            "metadata": {"name": BINDABLEKINDS_NAME},
+            "status": status,
+        }
+        try:
+            live = await self._client.get(BINDABLEKINDS, BINDABLEKINDS_NAME)
+        except NotFound:
+            try:
+                await self._client.create(BINDABLEKINDS, body)
+            except AlreadyExists as error:
+                raise Conflict(error.status) from None
+            return
+        if live.to_dict().get("status") != status:
+            seen = {"uid": live.meta.uid, "resourceVersion": live.meta.resource_version}
+            patch = {"metadata": seen, "status": status}
+            await self._client.merge_patch(BINDABLEKINDS, BINDABLEKINDS_NAME, "", patch)
