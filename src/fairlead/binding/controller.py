@@ -8,7 +8,7 @@ can announce, such as rights that are missing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -32,7 +32,7 @@ from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.pipeline import Pipeline, coreos_pipeline, spec_pipeline
-from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Need, Read, Snapshot
+from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
 from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
 from fairlead.client import NotFound
 from fairlead.runtime import (
@@ -57,6 +57,12 @@ RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 
 _MOST_READS = 1000
 """Reads of one pass: more than services with hundreds of Secrets of their own need."""
+
+_AT_ONCE = 32
+"""Reads of one binding that a server is asked at the same time."""
+
+_FEW = 16
+"""Workloads of a selector that are read one by one, rather than listed."""
 
 
 def _content(binding: Object | None) -> Any:
@@ -259,8 +265,7 @@ class BindingController:
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
             if not isinstance(step, BaseContext):
-                answers = (self._answer(request, read, snapshot) for read in step)
-                blind |= not all(await asyncio.gather(*answers))
+                blind |= not await self._answers(request, step, snapshot)
             return snapshot
 
         settled = await step_by_step(
@@ -273,6 +278,16 @@ class BindingController:
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
 
+    async def _answers(self, request: Request, reads: Sequence[Read], snapshot: Snapshot) -> bool:
+        """Answer reads that do not depend on one another, but never too many at once."""
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(read: Read) -> bool:
+            async with free:
+                return await self._answer(request, read, snapshot)
+
+        return all(await asyncio.gather(*map(one, reads)))
+
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
         """Answer a read; False when changes of what it is about may go unseen for now."""
         if isinstance(read, Get) and is_mapping(read):
@@ -281,12 +296,30 @@ class BindingController:
             return True
         if isinstance(read, Marked):
             return await self._answer_marked(request, read, snapshot)
+        if isinstance(read, ListAll):
+            return await self._answer_list(request, read, snapshot)
         watched = True
-        if isinstance(read, Get | ListAll):
+        if isinstance(read, Get):
             watched = await self._dependencies.join(request, read)
         else:
             self._dependencies.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
+        return watched
+
+    async def _answer_list(self, request: Request, read: ListAll, snapshot: Snapshot) -> bool:
+        """A server looks at all of a kind to list a few, so a few are asked for by their names."""
+        client = self._cluster.client
+        watched = await self._dependencies.join(request, read)
+        found = self._dependencies.selected(read) if watched else []
+        if not 0 < len(found) <= _FEW:
+            snapshot.put(read, await fetch(client, read))
+            return watched
+        reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
+        answers = await asyncio.gather(*(fetch(client, one) for one in reads))
+        whole = [one for one in answers if isinstance(one, Object)]
+        selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
+        refused = (one for one in answers if isinstance(one, Failure) and one.code != "NotFound")
+        snapshot.put(read, next(refused, selected))
         return watched
 
     async def _answer_marked(self, request: Request, read: Marked, snapshot: Snapshot) -> bool:

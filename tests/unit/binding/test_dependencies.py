@@ -45,6 +45,9 @@ class FakeInformer:
     async def close(self) -> None:
         self.closed = True
 
+    def list(self, namespace: str = "") -> list[Object]:
+        return [*self.objects.values()]
+
 
 class FakeCluster:
     def __init__(self) -> None:

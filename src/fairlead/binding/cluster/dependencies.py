@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelector
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.records import marks
 from fairlead.runtime import Cluster, Delta, Informer, Request
@@ -24,9 +25,14 @@ SYNC_SECONDS = 5.0
 _LOOK_SECONDS = 0.02
 """Between looks at whether the watch has its first list."""
 
-_MARKS, _OWNERS = "records", "owners"
+_MARKS, _OWNERS, _LABELS = "records", "owners", "labels"
 
 Enqueue: TypeAlias = Callable[[Request], None]
+_Watched: TypeAlias = Get | ListAll | Marked
+_Topic: TypeAlias = tuple[str, str]
+"""What a change may be about: an object's name, a record, an owner, a label, or anything."""
+
+_ANYTHING: _Topic = ("", "")
 
 
 class _Place(NamedTuple):
@@ -44,15 +50,40 @@ class _Watch:
         """True once an answer was given after the first list: older objects are no news."""
         self.written: dict[Request, dict[str, str]] = {}
         """The versions before what bindings wrote and the watch may not have shown yet."""
+        self._topics: dict[_Topic, dict[Request, set[Read]]] = {}
 
-    def affected(self, delta: Delta) -> Iterator[Request]:
-        """The bindings that have to look again."""
+    def add(self, request: Request, read: _Watched) -> None:
+        """Note that a binding relies on this watch for a read."""
+        self.readers.setdefault(request, set()).add(read)
+        self._topics.setdefault(_topic(read), {}).setdefault(request, set()).add(read)
+
+    def keep(self, request: Request, wanted: set[Read]) -> None:
+        """Forget the reads of a binding that are not wanted any more."""
+        known = self.readers.get(request, set())
+        for read in known - wanted:
+            known.discard(read)
+            topic = _topic(read)  # type: ignore[arg-type]
+            reads = self._topics[topic][request]
+            reads.discard(read)
+            if not reads:
+                del self._topics[topic][request]
+            if not self._topics[topic]:
+                del self._topics[topic]
+        if not known:
+            self.readers.pop(request, None)
+            self.written.pop(request, None)
+
+    def affected(self, delta: Delta) -> Iterable[Request]:
+        """The bindings that have to look again; those that read something else cost nothing."""
         if delta.initial and self.relied_on:
-            return
+            return ()
         status_only = _status_only(delta)
-        for request, reads in self.readers.items():
-            if any(_concerns(read, delta, status_only=status_only) for read in reads):
-                yield request
+        return dict.fromkeys(
+            request
+            for topic in _topics(delta)
+            for request, reads in self._topics.get(topic, {}).items()
+            if any(_concerns(read, delta, status_only=status_only) for read in reads)
+        )
 
 
 class Dependencies:
@@ -63,11 +94,14 @@ class Dependencies:
         self._enqueue = enqueue
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
+        self._places: dict[Request, set[_Place]] = {}
 
-    async def join(self, request: Request, read: Get | ListAll | Marked) -> bool:
+    async def join(self, request: Request, read: _Watched) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
-        watch = self._watch(_place(read))
-        watch.readers.setdefault(request, set()).add(read)
+        place = _place(read)
+        watch = self._watch(place)
+        watch.add(request, read)
+        self._places.setdefault(request, set()).add(place)
         synced = await _synced(watch.informer)
         watch.relied_on = watch.relied_on or synced
         return synced
@@ -86,6 +120,22 @@ class Dependencies:
             if _shows(informer.get(read.namespace, name), version):
                 del watch.written[request][name]
         return found, list(watch.written.get(request, ()))
+
+    def selected(self, read: ListAll) -> list[Object]:
+        """Those that a read which was joined is about, from metadata that are here already.
+
+        None where the server had better be asked.
+        """
+        informer = self._watch(_place(read)).informer
+        if informer.error or not read.labels.requirements:
+            return []
+        pair = _pair(read.labels)
+        if pair:
+            informer.add_index(_LABELS, _labels)
+            found = informer.by_index(_LABELS, pair)
+        else:
+            found = informer.list(read.namespace)
+        return [item for item in found if read.labels.matches(item.meta.labels)]
 
     def wrote(self, request: Request, resource: Resource, before: Object) -> None:
         """Note that a binding writes an object that was ``before``."""
@@ -109,16 +159,19 @@ class Dependencies:
         if noted:
             self._noted[request] = noted
         unused: list[Informer] = []
-        for place, watch in list(self._watches.items()):
-            kept = watch.readers.get(request, set()) & wanted
-            if kept:
-                watch.readers[request] = kept
-            else:
-                watch.readers.pop(request, None)
-                watch.written.pop(request, None)
-            if not watch.readers:
+        kept: set[_Place] = set()
+        for place in self._places.pop(request, set()):
+            watch = self._watches.get(place)
+            if watch is None:
+                continue
+            watch.keep(request, wanted)
+            if request in watch.readers:
+                kept.add(place)
+            elif not watch.readers:
                 del self._watches[place]
                 unused.append(watch.informer)
+        if kept:
+            self._places[request] = kept
         # Only now: while one is closed, other workers join and settle.
         for informer in unused:
             await informer.close()
@@ -162,23 +215,60 @@ def _owners(obj: Object) -> list[str]:
     return [owner.uid for owner in obj.meta.owner_references]
 
 
-def _place(read: Get | ListAll | Marked) -> _Place:
+def _labels(obj: Object) -> list[str]:
+    return [f"{name}={value}" for name, value in obj.meta.labels.items()]
+
+
+def _pair(selector: LabelSelector) -> str:
+    """One label that all have which are selected; "" where there is none such."""
+    for term in selector.requirements:
+        if term.operator in {"=", "in"} and len(term.values) == 1:
+            return f"{term.key}={term.values[0]}"
+    return ""
+
+
+def _topic(read: _Watched) -> _Topic:
+    """The one topic of all changes that concern a read."""
+    match read:
+        case Get():
+            return "name", read.name
+        case Marked():
+            return (_OWNERS, read.owner) if read.owner else (_MARKS, read.annotation)
+        case ListAll():
+            pair = _pair(read.labels)
+            return (_LABELS, pair) if pair else _ANYTHING
+
+
+def _topics(delta: Delta) -> Iterator[_Topic]:
+    yield "name", delta.object.meta.name
+    yield _ANYTHING
+    for state in (delta.old, delta.new):
+        if state is not None:
+            yield from ((_MARKS, name) for name in state.meta.annotations)
+            yield from ((_OWNERS, uid) for uid in _owners(state))
+            yield from ((_LABELS, pair) for pair in _labels(state))
+
+
+def _place(read: _Watched) -> _Place:
     return _Place(read.resource, read.namespace if read.resource.namespaced else "")
 
 
 def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
-    if status_only and isinstance(read, Get | ListAll | Marked) and read.spec_only:
+    if status_only and isinstance(read, _Watched) and read.spec_only:
         return False
-    if isinstance(read, Marked):
-        return any(
-            (bool(read.annotation) and read.annotation in state.meta.annotations)
-            or (bool(read.owner) and state.meta.owned_by(read.owner))
-            for state in (delta.old, delta.new)
-            if state is not None
-        )
-    return isinstance(read, ListAll) or (
-        isinstance(read, Get) and read.name == delta.object.meta.name
-    )
+    states = [state.meta for state in (delta.old, delta.new) if state is not None]
+    match read:
+        case Get():
+            return read.name == delta.object.meta.name
+        case ListAll():
+            return any(read.labels.matches(meta.labels) for meta in states)
+        case Marked():
+            return any(
+                (bool(read.annotation) and read.annotation in meta.annotations)
+                or (bool(read.owner) and meta.owned_by(read.owner))
+                for meta in states
+            )
+    return False
 
 
 def _status_only(delta: Delta) -> bool:
