@@ -12,7 +12,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -55,7 +55,7 @@ REQUESTER = f"system:serviceaccount:default:{LOADER}"
 class Turn(NamedTuple):
     """What the controllers took, and the bare loader, in seconds."""
 
-    count: int
+    number: int
     seconds: float
     bare: float
     cpu: float
@@ -71,7 +71,7 @@ class Turn(NamedTuple):
 class Spread(NamedTuple):
     """Bindings in as many namespaces."""
 
-    count: int
+    number: int
     connections: int
     """More than before."""
     memory: float
@@ -81,7 +81,7 @@ class Spread(NamedTuple):
 class Restart(NamedTuple):
     """A start where all bindings are Ready."""
 
-    count: int
+    number: int
     seconds: float
     """Until each was looked at."""
     cpu: float
@@ -95,7 +95,7 @@ class Restart(NamedTuple):
 class Unrelated(NamedTuple):
     """One binding, before there are so many unrelated objects beside it and after."""
 
-    count: int
+    number: int
     memory: float
     """Bytes more than before."""
     idle: float
@@ -244,11 +244,11 @@ class Bench:
         writes = (await self._metrics()).writes - before.writes
         return (self._program.cpu() - cpu) / IDLE_SECONDS, writes
 
-    def _create(self, names: list[str]) -> asyncio.Future[float]:
+    async def _create(self, names: list[str]) -> float:
         writes = [binding(SERVICEBINDINGS, HOME, name) for name in names]
-        return asyncio.ensure_future(self._users.create(writes, _keys(names)))
+        return await self._users.create(writes, _keys(names))
 
-    async def _turn(self, count: int, work: asyncio.Future[float]) -> Turn:
+    async def _turn(self, count: int, work: Awaitable[float]) -> Turn:
         cpu, before = self._program.cpu(), await self._metrics()
         seconds = await work
         await self._program.resident_at_rest()

@@ -28,23 +28,23 @@ def rows(found: Figures) -> list[Row]:
 def _rows(found: Figures) -> Iterator[Row]:
     plane = {"real": "kube-apiserver", "sandbox": "sandbox"}[found.kind]
     if found.burst:
-        title = f"{plane}: {found.burst.count:,} bindings at once"
+        title = f"{plane}: {found.burst.number:,} bindings at once"
         yield from _turn("burst", f"{title}, all Ready", found.burst, seconds=AIM_BURST_SECONDS)
     if found.unburst:
-        title = f"{plane}: {found.unburst.count:,} bindings at once"
+        title = f"{plane}: {found.unburst.number:,} bindings at once"
         yield from _turn("unburst", f"{title}, unbound", found.unburst, seconds=AIM_BURST_SECONDS)
     if found.many:
-        title = f"{plane}: {found.many.count:,} bindings on as many Deployments"
+        title = f"{plane}: {found.many.number:,} bindings on as many Deployments"
         yield from _turn("many", title, found.many, pace=AIM_PACE)
     if found.unmany:
-        title = f"{plane}: {found.unmany.count:,} bindings unbound"
+        title = f"{plane}: {found.unmany.number:,} bindings unbound"
         yield from _turn("unmany", title, found.unmany)
     yield from _growth(found)
     if found.change:
-        title = f"{plane}: a Secret of {found.change.count:,} bindings changed"
+        title = f"{plane}: a Secret of {found.change.number:,} bindings changed"
         yield from _turn("change", f"{title}, until all workloads have it", found.change)
     if found.selector:
-        title = f"{plane}: one selector over {found.selector.count:,} workloads with a requester"
+        title = f"{plane}: one selector over {found.selector.number:,} workloads with a requester"
         yield from _turn("selector", title, found.selector)
     if found.spread:
         yield from _spread(plane, found.spread)
@@ -70,9 +70,9 @@ def _turn(
     yield Row(
         f"{key}_cpu_ms",
         f"{title}: our CPU each",
-        1000 * one.cpu / one.count,
+        1000 * one.cpu / one.number,
         "ms",
-        note=f"{one.cpu:.2f} s in all, {one.requests / one.count:.1f} requests each",
+        note=f"{one.cpu:.2f} s in all, {one.requests / one.number:.1f} requests each",
     )
 
 
@@ -85,20 +85,20 @@ def _growth(found: Figures) -> Iterator[Row]:
         if few and many:
             yield Row(
                 f"binding_growth_{key}",
-                f"Growth: CPU {what} one of {many.count:,}, of one of {few.count:,}",
-                (many.cpu / many.count) / (few.cpu / few.count),
+                f"Growth: CPU {what} one of {many.number:,}, of one of {few.number:,}",
+                (many.cpu / many.number) / (few.cpu / few.number),
                 aim=AIM_GROWTH,
             )
 
 
 def _spread(plane: str, one: Spread) -> Iterator[Row]:
-    title = f"{plane}: {one.count} bindings in as many namespaces"
+    title = f"{plane}: {one.number} bindings in as many namespaces"
     yield Row("binding_spread_connections", f"{title}: connections more", one.connections, "")
     yield Row("binding_spread_memory", f"{title}: memory more", one.memory / MIB, "MiB")
 
 
 def _unrelated(plane: str, one: Unrelated) -> Iterator[Row]:
-    key, title = "binding_unrelated", f"{plane}: {one.count:,} unrelated objects"
+    key, title = "binding_unrelated", f"{plane}: {one.number:,} unrelated objects"
     for name, after, before in (
         ("bind", one.bind, one.bind_before),
         ("unbind", one.unbind, one.unbind_before),
@@ -121,14 +121,14 @@ def _unrelated(plane: str, one: Unrelated) -> Iterator[Row]:
     yield Row(
         f"{key}_memory",
         f"{title}: our memory for each",
-        one.memory / 1024 / one.count,
+        one.memory / 1024 / one.number,
         "KiB",
         note="their metadata",
     )
 
 
 def _restart(plane: str, one: Restart) -> Iterator[Row]:
-    key, title = "binding_restart", f"{plane}: a restart with {one.count:,} Ready bindings"
+    key, title = "binding_restart", f"{plane}: a restart with {one.number:,} Ready bindings"
     yield Row(
         f"{key}_new",
         f"{title}: a new one, of one at rest",
@@ -141,6 +141,6 @@ def _restart(plane: str, one: Restart) -> Iterator[Row]:
         f"{title}: until each was looked at",
         one.seconds,
         "s",
-        note=f"{1000 * one.cpu / one.count:.1f} ms of our CPU each",
+        note=f"{1000 * one.cpu / one.number:.1f} ms of our CPU each",
     )
     yield Row(f"{key}_writes", f"{title}: writes but those of the new one", one.writes, "", 0.0)

@@ -127,6 +127,10 @@ class Snapshot:
         """Answer a read."""
         self._answers[read] = answer
 
+    def known(self, read: Read) -> Answer | None:
+        """What was answered already, without asking."""
+        return self._answers.get(read)
+
     def get(self, read: Get) -> Object:
         """One object.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -275,3 +276,59 @@ async def test_what_was_written_a_moment_ago_is_looked_at_besides(
     assert bench.watches.marked(ONE, MARKED)[1] == (["web"] if behind else [])
     assert bench.watches.marked(TWO, MARKED)[1] == []
     await bench.watches.settle(ONE, [])
+
+
+def at(version: str) -> Delta:
+    before = {"namespace": "ns", "resourceVersion": "1", "generation": 1}
+    after = {**before, "resourceVersion": version, "generation": 2}
+    return modified(body("web", **before), body("web", **after))
+
+
+GONE = Delta("DELETED", object_from_dict(body("web", resourceVersion="9")), None)
+
+
+@pytest.mark.parametrize(
+    ("during", "stored", "after", "told"),
+    [
+        pytest.param([], "8", [at("8")], 0, id="what it wrote comes back"),
+        pytest.param([at("8")], "8", [], 0, id="and before the answer"),
+        pytest.param([at("8")], "8", [at("9")], 1, id="then another writes"),
+        pytest.param([at("7"), at("8")], "8", [], 1, id="another wrote before"),
+        pytest.param([at("8"), at("9")], "8", [], 1, id="another wrote meanwhile"),
+        pytest.param([at("8")], "", [], 1, id="it was stored otherwise than wanted"),
+        pytest.param([], "", [at("8")], 1, id="so it was, and comes after the answer"),
+        pytest.param([GONE], "8", [], 1, id="it goes meanwhile"),
+    ],
+)
+async def test_what_a_binding_wrote_itself_is_no_news_to_it(
+    during: list[Delta], stored: str, after: list[Delta], told: int
+) -> None:
+    bench = Bench()
+    for request in (ONE, TWO):
+        await bench.watches.join(request, WEB)
+    handler = bench.cluster.informers[DEPLOYMENTS, "ns"].handler
+    bench.watches.writing(ONE, DEPLOYMENTS, "ns", "web")
+    for delta in during:
+        handler(delta)
+    bench.watches.stored(ONE, (DEPLOYMENTS, "ns", "web"), stored)
+    for delta in after:
+        handler(delta)
+    assert bench.told.count(ONE) == told
+    # To another binding of the same workload it is.
+    assert bench.told.count(TWO) == len(during) + len(after)
+
+
+async def test_the_first_list_is_no_news_to_who_waits_for_it() -> None:
+    bench = Bench()
+
+    class Late(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced = False
+
+    bench.cluster.next = Late
+    waiting = asyncio.create_task(bench.watches.join(ONE, SECRET))
+    await asyncio.sleep(0)
+    assert bench.tell(SECRETS, added("s1", initial=True)) == []
+    bench.cluster.informers[SECRETS, "ns"].has_synced = True
+    assert await waiting

@@ -46,10 +46,12 @@ class _Watch:
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
         self.readers: dict[Request, set[Read]] = {}
-        self.relied_on = False
-        """True once an answer was given after the first list: older objects are no news."""
+        self.blind: set[Request] = set()
+        """Those who got an answer before the first list: to others it is no news."""
         self.written: dict[Request, dict[str, str]] = {}
         """The versions before what bindings wrote and the watch may not have shown yet."""
+        self.echoes: dict[Request, dict[str, str | list[str]]] = {}
+        """Versions that bindings wrote themselves; lists of those seen while they are written."""
         self._topics: dict[_Topic, dict[Request, set[Read]]] = {}
 
     def add(self, request: Request, read: _Watched) -> None:
@@ -71,19 +73,35 @@ class _Watch:
                 del self._topics[topic]
         if not known:
             self.readers.pop(request, None)
+            self.blind.discard(request)
             self.written.pop(request, None)
+            self.echoes.pop(request, None)
 
     def affected(self, delta: Delta) -> Iterable[Request]:
         """The bindings that have to look again; those that read something else cost nothing."""
-        if delta.initial and self.relied_on:
+        if delta.initial and not self.blind:
             return ()
         status_only = _status_only(delta)
-        return dict.fromkeys(
+        concerned = dict.fromkeys(
             request
             for topic in _topics(delta)
             for request, reads in self._topics.get(topic, {}).items()
             if any(_concerns(read, delta, status_only=status_only) for read in reads)
         )
+        if delta.initial:
+            return [request for request in concerned if request in self.blind]
+        return [request for request in concerned if not self._echo(request, delta)]
+
+    def _echo(self, request: Request, delta: Delta) -> bool:
+        """Whether a change is what the binding itself has written, or may be that."""
+        meta = delta.object.meta
+        known = self.echoes.get(request, {}).get(meta.name)
+        if known is None or delta.new is None:
+            return False
+        if isinstance(known, list):
+            known.append(meta.resource_version)
+            return True
+        return known == meta.resource_version
 
 
 class Dependencies:
@@ -103,7 +121,10 @@ class Dependencies:
         watch.add(request, read)
         self._places.setdefault(request, set()).add(place)
         synced = await _synced(watch.informer)
-        watch.relied_on = watch.relied_on or synced
+        if synced:
+            watch.blind.discard(request)
+        else:
+            watch.blind.add(request)
         return synced
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
@@ -143,6 +164,26 @@ class Dependencies:
         watch = self._watches.get(_Place(resource, meta.namespace))
         if watch is not None:
             watch.written.setdefault(request, {})[meta.name] = meta.resource_version
+
+    def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
+        """Note that an object is being written: what its watch shows may be no news."""
+        watch = self._watches.get(_Place(resource, namespace))
+        if watch is not None:
+            watch.echoes.setdefault(request, {})[name] = []
+
+    def stored(self, request: Request, place: tuple[Resource, str, str], version: str) -> None:
+        """Note the version that a written object has, "" where the binding must look again.
+
+        ``place`` is its resource, namespace and name. Whatever else was seen of it while it was
+        written is news.
+        """
+        watch = self._watches.get(_Place(*place[:2]))
+        echoes = watch.echoes.get(request, {}) if watch is not None else {}
+        seen = echoes.pop(place[2], [])
+        if any(one != version for one in seen):
+            self._enqueue(request)
+        if version and not seen:
+            echoes[place[2]] = version
 
     def note(self, request: Request, read: Read) -> None:
         """Remember a read whose changes the controller is told of elsewhere."""
