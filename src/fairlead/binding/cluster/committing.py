@@ -14,10 +14,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from fairlead.api.conditions import Condition, Event, turned
+from fairlead.api.conditions import Condition, Event, get_condition, turned
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
+from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext, SecretWrite
@@ -28,6 +28,9 @@ from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
 
+
+ENTRIES_HIDDEN = "EntriesHidden"
+"""Reason of the Event about entries that are hidden by those of a later service."""
 
 _AT_ONCE = 8
 """Workloads of one binding that are written at the same time."""
@@ -209,12 +212,26 @@ def _contains(found: Any, wanted: Any) -> bool:
 def ready_events(old: Object, new: Object) -> list[Event]:
     """What to tell about a binding whose status has changed."""
     before, after = (stored_conditions(binding) for binding in (old, new))
-    return turned(before, after, READY, good="the service is bound to the workload")
+    told = turned(before, after, READY, good="the service is bound to the workload")
+    return [*told, *_hidden_events(before, after)]
+
+
+def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Event]:
+    """That entries of one service are hidden by those of another, once they are others."""
+    old, new = get_condition(before, COLLECTION_READY), get_condition(after, COLLECTION_READY)
+    if new is None or new.status != "True" or not new.message:
+        return []
+    if old is not None and (old.status, old.message) == (new.status, new.message):
+        return []
+    return [Event("Warning", ENTRIES_HIDDEN, new.message)]
 
 
 def waiting_events(old: Object, new: Object) -> list[Event]:
     """The same about a binding that waits for what has not come yet."""
-    return [Event("Normal", "Waiting", event.message) for event in ready_events(old, new)]
+    return [
+        event if event.reason == ENTRIES_HIDDEN else Event("Normal", "Waiting", event.message)
+        for event in ready_events(old, new)
+    ]
 
 
 def stored_conditions(binding: Object) -> list[Condition]:

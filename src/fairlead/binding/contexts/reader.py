@@ -114,18 +114,23 @@ class Reader:
                     self.snapshot.lookup(
                         Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
                     )
-                read = Marked(resource, service.namespace, owner=service.meta.uid, spec_only=False)
-                found = self.snapshot.list(read)
+                found = self.owned_by(resource, service.namespace, service.meta.uid)
             except ReadError as error:
                 if error.missing:
                     continue
                 raise
-            result += [
-                {"kind": resource.kind, **item.to_dict()}
-                for item in self._whole(read, found)
-                if item.meta.owned_by(service.meta.uid)
-            ]
+            result += [{"kind": resource.kind, **item.to_dict()} for item in found]
         return result
+
+    def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
+        """The objects of a resource that belong to another object.
+
+        Raises:
+            ReadError: they cannot be read.
+        """
+        read = Marked(resource, namespace, owner=uid)
+        found = self._whole(read, self.snapshot.list(read))
+        return [item for item in found if item.meta.owned_by(uid)]
 
     def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
         """The resource of workloads and those that are selected.
