@@ -2,25 +2,31 @@
 
 Every object a binding was last computed from is watched, as metadata alone and within its
 namespace, by informers that the whole process shares. They are joined when a binding first asks
-for something and left when the last one that asked has no more use for it.
+for something and left when the last one that asked has no more use for it. Each takes a
+connection: where bindings of many namespaces ask for a resource, one watch serves all the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.records import marks
+from fairlead.client import Forbidden, Unauthorized
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
 SYNC_SECONDS = 5.0
 """That a read waits for its watch; after that it is answered, and repeated later."""
+
+MOST_NAMESPACES = 16
+"""Namespaces of a resource that have a watch of their own."""
 
 _LOOK_SECONDS = 0.02
 """Between looks at whether the watch has its first list."""
@@ -96,7 +102,7 @@ class _Watch:
         """Whether a change is what the binding itself has written, or may be that."""
         meta = delta.object.meta
         known = self.echoes.get(request, {}).get(meta.name)
-        if known is None or delta.new is None:
+        if known is None or delta.new is None or meta.namespace != request.namespace:
             return False
         if isinstance(known, list):
             known.append(meta.resource_version)
@@ -113,30 +119,40 @@ class Dependencies:
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
         self._places: dict[Request, set[_Place]] = {}
+        self._namespaces: Counter[Resource] = Counter()
+        self._narrow: set[Resource] = set()
+        """Those that must not be watched in all namespaces at once."""
 
     async def join(self, request: Request, read: _Watched) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
-        place = _place(read)
+        place = self._place(read)
         watch = self._watch(place)
         watch.add(request, read)
         self._places.setdefault(request, set()).add(place)
         synced = await _synced(watch.informer)
         if synced:
             watch.blind.discard(request)
-        else:
-            watch.blind.add(request)
-        return synced
+            return True
+        watch.blind.add(request)
+        if not place.namespace and read.resource.namespaced and _refused(watch.informer):
+            self._narrow.add(read.resource)
+            return await self.join(request, read)
+        return False
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
         """The answer to a read that was joined, from metadata that are here already.
 
         Also the names of what the binding has written and its watch has not shown yet.
         """
-        watch = self._watch(_place(read))
+        watch = self._watch(self._place(read))
         informer = watch.informer
         index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
         informer.add_index(index, function)
-        found = informer.by_index(index, read.owner or read.annotation)
+        found = [
+            item
+            for item in informer.by_index(index, read.owner or read.annotation)
+            if _within(read, item.meta)
+        ]
         for name, version in list(watch.written.get(request, {}).items()):
             if _shows(informer.get(read.namespace, name), version):
                 del watch.written[request][name]
@@ -147,7 +163,7 @@ class Dependencies:
 
         None where the server had better be asked.
         """
-        informer = self._watch(_place(read)).informer
+        informer = self._watch(self._place(read)).informer
         if informer.error or not read.labels.requirements:
             return []
         pair = _pair(read.labels)
@@ -156,18 +172,22 @@ class Dependencies:
             found = informer.by_index(_LABELS, pair)
         else:
             found = informer.list(read.namespace)
-        return [item for item in found if read.labels.matches(item.meta.labels)]
+        return [
+            item
+            for item in found
+            if _within(read, item.meta) and read.labels.matches(item.meta.labels)
+        ]
 
     def wrote(self, request: Request, resource: Resource, before: Object) -> None:
         """Note that a binding writes an object that was ``before``."""
         meta = before.meta
-        watch = self._watches.get(_Place(resource, meta.namespace))
+        watch = self._watches.get(self._placed(resource, meta.namespace))
         if watch is not None:
             watch.written.setdefault(request, {})[meta.name] = meta.resource_version
 
     def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
         """Note that an object is being written: what its watch shows may be no news."""
-        watch = self._watches.get(_Place(resource, namespace))
+        watch = self._watches.get(self._placed(resource, namespace))
         if watch is not None:
             watch.echoes.setdefault(request, {})[name] = []
 
@@ -177,7 +197,7 @@ class Dependencies:
         ``place`` is its resource, namespace and name. Whatever else was seen of it while it was
         written is news.
         """
-        watch = self._watches.get(_Place(*place[:2]))
+        watch = self._watches.get(self._placed(*place[:2]))
         echoes = watch.echoes.get(request, {}) if watch is not None else {}
         seen = echoes.pop(place[2], [])
         if any(one != version for one in seen):
@@ -205,11 +225,13 @@ class Dependencies:
             watch = self._watches.get(place)
             if watch is None:
                 continue
-            watch.keep(request, wanted)
+            given_up = not place.namespace and place.resource in self._narrow
+            watch.keep(request, set() if given_up else wanted)
             if request in watch.readers:
                 kept.add(place)
             elif not watch.readers:
                 del self._watches[place]
+                self._namespaces[place.resource] -= bool(place.namespace)
                 unused.append(watch.informer)
         if kept:
             self._places[request] = kept
@@ -223,6 +245,19 @@ class Dependencies:
         for watch in watches.values():
             await watch.informer.close()
 
+    def _place(self, read: _Watched) -> _Place:
+        if not read.resource.namespaced:
+            return _Place(read.resource, "")
+        return self._placed(read.resource, read.namespace)
+
+    def _placed(self, resource: Resource, namespace: str) -> _Place:
+        """The watch of a namespace, or the one of all of them."""
+        own, wide = _Place(resource, namespace), _Place(resource, "")
+        if own in self._watches or resource in self._narrow:
+            return own
+        crowded = self._namespaces[resource] >= MOST_NAMESPACES
+        return wide if crowded or wide in self._watches else own
+
     def _watch(self, place: _Place) -> _Watch:
         known = self._watches.get(place)
         if known is not None:
@@ -231,6 +266,7 @@ class Dependencies:
             place.resource, namespace=place.namespace, metadata_only=True
         )
         watch = self._watches[place] = _Watch(informer)
+        self._namespaces[place.resource] += bool(place.namespace)
 
         def tell(delta: Delta) -> None:
             for request in watch.affected(delta):
@@ -272,7 +308,7 @@ def _topic(read: _Watched) -> _Topic:
     """The one topic of all changes that concern a read."""
     match read:
         case Get():
-            return "name", read.name
+            return "name", f"{read.namespace if read.resource.namespaced else ''}/{read.name}"
         case Marked():
             return (_OWNERS, read.owner) if read.owner else (_MARKS, read.annotation)
         case ListAll():
@@ -281,7 +317,8 @@ def _topic(read: _Watched) -> _Topic:
 
 
 def _topics(delta: Delta) -> Iterator[_Topic]:
-    yield "name", delta.object.meta.name
+    meta = delta.object.meta
+    yield "name", f"{meta.namespace}/{meta.name}"
     yield _ANYTHING
     for state in (delta.old, delta.new):
         if state is not None:
@@ -290,12 +327,19 @@ def _topics(delta: Delta) -> Iterator[_Topic]:
             yield from ((_LABELS, pair) for pair in _labels(state))
 
 
-def _place(read: _Watched) -> _Place:
-    return _Place(read.resource, read.namespace if read.resource.namespaced else "")
+def _within(read: _Watched, meta: ObjectMeta) -> bool:
+    """Whether an object is where a read looks."""
+    return not read.resource.namespaced or read.namespace == meta.namespace
+
+
+def _refused(informer: Informer) -> bool:
+    return isinstance(informer.cause, Forbidden | Unauthorized)
 
 
 def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
-    if status_only and isinstance(read, _Watched) and read.spec_only:
+    if not isinstance(read, _Watched) or not _within(read, delta.object.meta):
+        return False
+    if status_only and read.spec_only:
         return False
     states = [state.meta for state in (delta.old, delta.new) if state is not None]
     match read:
