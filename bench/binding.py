@@ -46,6 +46,8 @@ BURST, RESTARTED, UNRELATED, PLACES = 0.4, 4.0, 40.0, 0.2
 CONNECTIONS = 16
 WARM = 20
 IDLE_SECONDS = 10.0
+KEPT_SECONDS = 20.0
+"""That a connection may be kept for the next request."""
 ROUNDS = 3
 HOME, LOADED = NAMESPACES[0], NAMESPACES[1]
 """Where what is bound by us is, and what is written by the bare loader."""
@@ -73,7 +75,7 @@ class Spread(NamedTuple):
 
     number: int
     connections: int
-    """More than before."""
+    """In all, once those that nobody uses are closed."""
     memory: float
     """Bytes more than before."""
 
@@ -85,7 +87,8 @@ class Restart(NamedTuple):
     seconds: float
     """Until each was looked at."""
     cpu: float
-    writes: float
+    changed: int
+    """Bindings, Secrets and workloads that are of another version then."""
     new: float
     """Seconds of a binding that is created meanwhile."""
     alone: float
@@ -106,6 +109,8 @@ class Unrelated(NamedTuple):
     bind_before: float
     unbind: float
     unbind_before: float
+    first: float
+    """Seconds of the first binding in the namespace, for which their metadata are listed."""
 
 
 class Figures(NamedTuple):
@@ -179,14 +184,12 @@ class Bench:
         await self._users.send(namespace(name) for name in places)
         await self._users.send(secret(name, SERVICE) for name in places)
         await self._users.send(deployment(name, "web") for name in places)
-        memory, connections = await self._program.resident_at_rest(), self._connections()
+        memory = await self._program.resident_at_rest()
         writes = [binding(SERVICEBINDINGS, name, "web") for name in places]
         await self._users.create(writes, [(name, "web") for name in places])
-        found = Spread(
-            count,
-            self._connections() - connections,
-            await self._program.resident_at_rest() - memory,
-        )
+        memory = await self._program.resident_at_rest() - memory
+        await asyncio.sleep(KEPT_SECONDS)
+        found = Spread(count, self._connections(), memory)
         await self._users.delete([(name, "web") for name in places])
         return found
 
@@ -198,6 +201,7 @@ class Bench:
         await self._program.resident_at_rest()
         alone = min([await self._create([f"late-{number}"]) for number in range(ROUNDS)])
         await self.workloads("new", 1)
+        versions = await self._users.versions(HOME)
         await self._program.stop()
         await self._program.start()
         begun, cpu = time.monotonic(), self._program.cpu()
@@ -207,26 +211,33 @@ class Bench:
             return (await self._metrics()).passes >= count
 
         await self._program.until(settled)
-        numbers = await self._metrics()
-        seconds = time.monotonic() - begun
-        # What the new one takes: finalizer, Secret, workload, status and Event.
-        return Restart(count, seconds, self._program.cpu() - cpu, numbers.writes - 5, new, alone)
+        seconds, cpu = time.monotonic() - begun, self._program.cpu() - cpu
+        await self._program.resident_at_rest()
+        now = await self._users.versions(HOME)
+        changed = sum(
+            now.get(key) != version for key, version in versions.items() if key[1] != "new-0"
+        )
+        return Restart(count, seconds, cpu, changed, new, alone)
 
     async def unrelated(self, count: int) -> Unrelated:
         """Half of them Secrets, half Deployments."""
-        await self.workloads("one", 1)
+        names = await self.workloads("one", 2)
+        await self._create(names[:1])
         memory = await self._program.resident_at_rest()
-        bind, unbind = await self._cycle("one-0")
-        await self._create(["one-0"])
+        bind, unbind = await self._cycle(names[1])
         idle, _ = await self._idle()
         half = range(count // 2)
         await self._users.send(secret(HOME, f"unrelated-{number}") for number in half)
         await self._users.send(deployment(HOME, f"unrelated-{number}") for number in half)
         memory = await self._program.resident_at_rest() - memory
         after, writes = await self._idle()
-        await self._users.delete([(HOME, "one-0")])
-        later = await self._cycle("one-0")
-        return Unrelated(count, memory, after, idle, writes, later[0], bind, later[1], unbind)
+        later = await self._cycle(names[1])
+        await self._users.delete(_keys(names[:1]))
+        first = await self._create(names[:1])
+        await self._users.delete(_keys(names[:1]))
+        return Unrelated(
+            count, memory, after, idle, writes, later[0], bind, later[1], unbind, first
+        )
 
     async def _cycle(self, name: str) -> tuple[float, float]:
         """The best seconds of binding and of unbinding one."""
@@ -360,11 +371,11 @@ async def measure(folder: Path, size: int, parts: set[str]) -> Figures:
         if "namespaces" in parts:
             found = found._replace(spread=await bench.spread(int(PLACES * size)))
             _say(found)
-        if "unrelated" in parts:
-            found = found._replace(unrelated=await bench.unrelated(int(UNRELATED * size)))
-            _say(found)
         if "restart" in parts:
             found = found._replace(restart=await bench.restart(int(RESTARTED * size)))
+            _say(found)
+        if "unrelated" in parts:
+            found = found._replace(unrelated=await bench.unrelated(int(UNRELATED * size)))
             _say(found)
         return found
 

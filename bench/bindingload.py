@@ -224,6 +224,16 @@ class Users:
         async with self.side.watching(DEPLOYMENTS, look, Deployment):
             return await self._timed(writes, done, missing)
 
+    async def versions(self, namespace: str) -> dict[tuple[str, str], str]:
+        """Of all that a binding has, by plural and name."""
+        found: dict[tuple[str, str], str] = {}
+        for resource in (SERVICEBINDINGS, SECRETS, DEPLOYMENTS):
+            write = Write("GET", resource.path(namespace), b"", CREATE)
+            answer = msgspec.json.decode(await self.side.send(write), type=_Any)
+            for one in answer.items:
+                found[resource.plural, one.metadata.name] = one.metadata.resource_version
+        return found
+
     async def _timed(
         self, writes: Sequence[Write], done: asyncio.Event, missing: set[Any]
     ) -> float:
@@ -236,6 +246,10 @@ class Users:
             some = ", ".join(sorted(map(str, missing))[:3])
             raise RuntimeError(f"{len(missing)} are not done: {some}") from None
         return time.monotonic() - begun
+
+
+class _Any(msgspec.Struct):
+    items: list[Watched]
 
 
 class _Deployments(msgspec.Struct):
