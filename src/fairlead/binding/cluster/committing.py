@@ -32,7 +32,7 @@ from fairlead.runtime import EventRecorder, StatusWriter, commit
 ENTRIES_HIDDEN = "EntriesHidden"
 """Reason of the Event about entries that are hidden by those of a later service."""
 
-_AT_ONCE = 8
+_AT_ONCE = 16
 """Workloads of one binding that are written at the same time."""
 
 Stored: TypeAlias = dict[tuple[Resource, str], Object]
