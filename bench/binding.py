@@ -109,8 +109,6 @@ class Unrelated(NamedTuple):
     bind_before: float
     unbind: float
     unbind_before: float
-    first: float
-    """Seconds of the first binding in the namespace, for which their metadata are listed."""
 
 
 class Figures(NamedTuple):
@@ -232,12 +230,7 @@ class Bench:
         memory = await self._program.resident_at_rest() - memory
         after, writes = await self._idle()
         later = await self._cycle(names[1])
-        await self._users.delete(_keys(names[:1]))
-        first = await self._create(names[:1])
-        await self._users.delete(_keys(names[:1]))
-        return Unrelated(
-            count, memory, after, idle, writes, later[0], bind, later[1], unbind, first
-        )
+        return Unrelated(count, memory, after, idle, writes, later[0], bind, later[1], unbind)
 
     async def _cycle(self, name: str) -> tuple[float, float]:
         """The best seconds of binding and of unbinding one."""

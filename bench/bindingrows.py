@@ -111,13 +111,6 @@ def _unrelated(plane: str, one: Unrelated) -> Iterator[Row]:
             note=f"{1000 * after:.0f} ms against {1000 * before:.0f} ms",
         )
     yield Row(
-        f"{key}_first",
-        f"{title}: time to bind the first in their namespace",
-        one.first,
-        "s",
-        note="their metadata are listed for it",
-    )
-    yield Row(
         f"{key}_idle",
         f"{title}: our CPU of a second at rest",
         1000 * one.idle,

@@ -23,7 +23,7 @@ FIGURES = Figures(
     selector=turn(500, 1.0),
     spread=Spread(100, 34, 4.0 * 1024 * 1024),
     restart=Restart(2000, 8.0, 6.0, 0, 1.0, 0.05),
-    unrelated=Unrelated(20_000, 2e7, 0.001, 0.001, 0.0, 0.08, 0.07, 0.02, 0.02, 0.9),
+    unrelated=Unrelated(20_000, 2e7, 0.001, 0.001, 0.0, 0.08, 0.07, 0.02, 0.02),
 )
 
 
