@@ -40,6 +40,8 @@ _COLLECT_SECONDS = 0.02
 """In which more may come before a batch begins."""
 _COLLECT_AT_MOST_SECONDS = 0.25
 """That a batch is put off while more and more come: a large one costs little more than a small."""
+_MANY = 16
+"""Accesses that come at once, and perhaps before others."""
 _BATCH = 250
 """Accesses of one batch: a transaction of which everybody else waits for the lock."""
 _PATIENCE = 10
@@ -232,10 +234,11 @@ class _Server:
             self._ended(self)
 
     async def _collect(self) -> None:
-        """Wait until no more come."""
+        """Wait a moment, and where many come until no more do."""
         loop = asyncio.get_running_loop()
-        latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, -1
-        while come < len(self.jobs) < _BATCH and loop.time() < latest:
+        latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, 0
+        await asyncio.sleep(_COLLECT_SECONDS)
+        while max(come, _MANY) < len(self.jobs) < _BATCH and loop.time() < latest:
             come = len(self.jobs)
             await asyncio.sleep(_COLLECT_SECONDS)
 
