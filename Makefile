@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # A module's tests stay in one process, which starts control planes of its own.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
-.PHONY: help demo test envtest lint types crds bench bench-sync bench-postgres format requirements clean
+.PHONY: help demo test envtest lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -60,6 +60,9 @@ bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader; BENCH_OBJE
 
 bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare script; BENCH_ACCESSES=100 is short
 	$(BIN)/python -m bench postgres
+
+bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_BINDINGS=50 is short
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench binding
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses
 	hack/requirements

@@ -1,7 +1,8 @@
 """Run benchmarks, each in a process of its own, and write bench/results.md and results.json.
 
 Without a name those of ``make bench`` run; the konnector's, which take longer, are called
-``sync``, those of the PostgresAccess operator ``postgres``.
+``sync``, those of the PostgresAccess operator ``postgres``, those of the binding controllers
+``binding``.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench.rows import POSTGRES, SYNC, Row, parse, table, write
+from bench.rows import SECTIONS, Row, parse, table, write
 
 
 BENCHMARKS = ("ingest", "memory", "controller", "sandbox")
-PARTIAL = ("BENCH_OBJECTS", "BENCH_PLANES", "BENCH_ACCESSES")
+PARTIAL = (
+    "BENCH_OBJECTS",
+    "BENCH_PLANES",
+    "BENCH_ACCESSES",
+    "BENCH_BINDINGS",
+    "BENCH_PARTS",
+)
 """Whoever sets one of these measures a part, whose results are not kept."""
 
 
@@ -36,7 +43,7 @@ def main() -> int:
         rows += parse(done.stdout)
     print(table(rows), end="")
     if (
-        sys.argv[1:] in ([], [SYNC], [POSTGRES])
+        sys.argv[1:] in ([], *([name] for name in SECTIONS))
         and not failed
         and not any(map(os.environ.get, PARTIAL))
     ):

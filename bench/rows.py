@@ -16,7 +16,13 @@ SYNC = "sync"
 POSTGRES = "postgres"
 """The section of the PostgresAccess operator; so do its keys."""
 
-_HEADINGS = {MAIN: "make bench", SYNC: "make bench-sync", POSTGRES: "make bench-postgres"}
+BINDING = "binding"
+"""The section of the binding controllers; so do its keys."""
+
+SECTIONS = (SYNC, POSTGRES, BINDING)
+"""Those that are written by a benchmark of their own."""
+
+_HEADINGS = {MAIN: "make bench", **{name: f"make bench-{name}" for name in SECTIONS}}
 _ABOUT = {
     MAIN: (
         "Ratios compare CPU time or size within one run; the sandbox's compare time on the clock,"
@@ -33,6 +39,10 @@ _ABOUT = {
         "that comes to the same\nend with the least statements and requests, in the same run; "
         "users' own requests to create the accesses are\nin the time of both. The seed's loop "
         "sets every password anew for each access, and asks no API server here."
+    ),
+    BINDING: (
+        "The binding controllers against a bare loader that makes the same writes, users' own "
+        "among them, on the same\nserver in the same run, over 16 connections. It reads nothing."
     ),
 }
 
@@ -91,7 +101,7 @@ def write(folder: Path, rows: list[Row], section: str = MAIN) -> None:
 
 
 def _section(key: str) -> str:
-    return next((name for name in (SYNC, POSTGRES) if key.startswith(f"{name}_")), MAIN)
+    return next((name for name in SECTIONS if key.startswith(f"{name}_")), MAIN)
 
 
 def _sections(text: str) -> dict[str, str]:

@@ -26,6 +26,7 @@ from tests.support.binding import (
     running,
 )
 from tests.support.planes import ControlPlane, LoopThread, SandboxControlPlane
+from tests.support.waiting import eventually
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
@@ -270,6 +271,32 @@ async def test_nothing_is_done_when_nothing_changed(
     )
     assert await _versions(team) == versions
     assert PASSES[team.namespace, "web-db"] - passes <= 1
+
+
+async def test_a_binding_is_looked_at_once_and_not_for_its_own_writes(
+    team: Team, binding: list[BindingController]
+) -> None:
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    made = spec(service=SECRET_SERVICE, type="own")
+    workload = made["workload"]
+    for name in ("first", "second"):
+        await team.deployment(name)
+        await team.create(
+            SERVICEBINDINGS, name, spec={**made, "workload": {**workload, "name": name}}
+        )
+        ready = await team.says(name, "Ready", "True", "ApplicationsBound")
+    generated = ready["status"]["binding"]["name"]
+
+    # What the watches show of others' writes comes after what they show of ours.
+    await team.patch(DEPLOYMENTS, "second", {"spec": {"replicas": 0}})
+    await eventually(_passed, team, "second", 2)
+    await team.patch(SECRETS, generated, {"metadata": {"labels": {"touched": "1"}}})
+    await eventually(_passed, team, "second", 3)
+    assert PASSES[team.namespace, "second"] == 3
+
+
+async def _passed(team: Team, name: str, count: int) -> bool:
+    return PASSES[team.namespace, name] >= count
 
 
 async def _versions(team: Team) -> list[str]:

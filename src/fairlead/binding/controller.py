@@ -8,6 +8,9 @@ can announce, such as rights that are missing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,12 +18,12 @@ import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.builders import MOST_READS
-from fairlead.binding.cluster.committing import Committer, stored_conditions
+from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
@@ -28,9 +31,9 @@ from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
-from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Need, Read, Snapshot
-from fairlead.binding.records import KINDS_ANNOTATION, kinds_text
-from fairlead.client import NotFound
+from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
+from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_records
+from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     BackoffPolicy,
     Cluster,
@@ -50,6 +53,15 @@ COMPONENT = "fairlead-binding"
 
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Between looks at what no watch announces the end of, in seconds."""
+
+_NEVER_SEEN = sys.maxsize
+"""A version that no watch shows: the server is asked."""
+
+_AT_ONCE = 32
+"""Reads of one binding that a server is asked at the same time."""
+
+_FEW = 16
+"""Workloads of a selector that are read one by one, rather than listed."""
 
 
 def _content(binding: Object | None) -> Any:
@@ -77,6 +89,7 @@ class BindingController:
         self._committer = Committer(cluster.client, api.resource, self._events)
         self._fights = Fights(_seconds)
         self._waits = Waits(_seconds)
+        self._versions: dict[Request, int] = {}
         self.controller = Controller(api.name, self.reconcile, workers=options.workers)
         self._dependencies = Dependencies(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
@@ -121,18 +134,43 @@ class BindingController:
         Raises:
             ClientError: the server is not there, or something changed meanwhile.
         """
-        client, resource = self._cluster.client, self._api.resource
         try:
-            binding = await client.get(resource, request.name, request.namespace)
+            binding = self._seen(request) or await self._get(request)
         except NotFound:
             await self._forget(request)
             return None
         if binding.meta.deleting and self._api.finalizer not in binding.meta.finalizers:
             await self._forget(request)
             return None
-        if not binding.meta.deleting:
-            binding = await self._prepare(binding)
-        return await self._process(request, binding)
+        try:
+            if not binding.meta.deleting:
+                binding = self._wrote(request, await self._prepare(binding))
+            return await self._process(request, binding)
+        except Conflict:
+            # What the watch shows is too old.
+            self._versions[request] = _NEVER_SEEN
+            raise
+
+    def _seen(self, request: Request) -> Object | None:
+        """The binding as its watch shows it, unless that lags behind what we wrote ourselves."""
+        found = self._bindings.get(request.namespace, request.name)
+        if found is None or self._bindings.error:
+            return None
+        try:
+            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
+        except ValueError:
+            return None
+        return found if fresh else None
+
+    async def _get(self, request: Request) -> Object:
+        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
+        return self._wrote(request, found)
+
+    def _wrote(self, request: Request, binding: Object) -> Object:
+        """Note the version that the watch has to show before it is believed."""
+        with contextlib.suppress(ValueError):
+            self._versions[request] = int(binding.meta.resource_version)
+        return binding
 
     async def _prepare(self, binding: Object) -> Object:
         """The finalizer and the kinds of workloads, before anything is projected.
@@ -149,13 +187,13 @@ class BindingController:
             return binding
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
-    async def _note_kinds(self, binding: Object, context: BaseContext) -> None:
+    async def _note_kinds(self, binding: Object, context: BaseContext) -> Object:
         """Once all is projected as it should be, nothing of former kinds or without record is."""
         kind = self._api.kind(binding)
         if context.flow.error or kind is None or context.kinds == [kind]:
-            return
+            return binding
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
-        await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
+        return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
     async def _process(self, request: Request, binding: Object) -> Result | None:
         snapshot = Snapshot()
@@ -169,9 +207,8 @@ class BindingController:
         pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
-        self._note_writes(request, context)
-        written = await self._committer.write(context)
-        await self._note_kinds(written, context)
+        written = await self._write(request, context)
+        self._wrote(request, await self._note_kinds(written, context))
         await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)
@@ -201,8 +238,7 @@ class BindingController:
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
             if not isinstance(step, BaseContext):
-                answers = (self._answer(request, read, snapshot) for read in step)
-                blind |= not all(await asyncio.gather(*answers))
+                blind |= not await self._answers(request, step, snapshot)
             return snapshot
 
         settled = await step_by_step(
@@ -215,6 +251,16 @@ class BindingController:
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
 
+    async def _answers(self, request: Request, reads: Sequence[Read], snapshot: Snapshot) -> bool:
+        """Answer reads that do not depend on one another, but never too many at once."""
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(read: Read) -> bool:
+            async with free:
+                return await self._answer(request, read, snapshot)
+
+        return all(await asyncio.gather(*map(one, reads)))
+
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
         """Answer a read; False when changes of what it is about may go unseen for now."""
         if isinstance(read, Get) and is_mapping(read):
@@ -223,12 +269,30 @@ class BindingController:
             return True
         if isinstance(read, Marked):
             return await self._answer_marked(request, read, snapshot)
+        if isinstance(read, ListAll):
+            return await self._answer_list(request, read, snapshot)
         watched = True
-        if isinstance(read, Get | ListAll):
+        if isinstance(read, Get):
             watched = await self._dependencies.join(request, read)
         else:
             self._dependencies.note(request, read)
         snapshot.put(read, await fetch(self._cluster.client, read))
+        return watched
+
+    async def _answer_list(self, request: Request, read: ListAll, snapshot: Snapshot) -> bool:
+        """A server looks at all of a kind to list a few, so a few are asked for by their names."""
+        client = self._cluster.client
+        watched = await self._dependencies.join(request, read)
+        found = self._dependencies.selected(read) if watched else []
+        if not 0 < len(found) <= _FEW:
+            snapshot.put(read, await fetch(client, read))
+            return watched
+        reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
+        answers = await asyncio.gather(*(fetch(client, one) for one in reads))
+        whole = [one for one in answers if isinstance(one, Object)]
+        selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
+        refused = (one for one in answers if isinstance(one, Failure) and one.code != "NotFound")
+        snapshot.put(read, next(refused, selected))
         return watched
 
     async def _answer_marked(self, request: Request, read: Marked, snapshot: Snapshot) -> bool:
@@ -245,9 +309,32 @@ class BindingController:
         snapshot.put(read, tuple(found))
         return True
 
-    def _note_writes(self, request: Request, context: BaseContext) -> None:
+    async def _write(self, request: Request, context: BaseContext) -> Object:
+        """Write the outcome; what comes back of it as it was wanted is no reason to look again."""
+        namespace = context.meta.namespace
+        places: list[tuple[Resource, str, str]] = []
+        # A former Secret may go once nothing has it any more, which the next pass sees.
+        last = context.kinds is not None
         for workload in context.changed_workloads():
+            record = read_records(workload.original.meta.annotations).get(context.meta.uid)
+            last = last and (record is None or record.secret == context.secret)
             self._dependencies.wrote(request, workload.resource, workload.original)
+            places.append((workload.resource, namespace, workload.original.meta.name))
+        if context.changes.secret:
+            places.append((SECRETS, namespace, context.changes.secret.name))
+        for place in places:
+            self._dependencies.writing(request, *place)
+        stored: Stored = {}
+        settled = False
+        try:
+            written = await self._committer.write(context, stored)
+            settled = last and not context.flow.error
+        finally:
+            for resource, _, name in places:
+                found = stored.get((resource, name)) if settled else None
+                version = found.meta.resource_version if found else ""
+                self._dependencies.stored(request, (resource, namespace, name), version)
+        return written
 
     async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
@@ -259,6 +346,7 @@ class BindingController:
             self._cluster.client, self._api.resource, context.binding, self._api.finalizer
         )
         await self._forget(request)
+        self._versions[request] = _NEVER_SEEN
         return None
 
     def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
@@ -316,6 +404,7 @@ class BindingController:
     async def _forget(self, request: Request) -> None:
         self._fights.forget(request)
         self._waits.over(request)
+        self._versions.pop(request, None)
         await self._dependencies.settle(request, ())
 
 

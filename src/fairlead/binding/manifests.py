@@ -122,5 +122,6 @@ def _workload_rules() -> list[JSON]:
         rule("apps", apps, verbs),
         # Which former Secrets may go is seen in them.
         rule("apps", ["controllerrevisions"], READ_VERBS),
+        rule("batch", ["jobs"], READ_VERBS),
         rule("batch", ["cronjobs"], verbs),
     ]

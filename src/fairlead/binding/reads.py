@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelector
 
 
 class Get(msgspec.Struct, frozen=True):
@@ -28,11 +29,12 @@ class Get(msgspec.Struct, frozen=True):
 
 
 class ListAll(msgspec.Struct, frozen=True):
-    """All objects of a resource in a namespace."""
+    """All objects of a resource in a namespace that ``labels`` match: without terms, every one."""
 
     resource: Resource
     namespace: str
     spec_only: bool = False
+    labels: LabelSelector = LabelSelector()
 
 
 class Marked(msgspec.Struct, frozen=True):
@@ -110,10 +112,6 @@ class Need(Exception):  # noqa: N818 (a request, not an error)
         self.reads = reads
 
 
-_AT_ONCE = 32
-"""Reads of one binding that a server is asked at the same time."""
-
-
 class Snapshot:
     """Answers by their reads; ``asked`` is what was asked since the last :meth:`restart`."""
 
@@ -128,6 +126,10 @@ class Snapshot:
     def put(self, read: Read, answer: Answer) -> None:
         """Answer a read."""
         self._answers[read] = answer
+
+    def known(self, read: Read) -> Answer | None:
+        """What was answered already, without asking."""
+        return self._answers.get(read)
 
     def get(self, read: Get) -> Object:
         """One object.
@@ -164,7 +166,7 @@ class Snapshot:
         """
         missing = [read for read in reads if read not in self._answers]
         if missing:
-            raise Need(*missing[:_AT_ONCE])
+            raise Need(*missing)
 
     @property
     def unclear(self) -> bool:

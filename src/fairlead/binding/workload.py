@@ -6,7 +6,6 @@ A :class:`Workload` is one object with its containers found by that.
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -200,12 +199,11 @@ class Workload:
         self.template = template
         self.secret_path = secret_path
         self.body = original.to_dict()
-        self._before = copy.deepcopy(self.body)
 
     @property
     def changed(self) -> bool:
         """Whether handlers changed the body."""
-        return self.body != self._before
+        return self.body != self.original.to_dict()
 
     def containers(self, names: Collection[str] = ()) -> list[Container]:
         """The containers that the filter lets through, which may be none.

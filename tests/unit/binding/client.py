@@ -9,6 +9,7 @@ from typing import Any, cast
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.patch import apply_merge_patch
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelector
 from fairlead.api.status import Status
 from fairlead.client import (
     AlreadyExists,
@@ -53,6 +54,7 @@ class FakeClient:
     def __init__(self, *bodies: JSON, resources: tuple[Resource, ...] = ()) -> None:
         self.objects = {_key(body): copy.deepcopy(body) for body in bodies}
         self.writes: list[tuple[str, str]] = []
+        self.reads: list[tuple[str, str]] = []
         self.fail: dict[tuple[str, str], ClientError] = {}
         self.discovery = FakeDiscovery(*resources)
         self.allowed = True
@@ -74,14 +76,23 @@ class FakeClient:
         self, resource: Resource, name: str, namespace: str = "", *, subresource: str = ""
     ) -> Object:
         self._check("get", resource)
+        self.reads.append(("get", f"{resource.kind} {name}"))
         if (resource.kind, name) not in self.objects:
             raise missing(name)
         return object_from_dict(self.objects[resource.kind, name])
 
-    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> ObjectList:
+    async def list(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", **options: Any
+    ) -> ObjectList:
         self._check("list", resource)
-        found = [body for (kind, _), body in self.objects.items() if kind == resource.kind]
-        return ObjectList([object_from_dict(body) for body in found], "1")
+        self.reads.append(("list", f"{resource.kind} {labels}".rstrip()))
+        selector = LabelSelector.parse(labels)
+        found = [
+            object_from_dict(body)
+            for (kind, _), body in self.objects.items()
+            if kind == resource.kind
+        ]
+        return ObjectList([item for item in found if selector.matches(item.meta.labels)], "1")
 
     async def create(
         self, resource: Resource, body: JSON, namespace: str = "", **options: Any

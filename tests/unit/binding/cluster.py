@@ -113,7 +113,9 @@ class FakeCluster:
         return tuple(
             object_from_dict(body)
             for (plural, namespace, _), body in self.objects.items()
-            if plural == read.resource.plural and namespace == read.namespace
+            if plural == read.resource.plural
+            and namespace == read.namespace
+            and read.labels.matches(body["metadata"].get("labels") or {})
         )
 
     def _marked(self, read: Marked) -> Answer:

@@ -516,6 +516,7 @@ def test_an_entry_that_is_hidden_by_another_services_is_said() -> None:
     assert conditions(binding)["CollectionReady"] == FOUND
     told = "entry host of Database one is hidden by that of Database two"
     assert message(binding, "CollectionReady") == told
+    assert message(binding, "Ready") == told
     assert content(cluster.get("secrets", binding["status"]["secret"]))["host"] == "b"
 
 

@@ -10,6 +10,7 @@ from tests.unit.binding.cluster import FakeCluster, content
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
+    coreos_binding,
     deleted,
     deployment,
     message,
@@ -20,6 +21,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status
 from fairlead.binding.cluster.committing import Committer
@@ -287,3 +289,24 @@ async def test_the_old_mapping_is_dropped_once_it_was_unbound_by(
         client.fail["patch", "deployments"] = FORBIDDEN
     after = await commit(client, cluster.process(body))
     assert after["metadata"]["annotations"] == left
+
+
+async def test_entries_that_are_hidden_are_told_of_once() -> None:
+    services = [
+        {"group": "", "version": "v1", "kind": "Secret", "name": name} for name in ("one", "two")
+    ]
+    body = coreos_binding(services=services, bindAsFiles=True)
+    client, events = FakeClient(body, deployment()), Events()
+    cluster = FakeCluster(objects=[secret("one", a="1"), secret("two", a="2"), deployment()])
+    for _ in range(2):
+        context = cluster.process(client.object("ServiceBinding", "sb"))
+        await Committer(
+            client.client, COREOS_SERVICEBINDINGS, cast("EventRecorder", events)
+        ).write(context)
+    assert [(type_, reason) for type_, reason, _ in events.seen] == [
+        ("Normal", "ApplicationsBound"),
+        ("Warning", "EntriesHidden"),
+    ]
+    assert {text for *_, text in events.seen} == {
+        "entry a of Secret one is hidden by that of Secret two"
+    }

@@ -67,6 +67,9 @@ class Informer:
 
     async def close(self) -> None: ...
 
+    def list(self, namespace: str = "") -> list[Object]:
+        return [*self.objects.values()]
+
 
 class Events:
     def __init__(self) -> None:

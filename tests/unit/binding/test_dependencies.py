@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -9,10 +10,13 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
+from fairlead.api.selectors import LabelSelector
+from fairlead.api.status import Status
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.cluster.dependencies import Dependencies
+from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, Dependencies
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked
 from fairlead.binding.records import record_key
+from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request
 
 
@@ -25,6 +29,7 @@ class FakeInformer:
     def __init__(self) -> None:
         self.has_synced = True
         self.error = ""
+        self.cause: Exception | None = None
         self.closed = False
         self.handler: Callable[[Delta], None] = lambda delta: None
         self.objects: dict[str, Object] = {}
@@ -44,6 +49,9 @@ class FakeInformer:
 
     async def close(self) -> None:
         self.closed = True
+
+    def list(self, namespace: str = "") -> list[Object]:
+        return [*self.objects.values()]
 
 
 class FakeCluster:
@@ -70,7 +78,8 @@ class Bench:
 
 
 def body(name: str, **meta: Any) -> JSON:
-    return {"apiVersion": "v1", "kind": "X", "metadata": {"name": name, **meta}}
+    metadata = {"name": name, "namespace": "ns", **meta}
+    return {"apiVersion": "v1", "kind": "X", "metadata": metadata}
 
 
 def added(name: str, *, initial: bool = False) -> Delta:
@@ -272,3 +281,128 @@ async def test_what_was_written_a_moment_ago_is_looked_at_besides(
     assert bench.watches.marked(ONE, MARKED)[1] == (["web"] if behind else [])
     assert bench.watches.marked(TWO, MARKED)[1] == []
     await bench.watches.settle(ONE, [])
+
+
+def at(version: str) -> Delta:
+    before = {"namespace": "ns", "resourceVersion": "1", "generation": 1}
+    after = {**before, "resourceVersion": version, "generation": 2}
+    return modified(body("web", **before), body("web", **after))
+
+
+GONE = Delta("DELETED", object_from_dict(body("web", resourceVersion="9")), None)
+
+
+@pytest.mark.parametrize(
+    ("during", "stored", "after", "told"),
+    [
+        pytest.param([], "8", [at("8")], 0, id="what it wrote comes back"),
+        pytest.param([at("8")], "8", [], 0, id="and before the answer"),
+        pytest.param([at("8")], "8", [at("9")], 1, id="then another writes"),
+        pytest.param([at("7"), at("8")], "8", [], 1, id="another wrote before"),
+        pytest.param([at("8"), at("9")], "8", [], 1, id="another wrote meanwhile"),
+        pytest.param([at("8")], "", [], 1, id="it was stored otherwise than wanted"),
+        pytest.param([], "", [at("8")], 1, id="so it was, and comes after the answer"),
+        pytest.param([GONE], "8", [], 1, id="it goes meanwhile"),
+    ],
+)
+async def test_what_a_binding_wrote_itself_is_no_news_to_it(
+    during: list[Delta], stored: str, after: list[Delta], told: int
+) -> None:
+    bench = Bench()
+    for request in (ONE, TWO):
+        await bench.watches.join(request, WEB)
+    handler = bench.cluster.informers[DEPLOYMENTS, "ns"].handler
+    bench.watches.writing(ONE, DEPLOYMENTS, "ns", "web")
+    for delta in during:
+        handler(delta)
+    bench.watches.stored(ONE, (DEPLOYMENTS, "ns", "web"), stored)
+    for delta in after:
+        handler(delta)
+    assert bench.told.count(ONE) == told
+    # To another binding of the same workload it is.
+    assert bench.told.count(TWO) == len(during) + len(after)
+
+
+async def test_the_first_list_is_no_news_to_who_waits_for_it() -> None:
+    bench = Bench()
+
+    class Late(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced = False
+
+    bench.cluster.next = Late
+    waiting = asyncio.create_task(bench.watches.join(ONE, SECRET))
+    await asyncio.sleep(0)
+    assert bench.tell(SECRETS, added("s1", initial=True)) == []
+    bench.cluster.informers[SECRETS, "ns"].has_synced = True
+    assert await waiting
+
+
+def _places(count: int) -> list[tuple[Request, Get]]:
+    return [
+        (Request("c", f"ns-{number}", "one"), Get(SECRETS, f"ns-{number}", "s1"))
+        for number in range(count)
+    ]
+
+
+async def test_many_namespaces_share_one_watch() -> None:
+    bench = Bench()
+    places = _places(3 * MOST_NAMESPACES)
+    for request, read in places:
+        await bench.watches.join(request, read)
+    assert len(bench.cluster.informers) == MOST_NAMESPACES + 1
+    for namespace in ("ns-1", f"ns-{MOST_NAMESPACES}", "ns-40"):
+        of = namespace if namespace == "ns-1" else ""
+        changed = modified(body("s1", namespace=namespace), body("s1", namespace=namespace))
+        assert bench.tell(SECRETS, changed, of) == [Request("c", namespace, "one")]
+    for number, (request, _) in enumerate(places):
+        await bench.watches.settle(request, [])
+        wide = bench.cluster.informers[SECRETS, ""]
+        assert wide.closed == (number == len(places) - 1)
+    assert all(informer.closed for informer in bench.cluster.informers.values())
+
+
+async def test_what_is_watched_for_all_namespaces_is_answered_for_one() -> None:
+    bench = Bench()
+    for request, read in _places(MOST_NAMESPACES):
+        await bench.watches.join(request, read)
+    owned = Marked(SECRETS, "ns", owner="uid-one")
+    labelled = ListAll(SECRETS, "ns", labels=LabelSelector.parse("app=x"))
+    await bench.watches.join(ONE, owned)
+    await bench.watches.join(ONE, labelled)
+    owner = {"apiVersion": "v1", "kind": "ServiceBinding", "name": "one", "uid": "uid-one"}
+    informer = bench.cluster.informers[SECRETS, ""]
+    informer.objects = {
+        namespace: object_from_dict(
+            body("s1", namespace=namespace, labels={"app": "x"}, ownerReferences=[owner])
+        )
+        for namespace in ("ns", "other")
+    }
+    found, _ = bench.watches.marked(ONE, owned)
+    assert [item.meta.namespace for item in found] == ["ns"]
+    assert [item.meta.namespace for item in bench.watches.selected(labelled)] == ["ns"]
+
+
+async def test_who_must_not_watch_all_namespaces_watches_each() -> None:
+    bench = Bench()
+    places = _places(MOST_NAMESPACES + 2)
+    for request, read in places[:MOST_NAMESPACES]:
+        await bench.watches.join(request, read)
+
+    class Refused(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced, self.error = False, "forbidden"
+            self.cause = Forbidden(Status("Failure", "no", "Forbidden", 403))
+            bench.cluster.next = FakeInformer
+
+    bench.cluster.next = Refused
+    for request, read in places[MOST_NAMESPACES:]:
+        assert await bench.watches.join(request, read)
+    assert len(bench.cluster.informers) == len(places) + 1
+    for request, read in places:
+        await bench.watches.settle(request, [read])
+        now = body("s1", namespace=request.namespace)
+        assert bench.tell(SECRETS, modified(now, now), request.namespace) == [request]
+    assert bench.cluster.informers[SECRETS, ""].closed

@@ -499,13 +499,51 @@ def test_former_secrets_go_once_nothing_has_them_in_its_record(change: str) -> N
     assert names == ([] if change else [former])
 
 
-def test_former_secrets_stay_where_nobody_can_tell_who_reads_them() -> None:
+BELOW = {
+    **REPLICAS,
+    "apps/v1/StatefulSet": "statefulsets",
+    "apps/v1/DaemonSet": "daemonsets",
+    "apps/v1/ControllerRevision": "controllerrevisions",
+    "batch/v1/Job": "jobs",
+}
+
+
+@pytest.mark.parametrize("kind", ["batch/v1/CronJob", "x.io/v1/AppConfig"])
+@pytest.mark.parametrize("levels", [0, 1, 2])
+@pytest.mark.parametrize("still", [True, False])
+def test_former_secrets_stay_while_what_was_made_of_a_workload_names_them(
+    kind: str, levels: int, still: bool
+) -> None:
+    api_version, _, name = kind.rpartition("/")
+    workload = {"apiVersion": api_version, "kind": name, "name": "night"}
+    cluster = FakeCluster(
+        BELOW, [secret(), {**deployment("night"), "apiVersion": api_version, "kind": name}]
+    )
+    binding = files(type="t", workload=workload)
+    former = _generated(cluster, binding, host="a")
+    owner = "uid-night"
+    for level, made in enumerate(("Job", "ReplicaSet")[:levels], 1):
+        body = deployment(f"made-{level}") | {"kind": made}
+        body["apiVersion"] = "batch/v1" if made == "Job" else "apps/v1"
+        reference = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": owner}
+        body["metadata"]["ownerReferences"] = [reference]
+        if still and level == levels:
+            pod(body)["volumes"] = [{"name": "sb", "secret": {"secretName": former}}]
+        cluster.set(body)
+        owner = body["metadata"]["uid"]
+    _generated(cluster, binding, host="b")
+    names = [name for name, _ in cluster.reconcile(binding).changes.superseded]
+    assert names == ([] if still and levels else [former])
+
+
+def test_former_secrets_stay_where_what_is_made_of_a_workload_cannot_be_read() -> None:
     cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
-    cluster = world(cron)
+    cluster = FakeCluster(BELOW, [secret(), cron])
     workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
     binding = files(type="t", workload=workload)
     _generated(cluster, binding, host="a")
     _generated(cluster, binding, host="b")
+    cluster.failing["list", "jobs"] = "no"
     assert cluster.reconcile(binding).changes.superseded == []
 
 

@@ -6,22 +6,35 @@ record in the same write as the projection, so that an interrupted pass leaves n
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
-from fairlead.api.conditions import Condition, Event, turned
+from fairlead.api.conditions import Condition, Event, get_condition, turned
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, READY
+from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
+from fairlead.binding.reads import Answer, Failure, Get
 from fairlead.binding.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
+
+
+ENTRIES_HIDDEN = "EntriesHidden"
+"""Reason of the Event about entries that are hidden by those of a later service."""
+
+_AT_ONCE = 16
+"""Workloads of one binding that are written at the same time."""
+
+Stored: TypeAlias = dict[tuple[Resource, str], Object]
+"""What is stored exactly as it was wanted, by resource and name."""
 
 
 class Committer:
@@ -33,21 +46,22 @@ class Committer:
         self._statuses = StatusWriter(client, resource, recorder, ready_events)
         self._waiting = StatusWriter(client, resource, recorder, waiting_events)
 
-    async def write(self, context: BaseContext) -> Object:
+    async def write(self, context: BaseContext, stored: Stored | None = None) -> Object:
         """Write Secret, workloads, annotations and status; returns the binding as it is then.
 
-        Refusals end up in the status.
+        Refusals end up in the status; ``stored`` gets what needs no second look.
 
         Raises:
             Conflict: something was changed meanwhile; look again.
             ClientError: the server is not there.
         """
+        stored = {} if stored is None else stored
         workloads = context.changed_workloads()
-        if not await self._secret(context):
+        if not await self._secret(context, stored):
             # A workload that refers to a Secret which is not there would not start any more.
             workloads = context.changed_leftovers()
         binding = context.binding
-        await self._workloads(context, workloads)
+        await self._workloads(context, workloads, stored)
         if context.changes.annotation and not context.flow.error:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
@@ -60,12 +74,27 @@ class Committer:
 
     async def workloads(self, context: BaseContext) -> None:
         """Write the changed workloads alone; refusals end up in the context."""
-        await self._workloads(context, context.changed_workloads())
+        await self._workloads(context, context.changed_workloads(), {})
 
-    async def _workloads(self, context: BaseContext, workloads: Sequence[Workload]) -> None:
+    async def _workloads(
+        self, context: BaseContext, workloads: Sequence[Workload], stored: Stored
+    ) -> None:
         """Write each workload, whatever becomes of the others (specification 1.1)."""
-        for workload in workloads:
-            await self._workload(context, workload)
+        conflicts: list[Conflict] = []
+        for first in range(0, len(workloads), _AT_ONCE):
+            some = workloads[first : first + _AT_ONCE]
+            # All are waited for, so that none is being written when the pass has ended.
+            done = await asyncio.gather(
+                *(self._workload(context, workload, stored) for workload in some),
+                return_exceptions=True,
+            )
+            for error in done:
+                if isinstance(error, Conflict):
+                    conflicts.append(error)
+                elif error is not None:
+                    raise error
+        if conflicts:
+            raise conflicts[0]
 
     async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
         """Write a whole status, if it differs, with an Event when Ready has turned.
@@ -81,12 +110,13 @@ class Committer:
         body["metadata"].get("annotations", {}).pop(MAPPING_ANNOTATION, None)
         return await commit(self._client, self._resource, binding, body)
 
-    async def _secret(self, context: BaseContext) -> bool:
+    async def _secret(self, context: BaseContext, stored: Stored) -> bool:
         write = context.changes.secret
         if write is None:
             return True
+        seen = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
         try:
-            await self._put(write)
+            stored[SECRETS, write.name] = await self._put(write, seen)
         except Conflict:
             raise
         except Forbidden as error:
@@ -99,28 +129,38 @@ class Committer:
             return True
         return False
 
-    async def _put(self, write: SecretWrite) -> None:
+    async def _put(self, write: SecretWrite, seen: Answer | None) -> Object:
+        """Have the Secret there; ``seen`` is what the pass has read of it."""
         body = secret_body(write)
         try:
+            if isinstance(seen, Failure) and seen.code == "NotFound":
+                return await self._client.create(SECRETS, body, write.namespace)
+            live = (
+                seen
+                if isinstance(seen, Object)
+                else await self._client.get(SECRETS, write.name, write.namespace)
+            )
+        except AlreadyExists:
             live = await self._client.get(SECRETS, write.name, write.namespace)
         except NotFound:
             try:
-                await self._client.create(SECRETS, body, write.namespace)
+                return await self._client.create(SECRETS, body, write.namespace)
             except AlreadyExists as error:
                 raise Conflict(error.status) from None
-            return
         if not live.meta.owned_by(write.owner.uid):
             raise SecretTaken(
                 f"Secret {live.key} exists and does not belong to this binding: delete it, "
                 "or give the binding another name"
             )
         wanted: JSON = {**live.to_dict(), "data": body["data"]}
-        await commit(self._client, SECRETS, live, wanted)
+        return await commit(self._client, SECRETS, live, wanted)
 
-    async def _workload(self, context: BaseContext, workload: Workload) -> None:
+    async def _workload(self, context: BaseContext, workload: Workload, stored: Stored) -> None:
         resource = workload.resource
         try:
-            await self._commit(workload)
+            answer = await self._commit(workload)
+            if _holds(workload.body, answer):
+                stored[resource, workload.original.meta.name] = answer
         except Conflict:
             raise
         except NotFound as error:
@@ -131,30 +171,65 @@ class Committer:
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {error}")
 
-    async def _commit(self, workload: Workload) -> None:
+    async def _commit(self, workload: Workload) -> Object:
         """Patch a workload, or put it where patching alone is forbidden.
 
         Roles that were written for the original operator may grant update and not patch.
         """
         resource = workload.resource
         try:
-            await commit(self._client, resource, workload.original, workload.body)
+            return await commit(self._client, resource, workload.original, workload.body)
         except Forbidden as forbidden:
             try:
-                await self._client.update(resource, workload.body)
+                return await self._client.update(resource, workload.body)
             except Forbidden:
                 raise forbidden from None
+
+
+def _holds(wanted: JSON, stored: Object) -> bool:
+    """Whether a workload was stored as wanted: servers add defaults, and webhooks change it."""
+    body = stored.to_dict()
+    parts = wanted.keys() - {"status", "metadata", "apiVersion", "kind"}
+    annotations = wanted["metadata"].get("annotations") or {}
+    return annotations == stored.meta.annotations and all(
+        _contains(body.get(part), wanted[part]) for part in parts
+    )
+
+
+def _contains(found: Any, wanted: Any) -> bool:
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            _contains(found.get(name), value) for name, value in wanted.items()
+        )
+    if isinstance(wanted, list) and isinstance(found, list):
+        return len(found) == len(wanted) and all(map(_contains, found, wanted))
+    # Servers leave out empty lists.
+    return bool(found == wanted) or (not found and not wanted)
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:
     """What to tell about a binding whose status has changed."""
     before, after = (stored_conditions(binding) for binding in (old, new))
-    return turned(before, after, READY, good="the service is bound to the workload")
+    told = turned(before, after, READY, good="the service is bound to the workload")
+    return [*told, *_hidden_events(before, after)]
+
+
+def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Event]:
+    """That entries of one service are hidden by those of another, once they are others."""
+    old, new = get_condition(before, COLLECTION_READY), get_condition(after, COLLECTION_READY)
+    if new is None or new.status != "True" or not new.message:
+        return []
+    if old is not None and (old.status, old.message) == (new.status, new.message):
+        return []
+    return [Event("Warning", ENTRIES_HIDDEN, new.message)]
 
 
 def waiting_events(old: Object, new: Object) -> list[Event]:
     """The same about a binding that waits for what has not come yet."""
-    return [Event("Normal", "Waiting", event.message) for event in ready_events(old, new)]
+    return [
+        event if event.reason == ENTRIES_HIDDEN else Event("Normal", "Waiting", event.message)
+        for event in ready_events(old, new)
+    ]
 
 
 def stored_conditions(binding: Object) -> list[Condition]:

@@ -2,31 +2,43 @@
 
 Every object a binding was last computed from is watched, as metadata alone and within its
 namespace, by informers that the whole process shares. They are joined when a binding first asks
-for something and left when the last one that asked has no more use for it.
+for something and left when the last one that asked has no more use for it. Each takes a
+connection: where bindings of many namespaces ask for a resource, one watch serves all the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelector
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.records import marks
+from fairlead.client import Forbidden, Unauthorized
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
 SYNC_SECONDS = 5.0
 """That a read waits for its watch; after that it is answered, and repeated later."""
 
+MOST_NAMESPACES = 16
+"""Namespaces of a resource that have a watch of their own."""
+
 _LOOK_SECONDS = 0.02
 """Between looks at whether the watch has its first list."""
 
-_MARKS, _OWNERS = "records", "owners"
+_MARKS, _OWNERS, _LABELS = "records", "owners", "labels"
 
 Enqueue: TypeAlias = Callable[[Request], None]
+_Watched: TypeAlias = Get | ListAll | Marked
+_Topic: TypeAlias = tuple[str, str]
+"""What a change may be about: an object's name, a record, an owner, a label, or anything."""
+
+_ANYTHING: _Topic = ("", "")
 
 
 class _Place(NamedTuple):
@@ -40,19 +52,62 @@ class _Watch:
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
         self.readers: dict[Request, set[Read]] = {}
-        self.relied_on = False
-        """True once an answer was given after the first list: older objects are no news."""
+        self.blind: set[Request] = set()
+        """Those who got an answer before the first list: to others it is no news."""
         self.written: dict[Request, dict[str, str]] = {}
         """The versions before what bindings wrote and the watch may not have shown yet."""
+        self.echoes: dict[Request, dict[str, str | list[str]]] = {}
+        """Versions that bindings wrote themselves; lists of those seen while they are written."""
+        self._topics: dict[_Topic, dict[Request, set[Read]]] = {}
 
-    def affected(self, delta: Delta) -> Iterator[Request]:
-        """The bindings that have to look again."""
-        if delta.initial and self.relied_on:
-            return
+    def add(self, request: Request, read: _Watched) -> None:
+        """Note that a binding relies on this watch for a read."""
+        self.readers.setdefault(request, set()).add(read)
+        self._topics.setdefault(_topic(read), {}).setdefault(request, set()).add(read)
+
+    def keep(self, request: Request, wanted: set[Read]) -> None:
+        """Forget the reads of a binding that are not wanted any more."""
+        known = self.readers.get(request, set())
+        for read in known - wanted:
+            known.discard(read)
+            topic = _topic(read)  # type: ignore[arg-type]
+            reads = self._topics[topic][request]
+            reads.discard(read)
+            if not reads:
+                del self._topics[topic][request]
+            if not self._topics[topic]:
+                del self._topics[topic]
+        if not known:
+            self.readers.pop(request, None)
+            self.blind.discard(request)
+            self.written.pop(request, None)
+            self.echoes.pop(request, None)
+
+    def affected(self, delta: Delta) -> Iterable[Request]:
+        """The bindings that have to look again; those that read something else cost nothing."""
+        if delta.initial and not self.blind:
+            return ()
         status_only = _status_only(delta)
-        for request, reads in self.readers.items():
-            if any(_concerns(read, delta, status_only=status_only) for read in reads):
-                yield request
+        concerned = dict.fromkeys(
+            request
+            for topic in _topics(delta)
+            for request, reads in self._topics.get(topic, {}).items()
+            if any(_concerns(read, delta, status_only=status_only) for read in reads)
+        )
+        if delta.initial:
+            return [request for request in concerned if request in self.blind]
+        return [request for request in concerned if not self._echo(request, delta)]
+
+    def _echo(self, request: Request, delta: Delta) -> bool:
+        """Whether a change is what the binding itself has written, or may be that."""
+        meta = delta.object.meta
+        known = self.echoes.get(request, {}).get(meta.name)
+        if known is None or delta.new is None or meta.namespace != request.namespace:
+            return False
+        if isinstance(known, list):
+            known.append(meta.resource_version)
+            return True
+        return known == meta.resource_version
 
 
 class Dependencies:
@@ -63,36 +118,92 @@ class Dependencies:
         self._enqueue = enqueue
         self._watches: dict[_Place, _Watch] = {}
         self._noted: dict[Request, set[Read]] = {}
+        self._places: dict[Request, set[_Place]] = {}
+        self._namespaces: Counter[Resource] = Counter()
+        self._narrow: set[Resource] = set()
+        """Those that must not be watched in all namespaces at once."""
 
-    async def join(self, request: Request, read: Get | ListAll | Marked) -> bool:
+    async def join(self, request: Request, read: _Watched) -> bool:
         """Watch what a read is about; False when changes of it may go unseen for now."""
-        watch = self._watch(_place(read))
-        watch.readers.setdefault(request, set()).add(read)
+        place = self._place(read)
+        watch = self._watch(place)
+        watch.add(request, read)
+        self._places.setdefault(request, set()).add(place)
         synced = await _synced(watch.informer)
-        watch.relied_on = watch.relied_on or synced
-        return synced
+        if synced:
+            watch.blind.discard(request)
+            return True
+        watch.blind.add(request)
+        if not place.namespace and read.resource.namespaced and _refused(watch.informer):
+            self._narrow.add(read.resource)
+            return await self.join(request, read)
+        return False
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
         """The answer to a read that was joined, from metadata that are here already.
 
         Also the names of what the binding has written and its watch has not shown yet.
         """
-        watch = self._watch(_place(read))
+        watch = self._watch(self._place(read))
         informer = watch.informer
         index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
         informer.add_index(index, function)
-        found = informer.by_index(index, read.owner or read.annotation)
+        found = [
+            item
+            for item in informer.by_index(index, read.owner or read.annotation)
+            if _within(read, item.meta)
+        ]
         for name, version in list(watch.written.get(request, {}).items()):
             if _shows(informer.get(read.namespace, name), version):
                 del watch.written[request][name]
         return found, list(watch.written.get(request, ()))
 
+    def selected(self, read: ListAll) -> list[Object]:
+        """Those that a read which was joined is about, from metadata that are here already.
+
+        None where the server had better be asked.
+        """
+        informer = self._watch(self._place(read)).informer
+        if informer.error or not read.labels.requirements:
+            return []
+        pair = _pair(read.labels)
+        if pair:
+            informer.add_index(_LABELS, _labels)
+            found = informer.by_index(_LABELS, pair)
+        else:
+            found = informer.list(read.namespace)
+        return [
+            item
+            for item in found
+            if _within(read, item.meta) and read.labels.matches(item.meta.labels)
+        ]
+
     def wrote(self, request: Request, resource: Resource, before: Object) -> None:
         """Note that a binding writes an object that was ``before``."""
         meta = before.meta
-        watch = self._watches.get(_Place(resource, meta.namespace))
+        watch = self._watches.get(self._placed(resource, meta.namespace))
         if watch is not None:
             watch.written.setdefault(request, {})[meta.name] = meta.resource_version
+
+    def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
+        """Note that an object is being written: what its watch shows may be no news."""
+        watch = self._watches.get(self._placed(resource, namespace))
+        if watch is not None:
+            watch.echoes.setdefault(request, {})[name] = []
+
+    def stored(self, request: Request, place: tuple[Resource, str, str], version: str) -> None:
+        """Note the version that a written object has, "" where the binding must look again.
+
+        ``place`` is its resource, namespace and name. Whatever else was seen of it while it was
+        written is news.
+        """
+        watch = self._watches.get(self._placed(*place[:2]))
+        echoes = watch.echoes.get(request, {}) if watch is not None else {}
+        seen = echoes.pop(place[2], [])
+        if any(one != version for one in seen):
+            self._enqueue(request)
+        if version and not seen:
+            echoes[place[2]] = version
 
     def note(self, request: Request, read: Read) -> None:
         """Remember a read whose changes the controller is told of elsewhere."""
@@ -109,16 +220,21 @@ class Dependencies:
         if noted:
             self._noted[request] = noted
         unused: list[Informer] = []
-        for place, watch in list(self._watches.items()):
-            kept = watch.readers.get(request, set()) & wanted
-            if kept:
-                watch.readers[request] = kept
-            else:
-                watch.readers.pop(request, None)
-                watch.written.pop(request, None)
-            if not watch.readers:
+        kept: set[_Place] = set()
+        for place in self._places.pop(request, set()):
+            watch = self._watches.get(place)
+            if watch is None:
+                continue
+            given_up = not place.namespace and place.resource in self._narrow
+            watch.keep(request, set() if given_up else wanted)
+            if request in watch.readers:
+                kept.add(place)
+            elif not watch.readers:
                 del self._watches[place]
+                self._namespaces[place.resource] -= bool(place.namespace)
                 unused.append(watch.informer)
+        if kept:
+            self._places[request] = kept
         # Only now: while one is closed, other workers join and settle.
         for informer in unused:
             await informer.close()
@@ -129,6 +245,19 @@ class Dependencies:
         for watch in watches.values():
             await watch.informer.close()
 
+    def _place(self, read: _Watched) -> _Place:
+        if not read.resource.namespaced:
+            return _Place(read.resource, "")
+        return self._placed(read.resource, read.namespace)
+
+    def _placed(self, resource: Resource, namespace: str) -> _Place:
+        """The watch of a namespace, or the one of all of them."""
+        own, wide = _Place(resource, namespace), _Place(resource, "")
+        if own in self._watches or resource in self._narrow:
+            return own
+        crowded = self._namespaces[resource] >= MOST_NAMESPACES
+        return wide if crowded or wide in self._watches else own
+
     def _watch(self, place: _Place) -> _Watch:
         known = self._watches.get(place)
         if known is not None:
@@ -137,6 +266,7 @@ class Dependencies:
             place.resource, namespace=place.namespace, metadata_only=True
         )
         watch = self._watches[place] = _Watch(informer)
+        self._namespaces[place.resource] += bool(place.namespace)
 
         def tell(delta: Delta) -> None:
             for request in watch.affected(delta):
@@ -162,23 +292,68 @@ def _owners(obj: Object) -> list[str]:
     return [owner.uid for owner in obj.meta.owner_references]
 
 
-def _place(read: Get | ListAll | Marked) -> _Place:
-    return _Place(read.resource, read.namespace if read.resource.namespaced else "")
+def _labels(obj: Object) -> list[str]:
+    return [f"{name}={value}" for name, value in obj.meta.labels.items()]
+
+
+def _pair(selector: LabelSelector) -> str:
+    """One label that all have which are selected; "" where there is none such."""
+    for term in selector.requirements:
+        if term.operator in {"=", "in"} and len(term.values) == 1:
+            return f"{term.key}={term.values[0]}"
+    return ""
+
+
+def _topic(read: _Watched) -> _Topic:
+    """The one topic of all changes that concern a read."""
+    match read:
+        case Get():
+            return "name", f"{read.namespace if read.resource.namespaced else ''}/{read.name}"
+        case Marked():
+            return (_OWNERS, read.owner) if read.owner else (_MARKS, read.annotation)
+        case ListAll():
+            pair = _pair(read.labels)
+            return (_LABELS, pair) if pair else _ANYTHING
+
+
+def _topics(delta: Delta) -> Iterator[_Topic]:
+    meta = delta.object.meta
+    yield "name", f"{meta.namespace}/{meta.name}"
+    yield _ANYTHING
+    for state in (delta.old, delta.new):
+        if state is not None:
+            yield from ((_MARKS, name) for name in state.meta.annotations)
+            yield from ((_OWNERS, uid) for uid in _owners(state))
+            yield from ((_LABELS, pair) for pair in _labels(state))
+
+
+def _within(read: _Watched, meta: ObjectMeta) -> bool:
+    """Whether an object is where a read looks."""
+    return not read.resource.namespaced or read.namespace == meta.namespace
+
+
+def _refused(informer: Informer) -> bool:
+    return isinstance(informer.cause, Forbidden | Unauthorized)
 
 
 def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
-    if status_only and isinstance(read, Get | ListAll | Marked) and read.spec_only:
+    if not isinstance(read, _Watched) or not _within(read, delta.object.meta):
         return False
-    if isinstance(read, Marked):
-        return any(
-            (bool(read.annotation) and read.annotation in state.meta.annotations)
-            or (bool(read.owner) and state.meta.owned_by(read.owner))
-            for state in (delta.old, delta.new)
-            if state is not None
-        )
-    return isinstance(read, ListAll) or (
-        isinstance(read, Get) and read.name == delta.object.meta.name
-    )
+    if status_only and read.spec_only:
+        return False
+    states = [state.meta for state in (delta.old, delta.new) if state is not None]
+    match read:
+        case Get():
+            return read.name == delta.object.meta.name
+        case ListAll():
+            return any(read.labels.matches(meta.labels) for meta in states)
+        case Marked():
+            return any(
+                (bool(read.annotation) and read.annotation in meta.annotations)
+                or (bool(read.owner) and meta.owned_by(read.owner))
+                for meta in states
+            )
+    return False
 
 
 def _status_only(delta: Delta) -> bool:

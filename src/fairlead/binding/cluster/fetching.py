@@ -33,7 +33,8 @@ async def fetch(client: Client, read: Read) -> Answer:
             case Get():
                 return await _get(client, read)
             case ListAll():
-                found = await client.list(read.resource, read.namespace)
+                labels = str(read.labels)
+                found = await client.list(read.resource, read.namespace, labels=labels)
                 return tuple(found.items)
             case Marked():
                 return await _marked(client, read)

@@ -317,7 +317,10 @@ class BaseContext:
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif not self.meta.deleting:
-            self.set_condition(READY, "True", APPLICATIONS_BOUND)
+            collected = self._outcome.get(COLLECTION_READY)
+            # Which entries are hidden by others, and nothing else, is said there of what is True.
+            hidden = collected.message if collected else ""
+            self.set_condition(READY, "True", APPLICATIONS_BOUND, hidden)
 
     def workload_failed(self, message: str) -> None:
         """Say in Ready that a workload could not be written, and have the pass repeated."""

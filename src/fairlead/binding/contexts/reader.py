@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
@@ -45,6 +45,7 @@ from fairlead.binding.workload import (
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
+Wanted = Callable[[Resource, ObjectMeta], bool]
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
@@ -113,17 +114,23 @@ class Reader:
                     self.snapshot.lookup(
                         Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
                     )
-                found = self.snapshot.list(ListAll(resource, service.namespace))
+                found = self.owned_by(resource, service.namespace, service.meta.uid)
             except ReadError as error:
                 if error.missing:
                     continue
                 raise
-            result += [
-                {"kind": resource.kind, **item.to_dict()}
-                for item in found
-                if item.meta.owned_by(service.meta.uid)
-            ]
+            result += [{"kind": resource.kind, **item.to_dict()} for item in found]
         return result
+
+    def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
+        """The objects of a resource that belong to another object.
+
+        Raises:
+            ReadError: they cannot be read.
+        """
+        read = Marked(resource, namespace, owner=uid)
+        found = self._whole(read, self.snapshot.list(read))
+        return [item for item in found if item.meta.owned_by(uid)]
 
     def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
         """The resource of workloads and those that are selected.
@@ -175,8 +182,12 @@ class Reader:
             return None
         return Review(*self._requester, verb, resource, meta.namespace, meta.name)
 
-    def marked(self, lookup: Lookup, annotation: str) -> list[Workload]:
+    def marked(
+        self, lookup: Lookup, annotation: str, wanted: Wanted = lambda *_: True
+    ) -> list[Workload]:
         """The workloads of a kind with an annotation; none where the kind is not served.
+
+        Only those are read whole that are ``wanted`` by their resource and metadata.
 
         Raises:
             ReadError: they cannot be read.
@@ -189,29 +200,28 @@ class Reader:
             if error.missing:
                 return []
             raise
-        self.snapshot.want(self._whole(resource, seen) for seen in found)
-        whole = [self._still(resource, seen) for seen in found]
-        return [
-            self.recorded(resource, item)
-            for item in whole
-            if item is not None and not _copied(resource, item)
-        ]
+        whole = self._whole(read, [seen for seen in found if wanted(resource, seen.meta)])
+        return [self.recorded(resource, item) for item in whole if not _copied(resource, item)]
 
     def recorded(self, resource: Resource, item: Object) -> Workload:
         """A workload with a record, for which no mapping is asked."""
         return Workload(item, resource, build_template(MappingSpec(), ""))
 
-    def _still(self, resource: Resource, seen: Object) -> Object | None:
-        """The whole of an object whose metadata was seen a moment ago."""
-        try:
-            return self.snapshot.get(self._whole(resource, seen))
-        except ReadError as error:
-            if error.missing:
-                return None
-            raise
-
-    def _whole(self, resource: Resource, seen: Object) -> Get:
-        return Get(resource, self.binding.namespace, seen.meta.name, spec_only=True)
+    def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
+        """The whole of objects whose metadata were seen a moment ago, but for those that went."""
+        reads = [
+            Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
+            for seen in found
+        ]
+        self.snapshot.want(reads)
+        whole: list[Object] = []
+        for one in reads:
+            try:
+                whole.append(self.snapshot.get(one))
+            except ReadError as error:
+                if not error.missing:
+                    raise
+        return whole
 
     def everything(self, reference: WorkloadReference) -> list[Workload]:
         """All workloads of the reference's kind.
@@ -252,11 +262,10 @@ class Reader:
             matcher = LabelSelector.from_dict(selector)
         except SelectorError as error:
             raise _failure("Invalid", f"the workload's label selector is wrong: {error}") from None
-        everything = self.snapshot.list(ListAll(resource, namespace, spec_only=True))
-        found = [item for item in everything if matcher.matches(item.meta.labels)]
+        found = self.snapshot.list(ListAll(resource, namespace, spec_only=True, labels=matcher))
         if not found:
             raise _failure("NotFound", NO_WORKLOADS)
-        return found
+        return list(found)
 
     def template(self, resource: Resource, reference: WorkloadReference) -> WorkloadTemplate:
         """Where workloads of a resource have what; MappingError when their mapping is broken."""
@@ -289,19 +298,22 @@ class Reader:
             raise _failure("Denied", refusal)
 
 
-def selects(reference: WorkloadReference, workload: Workload, resource: Resource | None) -> bool:
-    """Whether a reference to workloads of a resource selects one."""
-    meta = workload.original.meta
-    known = workload.resource
-    if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
-        return False
-    if reference.selector is None:
-        return meta.name == reference.name
+def selection(reference: WorkloadReference, resource: Resource | None) -> Wanted:
+    """Whether a reference to workloads of a resource, None when not served, selects one."""
     try:
-        return LabelSelector.from_dict(reference.selector).matches(meta.labels)
+        labels = LabelSelector.from_dict(reference.selector)
     except SelectorError:
         # What it should select is not known, so nothing is taken away for it.
-        return True
+        labels = LabelSelector()
+
+    def selects(known: Resource, meta: ObjectMeta) -> bool:
+        if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
+            return False
+        if reference.selector is None:
+            return meta.name == reference.name
+        return labels.matches(meta.labels)
+
+    return selects
 
 
 def _copied(resource: Resource, item: Object) -> bool:

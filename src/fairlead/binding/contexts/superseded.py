@@ -2,19 +2,22 @@
 
 A workload says in its record which Secret it has. Of those that are rolled out, the controllers of
 Kubernetes copy annotations, hence records too, to each ReplicaSet and ControllerRevision: one that
-is still there may have pods, or be what a rollback goes back to. Of other kinds of workloads
-nobody can tell what they have made, so their former Secrets stay until the binding goes.
+is still there may have pods, or be what a rollback goes back to. Of other kinds it is looked at
+what is owned by the workload, a CronJob's Jobs or a custom kind's Deployment and its ReplicaSets:
+as long as one names the Secret, it stays.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from fairlead.api.meta import Object
 from fairlead.api.resource import (
     CONTROLLERREVISIONS,
     DAEMONSETS,
     DEPLOYMENTS,
+    JOBS,
     REPLICASETS,
     SECRETS,
     STATEFULSETS,
@@ -25,6 +28,11 @@ from fairlead.binding.projection import Owner
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.records import RECORDED_ANNOTATION, read_records, record_key
 
+
+_BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
+"""What controllers of other kinds make of a workload, and what is made of that in turn."""
+
+_LEVELS = 2
 
 _COPIES = {
     (DEPLOYMENTS.group, DEPLOYMENTS.plural): REPLICASETS,
@@ -45,10 +53,12 @@ def superseded(
     if not candidates:
         return []
     try:
-        used = {secret for kind in kinds for secret in _used(reader, owner, kind)}
+        for kind in kinds:
+            used = set(_used(reader, owner, kind, [name for name, _ in candidates]))
+            candidates = [(name, uid) for name, uid in candidates if name not in used]
     except (ReadError, LookupError):
         return []
-    return [(name, uid) for name, uid in candidates if name not in used]
+    return candidates
 
 
 def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str, str]]:
@@ -66,31 +76,46 @@ def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str
             yield meta.name, meta.uid
 
 
-def _used(reader: Reader, owner: Owner, kind: Lookup) -> Iterator[str]:
-    """The Secrets in the records on workloads of a kind and on what is made of them.
+def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Iterator[str]:
+    """The Secrets that workloads of a kind, or what is made of them, have.
 
     Raises:
         ReadError: they cannot be read.
-        LookupError: what is made of them is not known.
+        LookupError: a record cannot be read.
     """
     resource = reader.snapshot.lookup(kind)
     copies = _COPIES.get((resource.group, resource.plural))
-    if copies is None:
-        raise LookupError(resource.group_resource)
-    for place in (resource, copies):
-        yield from _recorded(reader, owner, place)
+    yield from _recorded(reader, owner, resource)
+    if copies is not None:
+        yield from _recorded(reader, owner, copies)
+        return
+    for workload in _marked(reader, owner, resource):
+        yield from _named_below(reader, owner, workload.meta.uid, names, _LEVELS)
+
+
+def _named_below(
+    reader: Reader, owner: Owner, uid: str, names: list[str], levels: int
+) -> Iterator[str]:
+    """Which of these Secrets are named in what belongs to an object."""
+    for resource in _BELOW if levels else ():
+        for item in reader.owned_by(resource, owner.namespace, uid):
+            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
+            yield from _named_below(reader, owner, item.meta.uid, names, levels - 1)
 
 
 def _recorded(reader: Reader, owner: Owner, resource: Resource) -> Iterator[str]:
-    read = Marked(resource, owner.namespace, record_key(owner.uid), optional=True)
-    try:
-        found = reader.snapshot.list(read)
-    except ReadError as error:
-        if error.missing:
-            return
-        raise
-    for item in found:
+    for item in _marked(reader, owner, resource):
         record = read_records(item.meta.annotations).get(owner.uid)
         if record is None:
             raise LookupError(item.meta.name)
         yield record.secret
+
+
+def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:
+    read = Marked(resource, owner.namespace, record_key(owner.uid), optional=True)
+    try:
+        return reader.snapshot.list(read)
+    except ReadError as error:
+        if error.missing:
+            return ()
+        raise

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 
+from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.contexts.reader import Reader, selects
+from fairlead.binding.contexts.reader import Reader, Wanted, selection
 from fairlead.binding.projection import Owner, Projection
 from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.records import read_records, record_key
@@ -42,6 +43,7 @@ class Finder:
         self._kinds = kinds
         self._secret = secret
         self._key = record_key(former.owner.uid)
+        self._selection: Wanted | None = None
 
     def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
         """The selected workloads, and those of them that may not be updated.
@@ -62,12 +64,21 @@ class Finder:
             ReadError: those of a former kind cannot be read.
             MappingError: where they had it cannot be told without their mapping.
         """
-        found = self._marked(strict=False)
+        # By metadata first: of what is selected still, nothing more is asked here.
+        found = self._marked(strict=False, wanted=self._unselected)
         if self._legacy:
             with contextlib.suppress(ReadError):
                 found = _distinct([*found, *self._unmarked(self._everything())])
-        resource = self._resource() if found else None
-        return [item for item in found if not selects(self._reference, item.workload, resource)]
+        return [
+            item
+            for item in found
+            if self._unselected(item.workload.resource, item.workload.original.meta)
+        ]
+
+    def _unselected(self, known: Resource, meta: ObjectMeta) -> bool:
+        if self._selection is None:
+            self._selection = selection(self._reference, self._resource())
+        return not self._selection(known, meta)
 
     def _resource(self) -> Resource | None:
         """What the reference is to; None where its kind is not served."""
@@ -94,18 +105,18 @@ class Finder:
     def _legacy(self) -> bool:
         return bool(self._former.secret) and self._kinds is None
 
-    def _marked(self, *, strict: bool) -> list[Projection]:
+    def _marked(self, *, strict: bool, wanted: Wanted = lambda *_: True) -> list[Projection]:
         """Those with a record; unless ``strict`` the current kind need not be readable."""
         current = self._reference.lookup
         found: list[Workload] = []
         try:
-            found += self._reader.marked(current, self._key)
+            found += self._reader.marked(current, self._key, wanted)
         except ReadError:
             if strict:
                 raise
         for lookup in self._kinds or ():
             if lookup != current:
-                found += self._reader.marked(lookup, self._key)
+                found += self._reader.marked(lookup, self._key, wanted)
         return [
             self._projection(item) for item in found if self._key in item.original.meta.annotations
         ]
