@@ -69,8 +69,8 @@ class Team:
         await self.offer(self.server)
         await self.create_database(self.database)
 
-    async def leave(self, *, databases: bool = True) -> None:
-        """Give up what is left, and remove the databases."""
+    async def leave(self, *, server: bool = True) -> None:
+        """Give up what is left, and remove the databases; without the ``server`` nothing of it."""
         for namespace in self._namespaces:
             for item in (await self.client.list(POSTGRESACCESSES, namespace)).items:
                 await self.abandon(item.meta.name, namespace=namespace)
@@ -78,7 +78,9 @@ class Team:
                     await self.delete(item.meta.name, namespace=namespace)
                 await self.gone(item.meta.name, namespace=namespace)
         await self.client.delete(POSTGRESSERVERS, self.server)
-        for name in self._databases if databases else ():
+        if not server:
+            return
+        for name in self._databases:
             await self.sql("DROP DATABASE IF EXISTS {d} WITH (FORCE)", database="postgres", d=name)
         await eventually(self._is_settled)
 
@@ -372,7 +374,7 @@ SELECT r.rolname::text
   FROM pg_catalog.pg_roles r
   JOIN pg_catalog.pg_shdescription d ON d.objoid = r.oid
  WHERE d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND d.description LIKE 'managed by Fairlead%{%'
+   AND d.description LIKE 'managed by Fairlead%{{%'
 """
 
 _GIVE_UP = f"COMMENT ON ROLE {{r}} IS '{GIVEN_UP}'"

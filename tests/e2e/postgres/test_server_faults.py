@@ -38,7 +38,7 @@ async def at(team: Team, postgres: EmbeddedPostgres) -> AsyncIterator[Team]:
     there = Team(team.client, postgres, chief)
     await there.arrive()
     yield there
-    await there.leave(databases=False)
+    await there.leave(server=False)
 
 
 async def test_sessions_that_were_ended_are_made_anew(team: Team) -> None:

@@ -60,8 +60,11 @@ SELECT d.datname::text, d.datallowconn, d.datdba::int8,
                    pg_catalog.string_agg(p.privilege_type, ',') AS privileges
               FROM (SELECT e.grantee, e.privilege_type,
                            pg_catalog.bool_or(e.is_grantable) AS option
+                      -- It unpacks an ACL that is stored compressed anew for each entry; that
+                      -- of || is not.
                       FROM pg_catalog.aclexplode(
-                           COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) e
+                           COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))
+                           || '{}'::pg_catalog.aclitem[]) e
                      WHERE e.grantee <> d.datdba
                      GROUP BY 1, 2) p
              GROUP BY 1, 2) h) a ON true

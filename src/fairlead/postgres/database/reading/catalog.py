@@ -138,10 +138,10 @@ SELECT pg_catalog.lower(s.name)
 
 _DATABASES = sql.SQL("""
 SELECT d.datname::text, d.datallowconn, d.datdba::int8,
-       ARRAY(SELECT a.privilege_type
-               FROM pg_catalog.aclexplode(
-                    COALESCE(d.datacl, pg_catalog.acldefault('d', d.datdba))) a
-              WHERE a.grantee = 0)
+       -- Not aclexplode, for an ACL may have thousands of entries.
+       ARRAY(SELECT p.privilege
+               FROM pg_catalog.unnest(ARRAY['CREATE', 'TEMPORARY', 'CONNECT']) AS p(privilege)
+              WHERE pg_catalog.has_database_privilege('public', d.oid, p.privilege))
   FROM pg_catalog.pg_database d
  WHERE d.datname = ANY (%(databases)s::text[]::pg_catalog.name[])
     OR d.oid IN (
@@ -154,8 +154,21 @@ SELECT d.datname::text, d.datallowconn, d.datdba::int8,
 
 _HELD = sql.SQL("""
 SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.is_grantable)
-  FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a
- WHERE a.grantee = ANY (%(roles)s::oid[]) AND a.grantee <> d.datdba
+  FROM pg_catalog.pg_database d
+ -- It unpacks an ACL that is stored compressed anew for each entry; that of || is not.
+ CROSS JOIN LATERAL pg_catalog.aclexplode(
+            CASE WHEN d.datacl IS NOT NULL THEN d.datacl || '{}'::pg_catalog.aclitem[] END) a
+  JOIN pg_catalog.unnest(%(roles)s::oid[]) AS r(oid) ON r.oid = a.grantee
+ WHERE a.grantee <> d.datdba
+   -- Whoever is in an ACL is in here too, but for roles that initdb made.
+   AND (d.oid IN (SELECT s.objid
+                    FROM pg_catalog.pg_shdepend s
+                   WHERE s.dbid = 0
+                     AND s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
+                     AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+                     AND s.refobjid = ANY (%(roles)s::oid[]))
+        OR EXISTS (SELECT FROM pg_catalog.unnest(%(roles)s::oid[]) AS i(oid)
+                    WHERE i.oid < 16384))
  GROUP BY 1, 2, 3
 """)
 

@@ -241,7 +241,9 @@ WITH member AS MATERIALIZED (
 ), entry AS MATERIALIZED (
   SELECT g.id, e.grantee, e.privilege_type AS privilege, e.is_grantable AS passed_on, e.grantor
     FROM alike g
-   CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e
+   -- It unpacks an ACL that is stored compressed anew for each entry; that of || is not.
+   CROSS JOIN LATERAL pg_catalog.aclexplode(
+              CASE WHEN g.acl IS NOT NULL THEN g.acl || '{}'::pg_catalog.aclitem[] END) e
    WHERE e.grantee <> g.owner
 ), have AS MATERIALIZED (
   SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor

@@ -116,7 +116,9 @@ WITH space AS MATERIALIZED (
 ), entry AS (
   SELECT g.id, e.grantee, e.privilege_type, pg_catalog.bool_or(e.is_grantable) AS option
     FROM alike g
-   CROSS JOIN LATERAL pg_catalog.aclexplode(g.acl) e
+   -- It unpacks an ACL that is stored compressed anew for each entry; that of || is not.
+   CROSS JOIN LATERAL pg_catalog.aclexplode(
+              CASE WHEN g.acl IS NOT NULL THEN g.acl || '{}'::pg_catalog.aclitem[] END) e
    WHERE e.grantee <> g.owner
      AND (%(roles)s::oid[] IS NULL OR e.grantee = ANY (%(roles)s::oid[]))
      AND NOT (g.system AND e.grantee < 16384)

@@ -28,8 +28,8 @@ from fairlead.postgres.errors import AccessError
 
 PUBLIC_CREATES = sql.SQL("""
 SELECT 1
-  FROM pg_catalog.pg_namespace n, pg_catalog.aclexplode(n.nspacl) a
- WHERE n.nspname = 'public' AND a.grantee = 0 AND a.privilege_type = 'CREATE'
+  FROM pg_catalog.pg_namespace n
+ WHERE n.nspname = 'public' AND pg_catalog.has_schema_privilege('public', n.oid, 'CREATE')
 """)
 CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 
