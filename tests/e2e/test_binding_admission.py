@@ -67,7 +67,7 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
 async def served(admin: Client) -> AsyncIterator[Served]:
     documents = manifests(image="fairlead", webhooks=True)
     for document in documents:
-        if document["kind"] == "ClusterRole":
+        if document["metadata"]["name"] == f"{NAME}-controllers" and "rules" in document:
             await admin.apply(CLUSTERROLES, document)
     team = Team(admin, f"admission-{uuid.uuid4().hex[:8]}")
     await team.start()
@@ -220,7 +220,7 @@ async def test_a_binding_is_worked_on_with_the_rights_of_who_edited_it(served: S
         noted = json.loads(made.meta.annotations[REQUESTER_ANNOTATION])
         assert noted["username"] == "ann"
         assert "developers" in noted["groups"]
-    found = await team.says("db", "Ready", "False", "ServiceForbidden", text="")
+    found = await team.says("db", "ServiceAvailable", "False", "ServiceForbidden")
     assert not mounted((await served.admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict())
     assert (
         found["metadata"]["annotations"][REQUESTER_ANNOTATION]
