@@ -142,12 +142,19 @@ async def answered(admin: Client, resource: Resource, body: JSON, text: str) -> 
 
 
 async def repeated(ask: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SECONDS):
-        while True:
-            with contextlib.suppress(ApiError):
-                if await ask():
-                    return
-            await asyncio.sleep(0.05)
+    """Ask until the answer is yes; what is refused is asked again."""
+    last: ApiError | None = None
+    try:
+        async with asyncio.timeout(SECONDS):
+            while True:
+                try:
+                    if await ask():
+                        return
+                except ApiError as error:
+                    last = error
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise last or TimeoutError from None
 
 
 def spec_binding(name: str, *, both: bool = False, **changes: Any) -> JSON:
@@ -168,7 +175,7 @@ def coreos(name: str, *, both: bool = False) -> JSON:
     application["name"] = "web"
     if both:
         application["labelSelector"] = {"matchLabels": {"a": "b"}}
-    services = [{"version": "v1", "kind": "Secret", "name": "login"}]
+    services = [{"group": "", "version": "v1", "kind": "Secret", "name": "login"}]
     return {
         "apiVersion": COREOS_SERVICEBINDINGS.api_version,
         "kind": COREOS_SERVICEBINDINGS.kind,
