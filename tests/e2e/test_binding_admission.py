@@ -9,6 +9,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
@@ -305,7 +306,7 @@ async def test_what_is_taken_away_from_the_certificate_comes_back(served: Served
         body = (await admin.get(resource, NAME)).to_dict()
         for hook in body["webhooks"]:
             hook["clientConfig"].pop("caBundle", None)
-        await repeated(lambda body=body, resource=resource: _updated(admin, resource, body))
+        await repeated(partial(_updated, admin, resource, body))
         await when(
             admin,
             resource,
