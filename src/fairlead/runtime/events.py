@@ -6,6 +6,7 @@ Recording never blocks and never fails: what cannot be written is dropped and co
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from collections import OrderedDict
 from datetime import UTC, datetime
@@ -61,6 +62,11 @@ class Happening(NamedTuple):
     action: str
     message: str
 
+    def digest(self) -> bytes:
+        """What it is remembered by: thousands are, and would keep all of their texts."""
+        text = "\0".join(self).encode(errors="surrogatepass")
+        return hashlib.blake2b(text, digest_size=16, usedforsecurity=False).digest()
+
 
 class Series(NamedTuple):
     """An event that was written, how many times it has happened, and when last in seconds."""
@@ -72,7 +78,8 @@ class Series(NamedTuple):
 
 
 class _Similar(NamedTuple):
-    messages: set[str]
+    messages: tuple[int, ...]
+    """Their hashes."""
     since: float
     combined: Happening | None
 
@@ -86,8 +93,8 @@ class Correlator:
     """
 
     def __init__(self) -> None:
-        self._series: OrderedDict[Happening, Series] = OrderedDict()
-        self._similar: OrderedDict[Happening, _Similar] = OrderedDict()
+        self._series: OrderedDict[bytes, Series] = OrderedDict()
+        self._similar: OrderedDict[bytes, _Similar] = OrderedDict()
         self._budgets: OrderedDict[tuple[str, str], tuple[float, float]] = OrderedDict()
 
     def admit(self, happening: Happening, now: float) -> Happening | None:
@@ -103,21 +110,22 @@ class Correlator:
 
     def series(self, happening: Happening, now: float) -> Series | None:
         """The event on which this one is to be counted, if it is recent."""
-        series = self._series.get(happening)
+        series = self._series.get(happening.digest())
         return series if series and now - series.last <= SERIES_SECONDS else None
 
     def written(self, happening: Happening, series: Series) -> None:
         """Remember what was written."""
-        _remember(self._series, happening, series)
+        _remember(self._series, happening.digest(), series)
 
     def _combine(self, happening: Happening, now: float) -> Happening:
-        common = happening._replace(message="")
-        known = self._similar.pop(common, _Similar(set(), now, None))
+        common = happening._replace(message="").digest()
+        known = self._similar.pop(common, _Similar((), now, None))
         if now - known.since > SERIES_SECONDS:
-            known = _Similar(set(), now, None)
-        if happening.message not in known.messages:
+            known = _Similar((), now, None)
+        message = hash(happening.message)
+        if message not in known.messages:
             if len(known.messages) < SIMILAR_LIMIT:
-                known.messages.add(happening.message)
+                known = known._replace(messages=(*known.messages, message))
             else:
                 combined = happening._replace(message=_COMBINED + happening.message)
                 # From here on all of them are one event, so that its count grows and not the

@@ -40,6 +40,26 @@ def test_so_many_are_under_way_and_the_newest_is_next(turns: Turns, called: list
     assert called == [D, C]
 
 
+def test_where_very_many_wait_more_are_under_way(called: list[Request]) -> None:
+    turns = Turns(called.append, most=2)
+    many = [request(str(number)) for number in range(40)]
+    begun = [turns.begin(one, MAIN) for one in many]
+    # A fifth of those that wait, as soon as that is more than two.
+    assert begun[:17] == [True, True] + [False] * 15
+    assert begun[17]
+    under_way = [one for one, began in zip(many, begun, strict=True) if began]
+    left = len(many) - len(under_way)
+    assert 2 < len(under_way) <= max(2, left // 5) + 1
+    while under_way:
+        turns.end(under_way.pop())
+        while called:
+            one = called.pop()
+            if turns.begin(one, MAIN):
+                under_way.append(one)
+                left -= 1
+    assert left == 0
+
+
 def test_another_owner_waits_for_nobody(turns: Turns) -> None:
     assert turns.begin(A, MAIN)
     assert turns.begin(B, MAIN)

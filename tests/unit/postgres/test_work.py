@@ -220,6 +220,26 @@ async def test_a_batch_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch)
     assert [len(names) for names in world.of("sync")] == [3, 3, 1]
 
 
+async def test_a_batch_is_put_off_while_many_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_COLLECT_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_COLLECT_AT_MOST_SECONDS", 60)
+    monkeypatch.setattr(module, "_MANY", 2)
+
+    def submit(first: int) -> None:
+        for number in range(first, first + 3):
+            world.work.submit(place(), request(str(number)), sync_job(f"u{number}"))
+
+    loop = asyncio.get_running_loop()
+    submit(0)
+    # Each between two ends of the waiting, which are later where the loop is.
+    loop.call_later(0.3, submit, 3)
+    loop.call_later(0.5, submit, 6)
+    await world.answered(9)
+    assert [len(names) for names in world.of("sync")] == [9]
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -185,6 +185,8 @@ class SharedStrings:
             known.clear()
         shared = known.setdefault
         meta.namespace = shared(meta.namespace, meta.namespace)
+        if meta.creation_timestamp is not None:
+            meta.creation_timestamp = shared(meta.creation_timestamp, meta.creation_timestamp)
         if meta.finalizers:
             meta.finalizers = [shared(one, one) for one in meta.finalizers]
         for values in (meta.labels, meta.annotations):
@@ -205,7 +207,7 @@ def _inherited(meta: ObjectMeta, old: ObjectMeta) -> bool:
     meta.labels, meta.annotations, meta.finalizers = old.labels, old.annotations, old.finalizers
     meta.namespace, meta.name = old.namespace, old.name
     if meta.uid == old.uid:
-        meta.uid = old.uid
+        meta.uid, meta.creation_timestamp = old.uid, old.creation_timestamp
     return True
 
 

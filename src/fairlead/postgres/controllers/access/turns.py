@@ -14,6 +14,8 @@ from fairlead.runtime import Request
 
 MOST = 250
 """A batch of a server, and its passes that write to the API server meanwhile."""
+_WAITING_FOR_ONE_MORE = 5
+"""Where thousands wait, two batches are under way: one at the server, one at the API server."""
 
 
 class Turns:
@@ -41,7 +43,7 @@ class Turns:
         under_way = self._under_way.setdefault(owner, set())
         later = self._later.setdefault(owner, {})
         later.pop(request, None)
-        if len(under_way) >= self._most:
+        if len(under_way) >= max(self._most, len(later) // _WAITING_FOR_ONE_MORE):
             later[request] = None
             return False
         under_way.add(request)

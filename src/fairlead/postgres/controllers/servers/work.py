@@ -38,6 +38,10 @@ PASS_SECONDS = 100.0
 """That a server may take for all statements of one batch, be its single answers quick."""
 _COLLECT_SECONDS = 0.02
 """In which more may come before a batch begins."""
+_COLLECT_AT_MOST_SECONDS = 0.25
+"""That a batch is put off while more and more come: a large one costs little more than a small."""
+_MANY = 16
+"""Accesses that come at once, and perhaps before others."""
 _BATCH = 250
 """Accesses of one batch: a transaction of which everybody else waits for the lock."""
 _PATIENCE = 10
@@ -219,7 +223,7 @@ class _Server:
     async def _run(self) -> None:
         try:
             while self.jobs or self.look_is_due:
-                await asyncio.sleep(_COLLECT_SECONDS)
+                await self._collect()
                 if self._slot is None:
                     await self._step()
                 else:
@@ -228,6 +232,15 @@ class _Server:
         finally:
             self._task = None
             self._ended(self)
+
+    async def _collect(self) -> None:
+        """Wait a moment, and where many come until no more do."""
+        loop = asyncio.get_running_loop()
+        latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, 0
+        await asyncio.sleep(_COLLECT_SECONDS)
+        while max(come, _MANY) < len(self.jobs) < _BATCH and loop.time() < latest:
+            come = len(self.jobs)
+            await asyncio.sleep(_COLLECT_SECONDS)
 
     async def _step(self) -> None:
         batch = self._take()
