@@ -6,7 +6,7 @@ from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
-from fairlead.binding.options import BindingOptions
+from fairlead.binding.options import AdmissionOptions, BindingOptions
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as _install_crds
@@ -23,9 +23,19 @@ def controllers(
     ]
 
 
-async def build(manager: Manager, cluster: Cluster, options: BindingOptions | None = None) -> None:
-    """Add the binding controllers to a manager that has not been started."""
+async def build(
+    manager: Manager,
+    cluster: Cluster,
+    options: BindingOptions | None = None,
+    webhooks: AdmissionOptions | None = None,
+) -> None:
+    """Add the binding controllers, and the webhooks if any, to a manager not started yet."""
     manager.add_cluster(cluster)
+    if webhooks is not None:
+        # What certificates are made with is in an extra.
+        from fairlead.binding.admission import serving
+
+        await serving.add(manager, cluster, webhooks)
     for controller in controllers(cluster, options):
         manager.add(controller)
     manager.add(BindableKindsController(cluster))

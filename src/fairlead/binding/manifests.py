@@ -7,30 +7,46 @@ The rights on the workloads of ``apps`` come along in such a role, to be left ou
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
 from fairlead.api.servicebinding.spec import crds
+from fairlead.binding.admission import names
 from fairlead.binding.options import DEFAULT_NAMESPACE
 
 
-NAME = "fairlead-binding"
+NAME = names.NAME
+_ADMISSION = "admissionregistration.k8s.io"
 _AGGREGATED = "service-binding-controller-role"
 """As it is called everywhere, so that what grants or audits rights by its name goes on."""
 _BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
 
 
-def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int = 1) -> list[JSON]:
+def manifests(
+    *,
+    namespace: str = DEFAULT_NAMESPACE,
+    image: str,
+    replicas: int = 1,
+    webhooks: bool = False,
+    fail_open: Collection[str] = (),
+) -> list[JSON]:
     """Everything to apply, in order.
 
     Args:
         namespace: of the controllers.
         image: that runs them.
-        replicas: of the Deployment; one of them works at a time.
+        replicas: of the Deployment; one of them works at a time, webhooks are served by all.
+        webhooks: serve the admission webhooks.
+        fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` without which
+            writes go on when the server cannot be asked.
     """
-    program = _program(namespace, image, replicas)
-    own = program.cluster_role(f"{NAME}-controllers", _controller_rules())
+    program = _program(namespace, image, replicas, _webhook_flags(namespace) if webhooks else ())
+    served = [*_webhooks(program, fail_open)] if webhooks else []
+    rules = [*_controller_rules(), *([_bundle_rule()] if webhooks else [])]
+    own = program.cluster_role(f"{NAME}-controllers", rules)
     bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)
     binding = program.bound(bound)
     binding["metadata"] = program.meta(f"{_AGGREGATED.removesuffix('role')}rolebinding")
@@ -42,8 +58,56 @@ def manifests(*, namespace: str = DEFAULT_NAMESPACE, image: str, replicas: int =
         *_user_roles(program),
         controller_role(f"{NAME}-workloads", _workload_rules()),
         *(election, program.bound(election)),
-        program.deployment(),
+        _deployment(program, webhooks=webhooks),
+        *served,
     ]
+
+
+def _webhook_flags(namespace: str) -> tuple[str, ...]:
+    return (
+        f"--webhooks-bind-address=0.0.0.0:{names.PORT}",
+        f"--webhooks-host={names.host(namespace)}",
+    )
+
+
+def _bundle_rule() -> JSON:
+    """What is written into the configurations is whom API servers trust."""
+    resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
+    return rule(_ADMISSION, resources, (*READ_VERBS, "patch"), names=[NAME])
+
+
+def _deployment(program: Program, *, webhooks: bool) -> JSON:
+    found = program.deployment()
+    if webhooks:
+        container = found["spec"]["template"]["spec"]["containers"][0]
+        container["ports"].append({"name": "webhooks", "containerPort": names.PORT})
+    return found
+
+
+def _webhooks(program: Program, fail_open: Collection[str]) -> list[JSON]:
+    """The Service and the configurations; the last, for writes wait for what they name."""
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": program.meta(names.SERVICE, namespaced=True),
+        "spec": {
+            "selector": program.meta()["labels"],
+            "ports": [{"name": "webhooks", "port": 443, "targetPort": "webhooks"}],
+        },
+    }
+    configurations = [
+        {
+            "apiVersion": f"{_ADMISSION}/v1",
+            "kind": kind,
+            "metadata": program.meta(NAME),
+            "webhooks": hooks(program.namespace, fail_open),
+        }
+        for kind, hooks in (
+            ("MutatingWebhookConfiguration", names.mutating),
+            ("ValidatingWebhookConfiguration", names.validating),
+        )
+    ]
+    return [service, *configurations]
 
 
 def _user_roles(program: Program) -> list[JSON]:
@@ -78,7 +142,12 @@ def controller_role(name: str, rules: list[JSON]) -> JSON:
     return _program().cluster_role(name, rules, labels={CONTROLLER_LABEL: "true"})
 
 
-def _program(namespace: str = DEFAULT_NAMESPACE, image: str = "", replicas: int = 1) -> Program:
+def _program(
+    namespace: str = DEFAULT_NAMESPACE,
+    image: str = "",
+    replicas: int = 1,
+    flags: tuple[str, ...] = (),
+) -> Program:
     return Program(
         name=NAME,
         namespace=namespace,
@@ -86,6 +155,7 @@ def _program(namespace: str = DEFAULT_NAMESPACE, image: str = "", replicas: int 
         command=("binding", "run"),
         lease=NAME,
         replicas=replicas,
+        flags=flags,
     )
 
 

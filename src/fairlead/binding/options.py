@@ -20,3 +20,16 @@ class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     cross_namespace: bool = False
     workers: int = DEFAULT_WORKERS
+
+
+class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The flags of the webhook server, which is off without them.
+
+    ``address`` is where it listens, ``hosts`` are the names and addresses by which API servers
+    call it, ``namespace`` is the program's own, where its certificate is and about which, as
+    about kube-system, it never says anything.
+    """
+
+    address: str
+    hosts: tuple[str, ...]
+    namespace: str

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import click
 
 from fairlead.api.meta import JSON
+from fairlead.binding.admission.names import WEBHOOKS
 from fairlead.binding.manifests import manifests as binding
 from fairlead.cli.crds import to_yaml
 from fairlead.konnector.manifests import manifests as konnector
@@ -58,6 +59,17 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     is_flag=True,
     help="postgres only: let kube-bind's provider offer PostgresAccess.",
 )
+@click.option(
+    "--webhooks",
+    is_flag=True,
+    help="binding only: serve admission webhooks, and have API servers ask them.",
+)
+@click.option(
+    "--fail-open",
+    type=click.Choice(WEBHOOKS),
+    multiple=True,
+    help="binding only: let writes go on when this webhook cannot be asked.",
+)
 def command(
     program: str,
     namespace: str | None,
@@ -66,6 +78,8 @@ def command(
     claims: tuple[str, ...],
     invitations: bool,
     exported: bool,
+    webhooks: bool,
+    fail_open: tuple[str, ...],
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
@@ -91,6 +105,12 @@ def command(
         if program != "postgres":
             raise click.UsageError("--exported belongs to postgres alone")
         arguments["exported"] = True
+    if fail_open and not webhooks:
+        raise click.UsageError("--fail-open needs --webhooks")
+    if webhooks:
+        if program != "binding":
+            raise click.UsageError("--webhooks belongs to binding alone")
+        arguments |= {"webhooks": True, "fail_open": fail_open}
     try:
         documents = _PROGRAMS[program](**arguments)
     except ValueError as error:

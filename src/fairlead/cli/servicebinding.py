@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from fairlead.binding import app
+from fairlead.binding.admission.names import host
 from fairlead.binding.manifests import NAME
-from fairlead.binding.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, BindingOptions
+from fairlead.binding.options import (
+    DEFAULT_NAMESPACE,
+    DEFAULT_WORKERS,
+    AdmissionOptions,
+    BindingOptions,
+)
 from fairlead.cli import bindingexplain
 from fairlead.cli.bindingfiles import compose, render
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.runtime import Cluster, Manager
+from fairlead.runtime.manager.health import AddressError, split_address
 
 
 @click.group("binding")
@@ -45,7 +53,29 @@ def command() -> None:
     help="How many bindings of one API are worked on at the same time; nearly all wait for an "
     "answer.",
 )
-def run(namespace: str, cross_namespace: bool, workers: int, **shared: Any) -> None:
+@click.option(
+    "--webhooks-bind-address",
+    "address",
+    default="",
+    metavar="HOST:PORT",
+    help="Serve admission webhooks there; they need an address that API servers reach.",
+)
+@click.option(
+    "--webhooks-host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name or address by which API servers call the webhooks; default: that of the Service "
+    "of the manifests.",
+)
+def run(
+    namespace: str,
+    cross_namespace: bool,
+    workers: int,
+    address: str,
+    hosts: tuple[str, ...],
+    **shared: Any,
+) -> None:
     """Run the controllers of both ServiceBinding APIs.
 
     \b
@@ -53,11 +83,30 @@ def run(namespace: str, cross_namespace: bool, workers: int, **shared: Any) -> N
         fairlead binding run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
     options = BindingOptions(cross_namespace=cross_namespace, workers=workers)
+    webhooks = _webhooks(address, hosts, namespace)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
-        await app.build(manager, cluster, options)
+        await app.build(manager, cluster, options, webhooks)
 
     run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+
+
+def _webhooks(address: str, hosts: tuple[str, ...], namespace: str) -> AdmissionOptions | None:
+    if not address:
+        if hosts:
+            raise click.UsageError("--webhooks-host needs --webhooks-bind-address")
+        return None
+    try:
+        split_address(address)
+    except AddressError as error:
+        raise click.UsageError(f"--webhooks-bind-address: {error}") from None
+    if find_spec("cryptography") is None:
+        raise click.UsageError(
+            "--webhooks-bind-address needs certificates: pip install 'fairlead[webhooks]'"
+        )
+    return AdmissionOptions(
+        address=address, hosts=hosts or (host(namespace),), namespace=namespace
+    )
 
 
 command.add_command(bindingexplain.command)

@@ -21,6 +21,7 @@ from fairlead.sandbox.controllers.reactor import Reactor
 from fairlead.sandbox.http.faults import Faults
 from fairlead.sandbox.http.listening import Listener
 from fairlead.sandbox.http.server import HttpServer
+from fairlead.sandbox.http.webhooks import WebhookCaller
 from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
@@ -75,6 +76,7 @@ class Sandbox:
         self._core: Core | None = None
         self._compactor: Compactor | None = None
         self._listener: Listener | None = None
+        self._webhooks: WebhookCaller | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -131,8 +133,14 @@ class Sandbox:
         guard = self._guard = install(
             core, router, reactor, self._secrets, rbac=self._rbac, host=self._address[0]
         )
+        self._webhooks = WebhookCaller(core.store)
         server = HttpServer(
-            router, self._workers, DiscoveryDocuments(core.registry), guard, self.faults
+            router,
+            self._workers,
+            DiscoveryDocuments(core.registry),
+            guard,
+            self.faults,
+            self._webhooks,
         )
         openapi = OpenApiDocuments(core.registry)
         server.routes.append(
@@ -185,6 +193,9 @@ class Sandbox:
         if self._listener is not None:
             await self._listener.close()
             self._listener = None
+        if self._webhooks is not None:
+            await self._webhooks.close()
+            self._webhooks = None
         if self._completion is not None:
             await self._completion.close()
         await self._workers.close()

@@ -39,6 +39,7 @@ from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.log import Log
 from fairlead.sandbox.storage.records import Change
 from fairlead.sandbox.storage.store import ObjectStore
+from fairlead.sandbox.webhooks.conversation import Unanswered
 
 
 _log = logging.getLogger(__name__)
@@ -52,16 +53,19 @@ def _types(definition: bytes) -> list[ResourceType]:
 
 
 def _type(job: Job) -> ResourceType:
-    registry = ResourceRegistry(_types(job.definition))
-    type_ = registry.get(job.group, job.version, job.plural)
+    type_ = _registry(job).get(job.group, job.version, job.plural)
     if type_ is None:
         raise errors.no_such_resource()
     return type_
 
 
+def _registry(job: Job) -> ResourceRegistry:
+    return ResourceRegistry(_types(job.definition))
+
+
 def _write(job: Job) -> Result:
     type_ = _type(job)
-    core = Core(ObjectStore(Log()), ResourceRegistry([type_]))
+    core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
     for one in job.objects:
         core.store.collection(one.collection).put(one.record())
@@ -77,8 +81,13 @@ def _write(job: Job) -> Result:
         job.content_type,
         User(),
         job.user_agent,
+        job.webhooks,
     )
-    answer = asyncio.run(_answer(call))
+    try:
+        answer = asyncio.run(_answer(call))
+    except Unanswered as pending:
+        stamp = job.webhooks.stamp if job.webhooks is not None else {}
+        return Result(questions=list(pending.questions), stamp=stamp)
     result = Result(code=answer.code, warnings=list(answer.warnings), body=answer.body)
     for change in changes:
         result.change = "remove" if change.type == "DELETED" else "put"

@@ -280,6 +280,7 @@ INGRESSCLASS = [
     Column("Parameters", _parameters),
     AGE,
 ]
+WEBHOOKCONFIGURATION = [Column("Webhooks", _count("webhooks"), type="integer"), AGE]
 LEASE = [Column("Holder", _at("spec", "holderIdentity")), AGE]
 ROLE = [Column("Created At", _created, type="date")]
 

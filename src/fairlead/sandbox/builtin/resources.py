@@ -26,6 +26,11 @@ from fairlead.sandbox.builtin.strategies import (
     SecretStrategy,
     WithSpec,
 )
+from fairlead.sandbox.builtin.webhooks import (
+    MUTATINGWEBHOOKCONFIGURATIONS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
+    WebhookStrategy,
+)
 from fairlead.sandbox.builtin.workloads import (
     CronJobStrategy,
     DaemonSetStrategy,
@@ -167,6 +172,18 @@ def builtin_types() -> list[ResourceType]:
             columns=columns.NETWORKPOLICY,
         ),
         _type(INGRESSCLASSES, IngressClassStrategy(), columns=columns.INGRESSCLASS),
+        _type(
+            MUTATINGWEBHOOKCONFIGURATIONS,
+            WebhookStrategy(mutating=True),
+            categories=("api-extensions",),
+            columns=columns.WEBHOOKCONFIGURATION,
+        ),
+        _type(
+            VALIDATINGWEBHOOKCONFIGURATIONS,
+            WebhookStrategy(mutating=False),
+            categories=("api-extensions",),
+            columns=columns.WEBHOOKCONFIGURATION,
+        ),
         _type(names.LEASES, LeaseStrategy(), columns=columns.LEASE),
         _type(names.ROLES, RoleStrategy(namespaced=True), columns=columns.ROLE),
         _type(

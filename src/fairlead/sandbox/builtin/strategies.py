@@ -46,6 +46,10 @@ class Completed(Strategy):
     def complete(self, body: JSON) -> None:
         """Write defaults into the spec."""
 
+    def default(self, body: JSON) -> None:
+        """Complete the spec."""
+        self.complete(body)
+
     def prepare_create(self, body: JSON) -> None:
         """Complete the spec and start with an empty status."""
         self.complete(body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 from aiohttp import StreamReader, web
@@ -16,6 +17,7 @@ from fairlead.sandbox.auth.authorizer import forbidden
 from fairlead.sandbox.auth.guard import Guard
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.http.faults import Disconnect, Droppable, Faults
+from fairlead.sandbox.http.webhooks import WebhookCaller
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests import heavy
 from fairlead.sandbox.requests.calls import Answer, Call, error_answer
@@ -24,6 +26,7 @@ from fairlead.sandbox.requests.handlers.apply import creates
 from fairlead.sandbox.requests.handlers.watch import Watch
 from fairlead.sandbox.requests.handlers.write import with_warnings
 from fairlead.sandbox.requests.info import RequestInfo, parse_request
+from fairlead.sandbox.requests.reviewed import prepared, reviewed
 from fairlead.sandbox.requests.router import Router, non_resource, page_not_found
 from fairlead.sandbox.requests.workers import Workers
 from fairlead.sandbox.storage.store import StorageError
@@ -51,12 +54,14 @@ class HttpServer:
         discovery: DiscoveryDocuments,
         guard: Guard,
         faults: Faults,
+        webhooks: WebhookCaller,
     ) -> None:
         self._router = router
         self._workers = workers
         self._discovery = discovery
         self._guard = guard
         self._faults = faults
+        self._webhooks = webhooks
         self.routes: list[Route] = []
         """Further paths that are no resources; each answers or gives None."""
         self.bookmark_interval = 60.0
@@ -103,11 +108,15 @@ class HttpServer:
             return page_not_found()
         if creates(call):
             self._authorize(user, info._replace(verb="create"))
+        call = prepared(replace(call, ask=self._webhooks.ask))
         try:
-            answer = await self._answered(call)
+            answer = await reviewed(call, self._answered)
         except StatusError as error:
             answer = error_answer(error)
-        return with_warnings(answer, [call.type.warning] if call.type.warning else [])
+        told = [call.type.warning] if call.type.warning else []
+        if call.webhooks is not None:
+            told += call.webhooks.warnings
+        return with_warnings(answer, told)
 
     async def _answered(self, call: Call) -> Answer:
         handler = self._router.handler(call)

@@ -10,6 +10,7 @@ from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.storage.store import ObjectStore
+from fairlead.sandbox.webhooks.conversation import Webhooks
 
 
 Admission = Callable[["Operation"], None]
@@ -23,6 +24,14 @@ class User:
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def info(self) -> JSON:
+        """``authentication.k8s.io/v1`` UserInfo."""
+        found: JSON = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
+        if self.extra:
+            found["extra"] = {name: list(values) for name, values in self.extra.items()}
+        return {name: value for name, value in found.items() if value}
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,10 @@ class Core:
     store: ObjectStore
     registry: ResourceRegistry
     admission: list[Admission] = field(default_factory=list)
+    webhooks: Webhooks = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.webhooks = Webhooks(self.store, self.registry)
 
     def admit(self, operation: Operation) -> None:
         """Ask everyone who may refuse.

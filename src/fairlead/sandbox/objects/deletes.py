@@ -11,9 +11,11 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.errors import GroupResource
 from fairlead.sandbox.objects import writes
 from fairlead.sandbox.objects.core import Core, Operation, User
+from fairlead.sandbox.objects.reviewing import Review
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.schema.errors import FieldError
 from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.webhooks.conversation import Conversation
 
 
 _FINALIZERS = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
@@ -83,14 +85,17 @@ def delete(
     options: DeleteOptions = DeleteOptions(),  # noqa: B008 - immutable
     *,
     user: User | None = None,
+    webhooks: Conversation | None = None,
 ) -> Record | None:
     """Delete an object; what is left of it while finalizers hold it, None once it is gone.
 
     Raises:
         StatusError: refused, or a precondition does not hold.
+        Unanswered: admission webhooks have yet to be asked; nothing is deleted.
     """
     core.admit(Operation("delete", type_, old.key, None, old, user=user))
     _check_preconditions(type_, old, options)
+    Review(core, type_, old, webhooks).delete(old.key)
     body = type_.to_dict(old)
     meta = body["metadata"]
     _set_propagation(meta, options.propagation)

@@ -5,11 +5,13 @@ Nothing here awaits: an object cannot change between being read and being writte
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fairlead.api.meta import JSON, Key
 from fairlead.sandbox import errors
 from fairlead.sandbox.objects.core import Core, Operation, User
+from fairlead.sandbox.objects.reviewing import Review
 from fairlead.sandbox.patches.apply import tracking
 from fairlead.sandbox.patches.apply.managers import FieldManager, Managed, encode
 from fairlead.sandbox.resources import metadata
@@ -17,6 +19,7 @@ from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.schema.errors import FieldError, invalid
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.storage.store import ObjectTooLargeError
+from fairlead.sandbox.webhooks.conversation import Conversation
 
 
 class WriteOptions(NamedTuple):
@@ -39,6 +42,8 @@ class WriteOptions(NamedTuple):
     patched: bool = False
     """Whether the body was made from the stored one: a changed uid is then a wrong field, and no
     failed precondition."""
+    webhooks: Conversation | None = None
+    """What admission webhooks say; without one none is asked."""
 
 
 def create(
@@ -52,17 +57,20 @@ def create(
 
     Raises:
         StatusError: the object is invalid, refused, or already there.
+        Unanswered: admission webhooks have yet to be asked; nothing is stored.
     """
     _check_accepts(type_)
-    check_kind(type_, body)
-    body = type_.known(body)
-    meta = metadata.take_metadata(body)
-    check_namespace(type_, meta, namespace)
+    body, meta = _taken(type_, body, namespace)
     # What its writer has sent is looked at before the server fills in the rest.
     new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
-    key = Key(meta.get("namespace", ""), meta.get("name", ""))
+    key = _key(meta)
     core.admit(Operation("create", type_, key, body, None, user=options.user))
-    key = _complete(type_, body)
+    review = Review(core, type_, None, options.webhooks)
+    changed = review.mutated(key, body)
+    if changed is not None:
+        body, meta = _taken(type_, changed, namespace)
+        core.admit(Operation("create", type_, _key(meta), body, None, user=options.user))
+    key = _complete(type_, body, options.webhooks)
     found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
     found += type_.strategy.validate(body, None)
     if found:
@@ -74,10 +82,24 @@ def create(
     elif options.manager:
         who = FieldManager(options.manager, "Update", type_.resource.api_version)
         meta["managedFields"] = new.entries(body, who)
+    review.validate(key, body)
     return _put(core, type_, key, body, dry_run=options.dry_run)
 
 
-def _complete(type_: ResourceType, body: JSON) -> Key:
+def _taken(type_: ResourceType, body: JSON, namespace: str) -> tuple[JSON, JSON]:
+    """A body of the right kind and namespace, without what the kind does not have."""
+    check_kind(type_, body)
+    body = type_.known(body)
+    meta = metadata.take_metadata(body)
+    check_namespace(type_, meta, namespace)
+    return body, meta
+
+
+def _key(meta: JSON) -> Key:
+    return Key(meta.get("namespace", ""), meta.get("name", ""))
+
+
+def _complete(type_: ResourceType, body: JSON, conversation: Conversation | None = None) -> Key:
     """Fill in what the server says of every new object; its key, with a name made if asked for."""
     meta = body["metadata"]
     if meta.get("resourceVersion"):
@@ -86,12 +108,14 @@ def _complete(type_: ResourceType, body: JSON) -> Key:
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = metadata.generated_name(meta["generateName"])
     metadata.stamp(meta)
+    if conversation is not None:
+        conversation.settle(meta)
     if type_.strategy.generation:
         meta["generation"] = 1
     if type_.strategy.status:
         body.pop("status", None)
     type_.strategy.prepare_create(body)
-    return Key(meta.get("namespace", ""), meta.get("name", ""))
+    return _key(meta)
 
 
 def update(
@@ -105,14 +129,21 @@ def update(
 
     Raises:
         StatusError: the object is invalid, refused, or has changed.
+        Unanswered: admission webhooks have yet to be asked; nothing is stored.
     """
     check_kind(type_, body)
     given = tracking.entries_of(body)
-    body = type_.known(body)
-    meta = metadata.take_metadata(body)
-    check_namespace(type_, meta, old.key.namespace)
+    body, meta = _taken(type_, body, old.key.namespace)
     check_name(meta, old.key)
     core.admit(Operation("update", type_, old.key, body, old, options.subresource, options.user))
+    asked = None if options.through else options.webhooks
+    review = Review(core, type_, old, asked, options.subresource)
+    changed = review.mutated(old.key, body)
+    if changed is not None:
+        body, meta = _taken(type_, changed, old.key.namespace)
+        check_name(meta, old.key)
+        operation = Operation("update", type_, old.key, body, old, options.subresource)
+        core.admit(replace(operation, user=options.user))
     before = type_.to_dict(old)
     _check_version(type_, meta, old, patched=options.patched)
     body = _merge(type_, body, before, options.subresource)
@@ -131,6 +162,7 @@ def update(
     body["metadata"].pop("managedFields", None)
     if entries:
         body["metadata"]["managedFields"] = entries
+    review.validate(old.key, body)
     if body == before:
         return old
     return finish(core, type_, old.key, body, dry_run=options.dry_run)

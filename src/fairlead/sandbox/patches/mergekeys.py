@@ -68,6 +68,7 @@ _KINDS: Mapping[str, Mapping[str, MergeRule]] = {
     "DaemonSet": {"spec": _WORKLOAD, "status": _CONDITIONS},
     "Deployment": {"spec": _WORKLOAD, "status": _CONDITIONS},
     "Job": {"spec": _WORKLOAD, "status": _CONDITIONS},
+    "MutatingWebhookConfiguration": {"webhooks": _keyed("name")},
     "Namespace": {"status": _CONDITIONS},
     "Node": {
         "spec": _object(podCIDRs=_SET),
@@ -84,6 +85,7 @@ _KINDS: Mapping[str, Mapping[str, MergeRule]] = {
     "Service": {"spec": _object(ports=_keyed("port")), "status": _CONDITIONS},
     "ServiceAccount": {"secrets": _keyed("name"), "imagePullSecrets": _keyed("name")},
     "StatefulSet": {"spec": _WORKLOAD, "status": _CONDITIONS},
+    "ValidatingWebhookConfiguration": {"webhooks": _keyed("name")},
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fairlead.api.meta import Key
@@ -12,6 +12,11 @@ from fairlead.sandbox.objects.writes import WriteOptions
 from fairlead.sandbox.requests.info import RequestInfo
 from fairlead.sandbox.requests.negotiation import Accept
 from fairlead.sandbox.resources.types import ResourceType
+from fairlead.sandbox.webhooks.conversation import Conversation
+from fairlead.sandbox.webhooks.reviews import Question
+
+
+Ask = Callable[[Conversation, Sequence[Question]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,10 @@ class Call:
     content_type: str
     user: User
     user_agent: str = ""
+    webhooks: Conversation | None = None
+    """What admission webhooks have said about the call; None where there are none."""
+    ask: Ask | None = None
+    """Gets the answers of webhooks."""
 
     @property
     def manager(self) -> str:
@@ -41,6 +50,7 @@ class Call:
             self.manager,
             subresource=self.info.subresource,
             dry_run=self.dry_run,
+            webhooks=self.webhooks,
         )
 
     @property

@@ -21,6 +21,8 @@ from fairlead.sandbox.requests.handlers import patch, scale, write
 from fairlead.sandbox.requests.workers import Job, Result, StoredObject, Workers
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.webhooks.conversation import Unanswered
+from fairlead.sandbox.webhooks.hooks import COLLECTIONS
 
 
 _log = logging.getLogger(__name__)
@@ -91,6 +93,9 @@ async def _write(call: Call, workers: Workers) -> Answer:
         old = call.core.get(call.type, call.key) if call.info.name else None
         helping = _helping(call)
         result = await workers.run(_job(call, old, helping))
+        if result.questions and call.webhooks is not None:
+            call.webhooks.stamp = result.stamp
+            raise Unanswered(result.questions)
         if _is_current(call, old) and helping == _helping(call):
             found = _commit(call, old, result)
             await call.core.store.settle(found.rv)
@@ -99,12 +104,14 @@ async def _write(call: Call, workers: Workers) -> Answer:
 
 
 def _helping(call: Call) -> list[tuple[str, Record]]:
-    """What admission looks at beside the object: its namespace, and who has which address."""
+    """What admission looks at beside the object: its namespace, addresses, webhooks."""
     store = call.core.store
     namespace = store.collection(_NAMESPACES).get(Key("", call.key.namespace))
     found = [] if namespace is None else [(_NAMESPACES, namespace)]
     if call.type.collection == _SERVICES:
         found += [(_SERVICES, record) for record in store.collection(_SERVICES).list()]
+    for name in COLLECTIONS if call.webhooks is not None else ():
+        found += [(name, record) for record in store.collection(name).list()]
     return found
 
 
@@ -125,6 +132,7 @@ def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) 
         content_type=call.content_type,
         user_agent=call.user_agent,
         objects=objects,
+        webhooks=call.webhooks,
     )
 
 

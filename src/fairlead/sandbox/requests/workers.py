@@ -21,6 +21,8 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.requests.info import RequestInfo
 from fairlead.sandbox.storage.records import Record
+from fairlead.sandbox.webhooks.conversation import Conversation
+from fairlead.sandbox.webhooks.reviews import Question
 
 
 SECONDS = 30.0
@@ -74,6 +76,7 @@ class Job(msgspec.Struct, array_like=True):
     content_type: str = ""
     user_agent: str = ""
     objects: list[StoredObject] = []
+    webhooks: Conversation | None = None
 
 
 class Failure(msgspec.Struct, array_like=True):
@@ -109,6 +112,10 @@ class Result(msgspec.Struct, array_like=True):
     """What is to be done to the object; "" for a dry run and when nothing has changed."""
     raws: list[bytes] = []
     """The object to be stored, or the completed ones."""
+    questions: list[Question] = []
+    """What admission webhooks have to be asked before the job can be done."""
+    stamp: dict[str, str] = {}
+    """What the next attempt must not make anew."""
 
 
 _decode_result = msgspec.msgpack.Decoder(Result).decode

@@ -63,6 +63,17 @@ class Strategy:
     def prune(self, body: JSON) -> None:
         """Drop what the kind does not have."""
 
+    def default(self, body: JSON) -> None:
+        """Write what an object has once it is read, before anybody may look at it or change it.
+
+        The status stays what the writer says: only storing it leaves that out.
+        """
+        status = body.get("status")
+        self.prepare_create(body)
+        body.pop("status", None)
+        if status is not None:
+            body["status"] = status
+
     def prepare_create(self, body: JSON) -> None:
         """Write defaults into a new object."""
 

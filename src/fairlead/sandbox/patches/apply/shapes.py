@@ -134,10 +134,12 @@ _LISTS: Mapping[tuple[str, str], tuple[tuple[str, ...], Mapping[str, str]]] = {
     },
     ("PodStatus", "podIPs"): (("ip",), {}),
     ("PodStatus", "hostIPs"): ((), {}),
+    ("MutatingWebhookConfiguration", "webhooks"): (("name",), {}),
     ("NodeSpec", "podCIDRs"): ((), {}),
     ("NodeStatus", "addresses"): (("type",), {}),
     ("ServiceAccount", "secrets"): (("name",), {}),
     ("ServiceSpec", "ports"): (("port", "protocol"), _TCP),
+    ("ValidatingWebhookConfiguration", "webhooks"): (("name",), {}),
     **{
         (f"{kind}Status", "conditions"): (("type",), {})
         for kind in (

@@ -14,6 +14,7 @@ from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.bodies import decode_body
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers.read import existing
+from fairlead.sandbox.requests.reviewed import reviewed
 from fairlead.sandbox.requests.selection import parse_selection
 from fairlead.sandbox.storage.records import Record
 
@@ -135,7 +136,9 @@ async def delete(call: Call) -> Answer:
     """Delete an object: a Status when it is gone, the object while finalizers hold it."""
     options = _delete_options(call)
     old = existing(call)
-    left = deletes.delete(call.core, call.type, old, options, user=call.user)
+    left = deletes.delete(
+        call.core, call.type, old, options, user=call.user, webhooks=call.webhooks
+    )
     if left is not None:
         return await answer(call, left)
     await call.core.store.settle()
@@ -165,11 +168,23 @@ async def delete_collection(call: Call) -> Answer:
     records = [record for record in collection.list(namespace) if selection.matches(record)]
     async for some in answers.in_turns(records):
         for record in some:
-            now = call.core.get(call.type, record.key)
-            if now is not None and now.meta.uid == record.meta.uid:
-                deletes.delete(call.core, call.type, now, options, user=call.user)
+            await _delete_one(call, record, options)
     await call.core.store.settle()
     return await answers.many(call, records, {"resourceVersion": str(call.core.store.published)})
+
+
+async def _delete_one(call: Call, record: Record, options: deletes.DeleteOptions) -> None:
+    """Delete one of many, about which webhooks are asked by itself."""
+
+    async def attempt(call: Call) -> None:
+        now = call.core.get(call.type, record.key)
+        if now is not None and now.meta.uid == record.meta.uid:
+            deletes.delete(
+                call.core, call.type, now, options, user=call.user, webhooks=call.webhooks
+            )
+
+    about = call.webhooks.another() if call.webhooks is not None else None
+    await reviewed(replace(call, webhooks=about), attempt)
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:

@@ -1,0 +1,121 @@
+"""What no binding and no mapping may say; each rule gives the text of the refusal, or "".
+
+The first two texts are those of Service Binding Operator 1.4, which clients match on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.common import READY
+from fairlead.binding.expressions.fixedpath import fixed_path
+from fairlead.binding.expressions.nodes import JSONPathError, Path
+from fairlead.binding.expressions.parse import parse
+
+
+EXCLUSIVE = "name and selector MUST NOT be defined in the application reference"
+IMMUTABLE = (
+    "cannot update Service Binding if 'Ready' condition is True. If you want to rebind to another "
+    "service/application, remove this binding and create a new one."
+)
+_FIXED = ("name", "env", "volumeMounts")
+_TEMPLATE_FIXED = ("annotations", "volumes")
+
+
+def coreos_binding(new: JSON, old: JSON | None) -> str:
+    """Of binding.operators.coreos.com: one way to name workloads, and no change while Ready."""
+    if (
+        old is not None
+        and _is_ready(new)
+        and not _same(_member(new, "spec"), _member(old, "spec"))
+    ):
+        return IMMUTABLE
+    application = _member(_member(new, "spec"), "application")
+    return _exclusive(application, "labelSelector")
+
+
+def spec_binding(new: JSON, old: JSON | None) -> str:
+    """Of servicebinding.io: one way to name workloads; it may change at any time."""
+    return _exclusive(_member(_member(new, "spec"), "workload"), "selector")
+
+
+def mapping(new: JSON, old: JSON | None) -> str:
+    """Of ClusterWorkloadResourceMapping: versions to be told apart, and paths to be read."""
+    seen: set[str] = set()
+    for index, template in enumerate(_objects(_member(new, "spec"), "versions")):
+        path = f"spec.versions[{index}]"
+        version = template.get("version")
+        if not isinstance(version, str) or not version.strip():
+            return f"{path}.version is blank: name a version, or * for all others"
+        if version in seen:
+            return f"{path}.version {version} is there twice: one template for each version"
+        seen.add(version)
+        wrong = _fixed(template, _TEMPLATE_FIXED, path) or _containers(template, path)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _exclusive(reference: JSON, selector: str) -> str:
+    both = reference.get("name") and reference.get(selector) is not None
+    return EXCLUSIVE if both else ""
+
+
+def _is_ready(binding: JSON) -> bool:
+    conditions = _objects(_member(binding, "status"), "conditions")
+    return any(one.get("type") == READY and one.get("status") == "True" for one in conditions)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two specs say the same: what is empty is as good as absent."""
+    return bool(_told(one) == _told(other))
+
+
+def _told(value: Any) -> Any:
+    if isinstance(value, dict):
+        told = {name: _told(item) for name, item in value.items()}
+        return {name: item for name, item in told.items() if item not in (None, "", [], {}, False)}
+    if isinstance(value, list):
+        return [_told(item) for item in value]
+    return value
+
+
+def _containers(template: JSON, path: str) -> str:
+    for index, container in enumerate(_objects(template, "containers")):
+        place = f"{path}.containers[{index}]"
+        expression = container.get("path")
+        if not isinstance(expression, str) or not expression.strip():
+            return f"{place}.path is blank: give the JSONPath of the containers"
+        try:
+            nodes = parse(f"{{{expression}}}")
+        except JSONPathError as error:
+            return f"{place}.path cannot be read: {error}"
+        if len(nodes) != 1 or not isinstance(nodes[0], Path):
+            return f"{place}.path is no single JSONPath: {expression}"
+        wrong = _fixed(container, _FIXED, place)
+        if wrong:
+            return wrong
+    return ""
+
+
+def _fixed(owner: JSON, members: tuple[str, ...], path: str) -> str:
+    for name in members:
+        expression = owner.get(name)
+        if not expression:
+            continue
+        try:
+            fixed_path(str(expression))
+        except JSONPathError as error:
+            return f"{path}.{name}: {error}"
+    return ""
+
+
+def _member(owner: JSON, name: str) -> JSON:
+    value = owner.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(owner: JSON, name: str) -> list[JSON]:
+    value = owner.get(name)
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -1,0 +1,110 @@
+"""The webhook server of the binding: its paths, its certificate, and who it is itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead.binding.admission import requester, rules
+from fairlead.binding.admission.names import (
+    COREOS_PATH,
+    MAPPING_PATH,
+    NAME,
+    REQUESTER_PATH,
+    SECRET,
+    SPEC_PATH,
+)
+from fairlead.binding.options import AdmissionOptions
+from fairlead.client import ApiError, Client
+from fairlead.runtime import Cluster, Manager
+from fairlead.runtime.admission.keeping import CertificateKeeper, CertificateUser
+from fairlead.runtime.admission.server import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionServer,
+    Reviewer,
+    Verdict,
+)
+
+
+_SELFSUBJECTREVIEWS = Resource(
+    "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
+)
+_SYSTEM = "kube-system"
+
+Rule = Callable[[JSON, JSON | None], str]
+
+
+def reviewers(own_namespace: str, own_user: str) -> Mapping[str, Reviewer]:
+    """What is said under which path."""
+
+    def note(request: AdmissionRequest) -> Verdict:
+        if request.object is None:
+            return ALLOWED
+        found = requester.operations(
+            request.user_info, own_user, request.object, request.old_object
+        )
+        return Verdict(patch=found)
+
+    found = {
+        REQUESTER_PATH: note,
+        COREOS_PATH: _validating(rules.coreos_binding),
+        SPEC_PATH: _validating(rules.spec_binding),
+        MAPPING_PATH: _validating(rules.mapping),
+    }
+    exempt = frozenset({_SYSTEM, own_namespace})
+    return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
+
+
+def _validating(rule: Rule) -> Reviewer:
+    def review(request: AdmissionRequest) -> Verdict:
+        if request.object is None:
+            return ALLOWED
+        # What is being deleted only loses finalizers, and must be able to, whatever it says.
+        if (request.object.get("metadata") or {}).get("deletionTimestamp"):
+            return ALLOWED
+        return Verdict(refusal=rule(request.object, request.old_object))
+
+    return review
+
+
+def _outside(namespaces: frozenset[str], reviewer: Reviewer) -> Reviewer:
+    """Servers before 1.21 do not label namespaces by name, so that no selector leaves them out."""
+
+    def review(request: AdmissionRequest) -> Verdict:
+        return ALLOWED if request.namespace in namespaces else reviewer(request)
+
+    return review
+
+
+async def own_user(client: Client, namespace: str) -> str:
+    """The user as whom this program writes; servers before 1.28 do not say, and it is assumed.
+
+    Raises:
+        ClientError: the server cannot be reached.
+    """
+    try:
+        made = await client.create(_SELFSUBJECTREVIEWS, {})
+        return str(made.to_dict()["status"]["userInfo"]["username"])
+    except (ApiError, KeyError, TypeError):
+        return f"system:serviceaccount:{namespace}:{NAME}"
+
+
+async def add(manager: Manager, cluster: Cluster, options: AdmissionOptions) -> AdmissionServer:
+    """Serve webhooks in every replica, and keep their certificate where this one leads.
+
+    Raises:
+        AddressError: the address is not ``host:port``.
+        ClientError: the cluster cannot be reached.
+    """
+    user = await own_user(cluster.client, options.namespace)
+    server = AdmissionServer(options.address, reviewers(options.namespace, user))
+    key = (options.namespace, SECRET)
+    manager.add(server, leader_only=False)
+    manager.add(CertificateUser(cluster, server, key), leader_only=False)
+    manager.add(
+        CertificateKeeper(cluster, owner=NAME, key=key, configuration=NAME, hosts=options.hosts)
+    )
+    manager.add_ready_check("admission-webhooks", server.not_ready)
+    return server

@@ -1,0 +1,232 @@
+"""Keeps a webhook server's certificate: the Secret that replicas share, and who trusts it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import ssl
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import structlog
+
+from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.client.errors import ClientError
+from fairlead.runtime.admission import certificates
+from fairlead.runtime.admission.server import AdmissionServer
+from fairlead.runtime.backoff import Backoff
+from fairlead.runtime.cache.informer import Delta
+from fairlead.runtime.cluster import Cluster
+from fairlead.runtime.writes import commit
+
+
+GROUP = "admissionregistration.k8s.io"
+MUTATINGWEBHOOKCONFIGURATIONS = Resource(
+    GROUP, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
+)
+VALIDATINGWEBHOOKCONFIGURATIONS = Resource(
+    GROUP,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+CONFIGURATIONS = (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS)
+
+OWNER_LABEL = "app.kubernetes.io/name"
+"""Whose an object is; one that says another name, or none, is left alone."""
+LOOK_SECONDS = 3600.0
+"""How often certificates are looked at when nothing has changed."""
+_log = structlog.get_logger(logger_name="fairlead.runtime.admission")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class CertificateUser:
+    """Has the server answer with the certificate of the Secret; a runnable of every replica."""
+
+    name = "admission webhook certificate"
+
+    def __init__(self, cluster: Cluster, server: AdmissionServer, key: tuple[str, str]) -> None:
+        namespace, name = key
+        self._server = server
+        self._informer = cluster.informer(
+            SECRETS, namespace=namespace, fields=f"metadata.name={name}"
+        )
+        self._key = key
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the Secret until cancelled."""
+        self._informer.subscribe(self._notice)
+        while True:
+            self._changed.clear()
+            self._use(self._informer.get(*self._key))
+            await self._changed.wait()
+
+    def _notice(self, delta: Delta) -> None:
+        self._changed.set()
+
+    def _use(self, secret: Object | None) -> None:
+        if secret is None:
+            return
+        data = certificates.decoded(secret.to_dict().get("data") or {})
+        certificate, key = data.get(certificates.CERTIFICATE), data.get(certificates.KEY)
+        if not certificate or not key:
+            return
+        try:
+            self._server.use(certificate, key)
+        except (ssl.SSLError, ValueError) as error:
+            # Whoever leads makes it anew.
+            _log.warning("the certificate cannot be used", secret=self._key[1], error=str(error))
+
+
+class CertificateKeeper:
+    """Writes the Secret and the bundles of the configurations; a runnable of who leads.
+
+    Args:
+        cluster: where all of it is.
+        owner: the value of :data:`OWNER_LABEL` that marks objects as this program's.
+        key: namespace and name of the Secret.
+        configuration: the name of the mutating and of the validating configuration.
+        hosts: the names and addresses that the certificate has to be for.
+        now: the time, aware.
+    """
+
+    name = "admission webhook certificates"
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        owner: str,
+        key: tuple[str, str],
+        configuration: str,
+        hosts: Sequence[str],
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        namespace, name = key
+        self._client = cluster.client
+        self._owner = owner
+        self._key = key
+        self._configuration = configuration
+        self._hosts = tuple(hosts)
+        self._now = now
+        self._changed = asyncio.Event()
+        self._told: set[str] = set()
+        self._secrets = cluster.informer(
+            SECRETS, namespace=namespace, fields=f"metadata.name={name}"
+        )
+        self._configurations = {
+            resource: cluster.informer(resource, fields=f"metadata.name={configuration}")
+            for resource in CONFIGURATIONS
+        }
+
+    async def run(self) -> None:
+        """Keep them until cancelled."""
+        informers = [self._secrets, *self._configurations.values()]
+        for informer in informers:
+            informer.subscribe(self._notice)
+        for informer in informers:
+            await informer.synced()
+        backoff, loop = Backoff(), asyncio.get_running_loop()
+        while True:
+            self._changed.clear()
+            wait = LOOK_SECONDS
+            try:
+                await self.keep()
+                backoff.good(loop.time())
+            except ClientError as error:
+                wait = backoff.failed(loop.time())
+                _log.warning("certificates are not kept", error=str(error), retry_seconds=wait)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+
+    def _notice(self, delta: Delta) -> None:
+        self._changed.set()
+
+    async def keep(self) -> None:
+        """Write what has to change.
+
+        Raises:
+            ClientError: something could not be written.
+        """
+        data = await self._keep_secret()
+        if data is None:
+            return
+        wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
+        for resource, live in self._live():
+            await commit(self._client, resource, live, _trusting(live, wanted))
+
+    async def _keep_secret(self) -> dict[str, str] | None:
+        """What the Secret holds then; None when it is somebody else's."""
+        namespace, name = self._key
+        live = self._secrets.get(namespace, name)
+        if live is not None and not self._is_ours(live, "Secret"):
+            return None
+        body = live.to_dict() if live is not None else self._empty()
+        data = certificates.decoded(body.get("data") or {})
+        wanted = certificates.renewed(
+            data, self._hosts, self._now(), published=self._is_published(data)
+        )
+        if wanted == data:
+            return data
+        body = {**body, "data": certificates.encoded(wanted)}
+        if live is None:
+            await self._client.create(SECRETS, body, namespace)
+        else:
+            await commit(self._client, SECRETS, live, body)
+        _log.info("certificates renewed", secret=f"{namespace}/{name}")
+        return wanted
+
+    def _empty(self) -> JSON:
+        namespace, name = self._key
+        labels = {OWNER_LABEL: self._owner, "app.kubernetes.io/part-of": "fairlead"}
+        meta = {"name": name, "namespace": namespace, "labels": labels}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": meta,
+            "type": "kubernetes.io/tls",
+        }
+
+    def _is_published(self, data: dict[str, str]) -> bool:
+        wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
+        return all(_trusting(live, wanted) == live.to_dict() for _, live in self._live())
+
+    def _live(self) -> list[tuple[Resource, Object]]:
+        """The configurations that are there and ours."""
+        found = []
+        for resource, informer in self._configurations.items():
+            live = informer.get("", self._configuration)
+            if live is None:
+                text = "apply the manifests, made with --webhooks"
+                self._tell(f"{resource.kind} {self._configuration} is not there", text)
+            elif self._is_ours(live, resource.kind):
+                found.append((resource, live))
+        return found
+
+    def _is_ours(self, live: Object, kind: str) -> bool:
+        if live.meta.labels.get(OWNER_LABEL) == self._owner:
+            return True
+        text = f"label it {OWNER_LABEL}={self._owner} if it is, or delete it"
+        self._tell(f"{kind} {live.meta.name} is not this program's", text)
+        return False
+
+    def _tell(self, what: str, remedy: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            _log.warning("admission webhooks are not all served", reason=what, remedy=remedy)
+
+
+def _trusting(live: Object, wanted: str) -> JSON:
+    """The configuration, each of its webhooks with this ``caBundle``."""
+    body = live.to_dict()
+    for hook in body.get("webhooks") or ():
+        hook["clientConfig"] = {**(hook.get("clientConfig") or {}), "caBundle": wanted}
+    return body

@@ -1,0 +1,179 @@
+"""The HTTPS server that API servers ask: AdmissionReviews in, verdicts out.
+
+It keeps nothing and writes nothing, so that every replica answers alike and a dry run is a run
+like any other. Source: ``admission.k8s.io/v1``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from fairlead.api.meta import JSON
+from fairlead.runtime.manager.health import split_address
+
+
+MOST_BYTES = 16 * 1024 * 1024
+"""Bytes of a review: an object and the one before it, each as large as servers store."""
+SECONDS = 10.0
+"""How long a request may take to arrive."""
+_log = structlog.get_logger(logger_name="fairlead.runtime.admission")
+
+
+class AdmissionRequest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """The part of ``admission.k8s.io/v1`` AdmissionRequest that verdicts are based on."""
+
+    uid: str
+    operation: str = ""
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    user_info: JSON = {}
+    object: JSON | None = None
+    old_object: JSON | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is said about a write: a refusal, or changes to be made first."""
+
+    refusal: str = ""
+    """Why the write is refused; "" lets it through."""
+    patch: Sequence[JSON] = ()
+    """JSON patch operations (RFC 6902)."""
+    warnings: Sequence[str] = ()
+
+
+ALLOWED = Verdict()
+Reviewer = Callable[[AdmissionRequest], Verdict]
+
+
+class _Review(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+
+class AdmissionServer:
+    """Serves reviewers by path; a runnable of every replica.
+
+    Raises:
+        AddressError: the address is not ``host:port``.
+    """
+
+    name = "admission webhooks"
+
+    def __init__(self, address: str, reviewers: Mapping[str, Reviewer]) -> None:
+        self.url = ""
+        self._where = split_address(address)
+        self._reviewers = dict(reviewers)
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._certificate = ""
+
+    def use(self, certificate: str, key: str) -> None:
+        """Answer with this certificate from the next connection on; both are PEM.
+
+        Raises:
+            ssl.SSLError: they cannot be used, or do not belong together.
+        """
+        if certificate == self._certificate:
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "tls.pem")
+            path.touch(mode=0o600)
+            path.write_text(certificate + key)
+            self._context.load_cert_chain(path)
+        self._certificate = certificate
+        _log.info("serving with a new certificate", url=self.url)
+
+    def not_ready(self) -> str:
+        """Say why no review can be answered; "" when all can."""
+        if not self.url:
+            return "it does not listen yet"
+        return "" if self._certificate else "it waits for its certificate"
+
+    async def run(self) -> None:
+        """Serve until cancelled.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            host, port = self._where
+            await web.TCPSite(runner, host or None, port, ssl_context=self._context).start()
+            address = runner.addresses[0]
+            shown = f"[{address[0]}]" if ":" in address[0] else address[0]
+            self.url = f"https://{shown}:{address[1]}"
+            _log.info("serving admission webhooks", url=self.url)
+            await asyncio.Event().wait()
+        finally:
+            self.url = ""
+            await runner.cleanup()
+
+    async def _handle(self, request: web.BaseRequest) -> web.Response:
+        reviewer = self._reviewers.get(request.path)
+        if reviewer is None:
+            return web.Response(status=404, text="no webhook has this path")
+        if request.method != "POST":
+            return web.Response(status=405, text="webhooks are POSTed to")
+        try:
+            async with asyncio.timeout(SECONDS):
+                content = await _content(request)
+        except TimeoutError:
+            return web.Response(status=408, text=f"no whole request within {SECONDS:g} s")
+        if content is None:
+            return web.Response(status=413, text=f"the limit is {MOST_BYTES} bytes")
+        try:
+            review = msgspec.json.decode(content, type=_Review)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return web.Response(status=400, text=f"this is no AdmissionReview: {error}")
+        return self._answer(request.path, reviewer, review)
+
+    def _answer(self, path: str, reviewer: Reviewer, review: _Review) -> web.Response:
+        try:
+            verdict = reviewer(review.request)
+        except Exception:  # noqa: BLE001
+            # What the API server does then is what the configuration says: failurePolicy.
+            _log.exception("a review failed", path=path, name=review.request.name)
+            return web.Response(status=500, text="the review failed; the program's log says why")
+        return web.json_response(
+            body=msgspec.json.encode(
+                {
+                    "apiVersion": review.api_version,
+                    "kind": review.kind,
+                    "response": _response(review.request.uid, verdict),
+                }
+            )
+        )
+
+
+async def _content(request: web.BaseRequest) -> bytes | None:
+    """The body; None when there is more of it than may be."""
+    content = bytearray()
+    async for chunk in request.content.iter_any():
+        content += chunk
+        if len(content) > MOST_BYTES:
+            return None
+    return bytes(content)
+
+
+def _response(uid: str, verdict: Verdict) -> JSON:
+    found: JSON = {"uid": uid, "allowed": not verdict.refusal}
+    if verdict.refusal:
+        found["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.refusal}
+    elif verdict.patch:
+        found["patchType"] = "JSONPatch"
+        found["patch"] = base64.b64encode(msgspec.json.encode(list(verdict.patch))).decode()
+    if verdict.warnings:
+        found["warnings"] = list(verdict.warnings)
+    return found

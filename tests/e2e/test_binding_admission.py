@@ -1,0 +1,389 @@
+"""The webhooks of the binding, asked by control planes, with the rights of the manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from tests.support.binding import Team, mounted, prepare
+from tests.support.planes import ControlPlane
+from tests.support.waiting import SECONDS, when
+
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    DEPLOYMENTS,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+    Resource,
+)
+from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding.admission import rules, serving
+from fairlead.binding.admission.names import NAME, SECRET
+from fairlead.binding.app import controllers
+from fairlead.binding.manifests import manifests
+from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions, BindingOptions
+from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
+from fairlead.client.config import Impersonation
+from fairlead.demo.identity import as_service_account
+from fairlead.runtime import Cluster, Manager
+from fairlead.runtime.admission.keeping import CONFIGURATIONS, CertificateUser
+from fairlead.runtime.admission.server import AdmissionServer
+
+
+ANN = Impersonation(user="ann", groups=("developers",))
+DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
+
+
+class Served(NamedTuple):
+    """A control plane that asks the webhooks, and a team of its own."""
+
+    admin: Client
+    team: Team
+    server: AdmissionServer
+
+
+@pytest.fixture
+async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
+        await prepare(client)
+        yield client
+
+
+@pytest.fixture
+async def served(admin: Client) -> AsyncIterator[Served]:
+    documents = manifests(image="fairlead", webhooks=True)
+    for document in documents:
+        if document["metadata"]["name"] == f"{NAME}-controllers" and "rules" in document:
+            await admin.apply(CLUSTERROLES, document)
+    team = Team(admin, f"admission-{uuid.uuid4().hex[:8]}")
+    await team.start()
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in DATA.items()}
+    await team.create(SECRETS, "login", data=data)
+    config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
+    async with Client(config) as client, running(client) as server:
+        try:
+            await configure(admin, server, documents)
+            yield Served(admin, team, server)
+        finally:
+            for resource in CONFIGURATIONS:
+                with contextlib.suppress(NotFound):
+                    await admin.delete(resource, NAME)
+
+
+@contextlib.asynccontextmanager
+async def running(client: Client) -> AsyncIterator[AdmissionServer]:
+    cluster, manager, stop = Cluster("binding", client), Manager(), asyncio.Event()
+    manager.add_cluster(cluster)
+    options = AdmissionOptions(
+        address="127.0.0.1:0", hosts=("127.0.0.1",), namespace=DEFAULT_NAMESPACE
+    )
+    server = await serving.add(manager, cluster, options)
+    for controller in controllers(cluster, BindingOptions()):
+        manager.add(controller)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(manager.run(stop))
+        try:
+            await eventually(lambda: not server.not_ready())
+            yield server
+        finally:
+            stop.set()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not holds():  # noqa: ASYNC110 - it is another task that changes it
+            await asyncio.sleep(0.02)
+
+
+async def configure(admin: Client, server: AdmissionServer, documents: list[JSON]) -> None:
+    """The configurations of the manifests, by URL: nothing routes to Services here."""
+    for document in documents:
+        for resource in CONFIGURATIONS:
+            if document["kind"] == resource.kind:
+                for hook in document["webhooks"]:
+                    path = hook["clientConfig"].pop("service")["path"]
+                    hook["clientConfig"]["url"] = server.url + path
+                await admin.create(resource, document)
+    await answered(admin, SERVICEBINDINGS, spec_binding("probe", both=True), rules.EXCLUSIVE)
+    await answered(admin, COREOS_SERVICEBINDINGS, coreos("probe", both=True), rules.EXCLUSIVE)
+    await answered(admin, CLUSTERWORKLOADRESOURCEMAPPINGS, mapping(" "), "is blank")
+    body = spec_binding("probe")
+
+    async def noted() -> bool:
+        made = await admin.create(SERVICEBINDINGS, body, "default", dry_run=True)
+        return REQUESTER_ANNOTATION in made.meta.annotations
+
+    await repeated(noted)
+
+
+async def answered(admin: Client, resource: Resource, body: JSON, text: str) -> None:
+    async def refused() -> bool:
+        try:
+            await admin.create(resource, body, "default", dry_run=True)
+        except ApiError as error:
+            return text in error.message
+        return False
+
+    await repeated(refused)
+
+
+async def repeated(ask: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until the answer is yes; what is refused is asked again."""
+    last: ApiError | None = None
+    try:
+        async with asyncio.timeout(SECONDS):
+            while True:
+                try:
+                    if await ask():
+                        return
+                except ApiError as error:
+                    last = error
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise last or TimeoutError from None
+
+
+def spec_binding(name: str, *, both: bool = False, **changes: Any) -> JSON:
+    workload: JSON = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    if both:
+        workload["selector"] = {"matchLabels": {"a": "b"}}
+    service = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
+    return {
+        "apiVersion": SERVICEBINDINGS.api_version,
+        "kind": SERVICEBINDINGS.kind,
+        "metadata": {"name": name},
+        "spec": {"workload": workload, "service": service, **changes},
+    }
+
+
+def coreos(name: str, *, both: bool = False) -> JSON:
+    application: JSON = {"group": "apps", "version": "v1", "resource": "deployments"}
+    application["name"] = "web"
+    if both:
+        application["labelSelector"] = {"matchLabels": {"a": "b"}}
+    services = [{"group": "", "version": "v1", "kind": "Secret", "name": "login"}]
+    return {
+        "apiVersion": COREOS_SERVICEBINDINGS.api_version,
+        "kind": COREOS_SERVICEBINDINGS.kind,
+        "metadata": {"name": name},
+        "spec": {"application": application, "services": services},
+    }
+
+
+def mapping(version: str) -> JSON:
+    return {
+        "apiVersion": CLUSTERWORKLOADRESOURCEMAPPINGS.api_version,
+        "kind": CLUSTERWORKLOADRESOURCEMAPPINGS.kind,
+        "metadata": {"name": "probes.example.org"},
+        "spec": {"versions": [{"version": version}]},
+    }
+
+
+@contextlib.asynccontextmanager
+async def as_ann(served: Served, *rules_: JSON) -> AsyncIterator[Client]:
+    """Ann, who may do this in the team's namespace and nothing else."""
+    namespace = served.team.namespace
+    await served.admin.create(
+        ROLES, {"metadata": {"name": "ann"}, "rules": list(rules_)}, namespace
+    )
+    group = "rbac.authorization.k8s.io"
+    subject = {"kind": "User", "name": "ann", "apiGroup": group}
+    reference = {"apiGroup": group, "kind": "Role", "name": "ann"}
+    body = {"metadata": {"name": "ann"}, "roleRef": reference, "subjects": [subject]}
+    await served.admin.create(ROLEBINDINGS, body, namespace)
+    async with Client(replace(served.admin.config, impersonation=ANN)) as client:
+        yield client
+
+
+async def test_a_binding_is_worked_on_with_the_rights_of_who_edited_it(served: Served) -> None:
+    team = served.team
+    await team.deployment("web")
+    everything = rule("servicebinding.io", ["servicebindings"], ["*"])
+    async with as_ann(served, everything) as ann:
+
+        async def allowed() -> bool:
+            await ann.list(SERVICEBINDINGS, team.namespace)
+            return True
+
+        await repeated(allowed)
+        body = spec_binding("db")
+        forged = json.dumps({"username": "admin", "groups": ["system:masters"]})
+        body["metadata"]["annotations"] = {REQUESTER_ANNOTATION: forged}
+        made = await ann.create(SERVICEBINDINGS, body, team.namespace)
+        noted = json.loads(made.meta.annotations[REQUESTER_ANNOTATION])
+        assert noted["username"] == "ann"
+        assert "developers" in noted["groups"]
+    found = await team.says("db", "ServiceAvailable", "False", "ServiceForbidden")
+    assert not mounted((await served.admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict())
+    assert (
+        found["metadata"]["annotations"][REQUESTER_ANNOTATION]
+        == made.meta.annotations[REQUESTER_ANNOTATION]
+    )
+    # The controller has written a finalizer meanwhile, which is no edit.
+    assert found["metadata"]["finalizers"]
+    edited = await team.patch(SERVICEBINDINGS, "db", {"metadata": {"labels": {"checked": "yes"}}})
+    assert json.loads(edited.meta.annotations[REQUESTER_ANNOTATION])["username"] != "ann"
+    await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) == "login")
+
+
+async def test_a_bound_binding_of_coreos_does_not_change(served: Served) -> None:
+    team = served.team
+    await team.deployment("web")
+    await served.admin.create(COREOS_SERVICEBINDINGS, coreos("db"), team.namespace)
+    await team.says("db", "Ready", "True", "ApplicationsBound", resource=COREOS_SERVICEBINDINGS)
+    text = 'admission webhook "coreos-bindings.admission.servicebinding.io" denied the request: '
+    with pytest.raises(ApiError) as caught:
+        await team.patch(COREOS_SERVICEBINDINGS, "db", {"spec": {"bindAsFiles": False}})
+    assert (caught.value.code, caught.value.message) == (403, text + rules.IMMUTABLE)
+    await team.patch(COREOS_SERVICEBINDINGS, "db", {"metadata": {"labels": {"a": "b"}}})
+    await team.delete(COREOS_SERVICEBINDINGS, "db")
+    await team.when(COREOS_SERVICEBINDINGS, "db", lambda body: not body)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha3"])
+async def test_every_version_is_judged(served: Served, version: str) -> None:
+    admin, namespace = served.admin, served.team.namespace
+    old = replace_version(SERVICEBINDINGS, version)
+    body = spec_binding("db", both=True) | {"apiVersion": old.api_version}
+    with pytest.raises(ApiError, match="name and selector MUST NOT be defined in the app"):
+        await admin.create(old, body, namespace)
+    mappings = replace_version(CLUSTERWORKLOADRESOURCEMAPPINGS, version)
+    twice: JSON = mapping("v1")
+    twice["apiVersion"] = mappings.api_version
+    twice["spec"]["versions"] *= 2
+    with pytest.raises(ApiError, match=r"spec.versions\[1\].version v1 is there twice"):
+        await admin.create(mappings, twice)
+
+
+def replace_version(resource: Resource, version: str) -> Resource:
+    return Resource(
+        resource.group, version, resource.plural, resource.kind, namespaced=resource.namespaced
+    )
+
+
+async def test_a_dry_run_leaves_nothing(served: Served) -> None:
+    namespace = served.team.namespace
+    made = await served.admin.create(SERVICEBINDINGS, spec_binding("db"), namespace, dry_run=True)
+    assert REQUESTER_ANNOTATION in made.meta.annotations
+    with pytest.raises(NotFound):
+        await served.admin.get(SERVICEBINDINGS, "db", namespace)
+
+
+async def test_nothing_is_said_about_the_system(served: Served) -> None:
+    made = await served.admin.create(
+        SERVICEBINDINGS, spec_binding("db"), "kube-system", dry_run=True
+    )
+    assert REQUESTER_ANNOTATION not in made.meta.annotations
+
+
+async def test_what_is_taken_away_from_the_certificate_comes_back(served: Served) -> None:
+    admin = served.admin
+    before = (await admin.get(SECRETS, SECRET, DEFAULT_NAMESPACE)).to_dict()["data"]
+    await admin.delete(SECRETS, SECRET, DEFAULT_NAMESPACE)
+    await when(
+        admin,
+        SECRETS,
+        SECRET,
+        DEFAULT_NAMESPACE,
+        until=lambda body: body and body["data"]["ca.crt"] != before["ca.crt"],
+    )
+    for resource in CONFIGURATIONS:
+        body = (await admin.get(resource, NAME)).to_dict()
+        for hook in body["webhooks"]:
+            hook["clientConfig"].pop("caBundle", None)
+        await repeated(partial(_updated, admin, resource, body))
+        await when(
+            admin,
+            resource,
+            NAME,
+            until=lambda body: all("caBundle" in one["clientConfig"] for one in body["webhooks"]),
+        )
+    namespace = served.team.namespace
+    body = spec_binding("db")
+
+    async def noted() -> bool:
+        made = await admin.create(SERVICEBINDINGS, body, namespace, dry_run=True)
+        return REQUESTER_ANNOTATION in made.meta.annotations
+
+    await repeated(noted)
+
+
+async def _updated(admin: Client, resource: Resource, body: JSON) -> bool:
+    live = await admin.get(resource, NAME)
+    body["metadata"]["resourceVersion"] = live.meta.resource_version
+    await admin.update(resource, body)
+    return True
+
+
+async def test_replicas_share_the_certificate(served: Served) -> None:
+    config = await as_service_account(served.admin, DEFAULT_NAMESPACE, NAME)
+    async with Client(config) as client, asyncio.TaskGroup() as group:
+        cluster = Cluster("replica", client)
+        other = AdmissionServer("127.0.0.1:0", {})
+        user = CertificateUser(cluster, other, (DEFAULT_NAMESPACE, SECRET))
+        tasks = [group.create_task(run) for run in (cluster.run(), other.run(), user.run())]
+        await eventually(lambda: not other.not_ready())
+        for task in tasks:
+            task.cancel()
+
+
+async def test_what_somebody_else_has_is_left_alone(served: Served) -> None:
+    admin = served.admin
+    for resource in CONFIGURATIONS:
+        await admin.delete(resource, NAME)
+        await admin.create(resource, {"metadata": {"name": NAME}, "webhooks": []})
+        hook = {
+            "name": "a.hooks.example.org",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [],
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        await admin.merge_patch(resource, NAME, "", {"webhooks": [hook]})
+    before = await admin.get(SECRETS, SECRET, DEFAULT_NAMESPACE)
+    # What is ours is written again, and so the program has looked at all of it.
+    await admin.merge_patch(SECRETS, SECRET, DEFAULT_NAMESPACE, {"data": {"tls.crt": "YQ=="}})
+    await when(
+        admin,
+        SECRETS,
+        SECRET,
+        DEFAULT_NAMESPACE,
+        until=lambda body: (
+            body["data"]["tls.crt"] not in {"YQ==", before.to_dict()["data"]["tls.crt"]}
+        ),
+    )
+    for resource in CONFIGURATIONS:
+        live = (await admin.get(resource, NAME)).to_dict()
+        assert "caBundle" not in live["webhooks"][0]["clientConfig"]
+
+
+async def test_the_rights_are_no_more_than_needed(served: Served) -> None:
+    found = (await served.admin.get(CLUSTERROLES, f"{NAME}-controllers")).to_dict()["rules"]
+    (given,) = [one for one in found if one["apiGroups"] == ["admissionregistration.k8s.io"]]
+    assert given["resourceNames"] == [NAME]
+    assert sorted(given["verbs"]) == ["get", "list", "patch", "watch"]
+    assert not [
+        one
+        for one in await _bindings(served.admin)
+        if one["roleRef"]["name"] == "cluster-admin"
+        and NAME in [subject["name"] for subject in one.get("subjects") or []]
+    ]
+
+
+async def _bindings(admin: Client) -> list[JSON]:
+    return [item.to_dict() for item in (await admin.list(CLUSTERROLEBINDINGS)).items]
