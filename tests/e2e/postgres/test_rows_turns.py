@@ -141,7 +141,7 @@ async def test_row_48_no_login_fails_while_they_take_turns(team: Team) -> None:
         await team.edit_secret(name, password="")
         await team.wait(name, is_current(second))
         secrets.append(await team.secret(name))
-        await app.once()
+    await app.once()
     assert app.failures == []
     assert (app.seen[0], app.seen[-1]) == (first, second)
     assert [one["username"] for one in secrets] == [first, second, first, second]
@@ -304,7 +304,7 @@ async def test_row_52_a_change_of_rotation_and_back(team: Team) -> None:
 
         await eventually(dropped)
         await team.wait(name, lambda body: logins(body) == {})
-        await app.once()
+    await app.once()
     assert app.failures == []
     query = "SELECT tableowner::text FROM pg_catalog.pg_tables WHERE tablename = 'of a login'"
     assert await team.sql(query) == [(name,)]
