@@ -6,6 +6,7 @@ from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
+from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import AdmissionOptions, BindingOptions
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Manager
@@ -13,13 +14,15 @@ from fairlead.runtime import install_crds as _install_crds
 
 
 def controllers(
-    cluster: Cluster, options: BindingOptions | None = None
+    cluster: Cluster,
+    options: BindingOptions | None = None,
+    metrics: BindingMetrics | None = None,
 ) -> list[BindingController]:
     """The controllers of both Service Binding APIs; they share their informers."""
-    chosen = options or BindingOptions()
+    chosen, counted = options or BindingOptions(), metrics or BindingMetrics()
     return [
-        BindingController(cluster, spec_api(), chosen),
-        BindingController(cluster, coreos_api(chosen), chosen),
+        BindingController(cluster, spec_api(), chosen, counted),
+        BindingController(cluster, coreos_api(chosen), chosen, counted),
     ]
 
 
@@ -36,7 +39,9 @@ async def build(
         from fairlead.binding.admission import serving
 
         await serving.add(manager, cluster, webhooks)
-    for controller in controllers(cluster, options):
+    metrics = BindingMetrics()
+    manager.metrics.registry.register(metrics)
+    for controller in controllers(cluster, options, metrics):
         manager.add(controller)
     manager.add(BindableKindsController(cluster))
 

@@ -29,6 +29,7 @@ from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
+from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
@@ -80,11 +81,18 @@ _WANTED = changed(_content)
 class BindingController:
     """Reconciles the bindings of one API in one cluster; ``controller`` is what to run."""
 
-    def __init__(self, cluster: Cluster, api: Api, options: BindingOptions) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        api: Api,
+        options: BindingOptions,
+        metrics: BindingMetrics | None = None,
+    ) -> None:
         self.name = api.name
         self._cluster = cluster
         self._api = api
         self._pipeline = api.builder.build()
+        self._metrics = metrics or BindingMetrics()
         self._events = cluster.events(COMPONENT)
         self._committer = Committer(cluster.client, api.resource, self._events)
         self._fights = Fights(_seconds)
@@ -201,6 +209,7 @@ class BindingController:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
             await self._committer.status(binding, invalid_status(binding, str(error), now()))
+            self._metrics.invalid(self.name)
             self._waits.over(request)
             return None
         # Before the writes: what somebody else undoes each time is not written again at once.
@@ -208,6 +217,7 @@ class BindingController:
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         written = await self._write(request, context)
+        self._metrics.passed(self.name, context)
         self._wrote(request, await self._note_kinds(written, context))
         await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, snapshot.asked)
@@ -339,6 +349,7 @@ class BindingController:
     async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
         await self._committer.workloads(context)
+        self._metrics.passed(self.name, context)
         if context.flow.error:
             await self._committer.status(context.binding, context.status(now()))
             return Result(backoff=RETRIES)

@@ -32,6 +32,7 @@ from fairlead.binding.controller import (
     RETRIES,
     BindingController,
 )
+from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get
@@ -99,7 +100,10 @@ class Bench:
         self.cluster = ClusterOf(self.client)
         options = BindingOptions()
         api = coreos_api(options) if coreos else spec_api()
-        self.controller = BindingController(cast("Cluster", self.cluster), api, options)
+        self.metrics = BindingMetrics()
+        self.controller = BindingController(
+            cast("Cluster", self.cluster), api, options, self.metrics
+        )
 
     async def reconcile(self) -> Result | None:
         return await self.controller.reconcile(REQUEST)
@@ -113,6 +117,13 @@ class Bench:
     @property
     def binding(self) -> JSON:
         return self.client.object("ServiceBinding", "sb")
+
+    @property
+    def passes(self) -> dict[tuple[str, ...], float]:
+        """By API, stage and outcome."""
+        (family,) = self.metrics.collect()
+        found = [one for one in family.samples if one.name == "fairlead_binding_passes_total"]
+        return {tuple(one.labels.values()): one.value for one in found}
 
     @property
     def events(self) -> list[tuple[str, str, str]]:
@@ -315,6 +326,52 @@ async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     assert bench.client.object("Deployment", "web") == deployment()
     assert "Deployment ns/web" in message(bench.binding, "Ready")
     assert conditions(bench.binding)["InjectionReady"] == ("False", "Error")
+
+
+FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
+
+
+@pytest.mark.parametrize(
+    ("body", "failing", "expected"),
+    [
+        pytest.param(spec_binding(workload={}), None, ("spec", "invalid"), id="invalid"),
+        pytest.param(
+            spec_binding(), None, ("collect_preflight", "waiting"), id="a service is on its way"
+        ),
+        pytest.param(
+            spec_binding(service=SECRET_SERVICE), None, ("", "bound"), id="all is as it should be"
+        ),
+        pytest.param(
+            spec_binding(service=SECRET_SERVICE),
+            ("get", "secrets"),
+            ("collect_preflight", "failed"),
+            id="a read is refused",
+        ),
+        pytest.param(
+            spec_binding(service=SECRET_SERVICE),
+            ("patch", "deployments"),
+            ("write", "failed"),
+            id="a write is refused",
+        ),
+    ],
+)
+async def test_passes_are_counted_by_where_they_stop(
+    body: JSON, failing: tuple[str, str] | None, expected: tuple[str, str]
+) -> None:
+    bench = Bench(body, secret("other"), secret(), deployment())
+    if failing:
+        bench.client.fail[failing] = FORBIDDEN
+    await bench.reconcile()
+    assert bench.passes == {("servicebinding", *expected): 1.0}
+
+
+async def test_an_unbinding_is_counted_too() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    deleted(bench.binding)
+    await bench.reconcile()
+    outcomes = {outcome: number for (_, _, outcome), number in bench.passes.items()}
+    assert outcomes == {"bound": 1.0, "unbound": 1.0}
 
 
 async def test_unbinding_that_is_refused_keeps_the_binding() -> None:

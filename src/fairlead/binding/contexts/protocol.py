@@ -23,7 +23,8 @@ class Flow(msgspec.Struct):
 
     ``transient`` tells that no watched object will announce the end of the trouble, so that the
     pass has to be repeated after a while. ``waiting`` tells that something has not come yet, which
-    is how every binding begins whose service is made at the same time.
+    is how every binding begins whose service is made at the same time. ``stage`` is the first in
+    which there was an error, or that stopped the pass.
     """
 
     retry: bool = False
@@ -31,6 +32,7 @@ class Flow(msgspec.Struct):
     error: str = ""
     transient: bool = False
     waiting: bool = False
+    stage: str = ""
 
     def retry_processing(self, error: str = "", *, transient: bool = False) -> None:
         """Stop now and come again, with or without an error."""
