@@ -23,6 +23,15 @@ _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
 """Beside manifests, and none themselves."""
 
 
+_cross_namespace = click.option(
+    "--cross-namespace",
+    type=bool,
+    default=False,
+    show_default=True,
+    help="As that of fairlead binding run.",
+)
+
+
 @click.command("render")
 @click.option(
     "-f",
@@ -42,13 +51,7 @@ _KUSTOMIZATIONS = {"kustomization.yaml", "kustomization.yml"}
     show_default=True,
     help="Of objects that name none; they are printed without it, too.",
 )
-@click.option(
-    "--cross-namespace",
-    type=bool,
-    default=False,
-    show_default=True,
-    help="As that of fairlead binding run.",
-)
+@_cross_namespace
 @click.option("--show-secrets", is_flag=True, help="Print the values of Secrets.")
 @click.pass_context
 def render(
@@ -98,13 +101,7 @@ def render(
     ".service-bindings beside the first Compose file.",
 )
 @click.option("--dry-run", is_flag=True, help="Print the Compose file alone, write nothing.")
-@click.option(
-    "--cross-namespace",
-    type=bool,
-    default=False,
-    show_default=True,
-    help="As that of fairlead binding run.",
-)
+@_cross_namespace
 @click.option("--show-secrets", is_flag=True, help="Print the values of variables.")
 @click.pass_context
 def compose(

@@ -6,7 +6,7 @@ what was seen of the objects is judged here, and what helps is said for each rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -243,19 +243,21 @@ def _urgency(link: Link) -> int:
     return ("failed", "waiting", "unknown", "ok").index(link.state)
 
 
-def _workload_link(bound: Bound, told: Told) -> Link:
-    found, record = bound.workload, bound.record
+def _linker(name: LinkName, object_: str) -> Callable[..., Link]:
+    """Makes the link of this name from its state, what is about it, the reason and the remedy."""
 
     def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
         return Link(
-            name="workload",
-            object=found.text,
-            state=state,
-            about=about,
-            reason=reason,
-            remedy=remedy,
+            name=name, object=object_, state=state, about=about, reason=reason, remedy=remedy
         )
 
+    return link
+
+
+def _workload_link(bound: Bound, told: Told) -> Link:
+    found, record = bound.workload, bound.record
+
+    link = _linker("workload", found.text)
     if found.sight == "NotServed":
         return link("failed", found.problem, found.sight, "install its CRD, or correct its kind")
     if found.sight == "NotFound":
@@ -288,16 +290,7 @@ def _places(record: Record) -> str:
 def service_link(found: Seen, told: Told) -> Link:
     """How a service stands, by itself and by what it offers."""
 
-    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
-        return Link(
-            name="service",
-            object=found.text,
-            state=state,
-            about=about,
-            reason=reason,
-            remedy=remedy,
-        )
-
+    link = _linker("service", found.text)
     if found.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
         return link("failed", found.problem, SERVICE_NOT_FOUND, remedy)
