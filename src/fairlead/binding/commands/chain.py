@@ -181,17 +181,7 @@ def secret_named(service: Seen) -> str:
 
 def binding_link(told: Told) -> Link:
     """How the binding stands by its status."""
-
-    def link(state: State, about: str, reason: str = "", remedy: str = "") -> Link:
-        return Link(
-            name="binding",
-            object=told.text,
-            state=state,
-            about=about,
-            reason=reason,
-            remedy=remedy,
-        )
-
+    link = _linker("binding", told.text)
     if told.problem:
         remedy = "correct the field that the message names"
         return link("failed", told.problem, "InvalidSpec", remedy)
@@ -289,7 +279,6 @@ def _places(record: Record) -> str:
 
 def service_link(found: Seen, told: Told) -> Link:
     """How a service stands, by itself and by what it offers."""
-
     link = _linker("service", found.text)
     if found.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
