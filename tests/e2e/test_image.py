@@ -30,6 +30,8 @@ PACKAGES = {
     # What those need.
     *("aiohappyeyeballs", "aiosignal", "attrs", "frozenlist", "idna", "markdown-it-py", "mdurl"),
     *("multidict", "propcache", "pygments", "typing-extensions", "yarl"),
+    # The certificates of admission webhooks.
+    *("cryptography", "cffi", "pycparser"),
 }
 PROGRAMS = {
     "binding": binding,

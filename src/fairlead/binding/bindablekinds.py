@@ -52,7 +52,8 @@ class BindableKindsController:
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._written = cluster.informer(BINDABLEKINDS)
         self._known: dict[str, list[BindableKind]] = {}
-        self._unread: set[str] = set()
+        self._unread: dict[str, object] = {}
+        """By the names of CRDs, which of their changes was the last."""
         self._list = Request(cluster.name, "", BINDABLEKINDS_NAME)
 
     async def run(self) -> None:
@@ -70,7 +71,7 @@ class BindableKindsController:
 
     def _came(self, delta: Delta) -> list[Request]:
         name = delta.object.meta.name
-        self._unread.add(name)
+        self._unread[name] = object()
         return [self._list._replace(name=name)]
 
     async def reconcile(self, request: Request) -> None:
@@ -87,16 +88,16 @@ class BindableKindsController:
             await self._write()
 
     async def _read(self, name: str) -> None:
-        self._unread.discard(name)
+        last = self._unread.get(name)
         try:
             crd = await self._client.get(CUSTOMRESOURCEDEFINITIONS, name)
         except NotFound:
             self._known.pop(name, None)
-        except Exception:
-            self._unread.add(name)
-            raise
         else:
             self._known[name] = bindable_kinds(crd.to_dict())
+        # Only now, for others are read at the same time, and whoever is done first would write.
+        if self._unread.get(name) is last:
+            self._unread.pop(name, None)
 
     async def _write(self) -> None:
         found = {kind for kinds in self._known.values() for kind in kinds}

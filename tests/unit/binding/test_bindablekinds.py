@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -140,6 +141,35 @@ async def test_the_list_is_written_when_all_are_read_and_in_one_order(
     writes = len(bench.client.writes)
     await bench.write()
     assert len(bench.client.writes) == writes
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["as it was", "changed meanwhile"])
+async def test_nothing_is_written_while_a_crd_is_being_read(*, changed: bool) -> None:
+    """Or a program that starts again would take kinds out of the list for a moment."""
+    bench, answer = Bench(ONE, TWO), asyncio.Event()
+    get = bench.client.get
+
+    async def slow(*arguments: Any) -> Object:
+        found = await get(*arguments)
+        await answer.wait()
+        return found
+
+    bench.client.get = slow  # type: ignore[method-assign,assignment]
+    reading = asyncio.ensure_future(bench.read(TWO))
+    await asyncio.sleep(0)
+    bench.client.get = get  # type: ignore[method-assign]
+    await bench.read(ONE)
+    await bench.write()
+    assert bench.listed == ["-"]
+    if changed:
+        bench.come(TWO)
+    answer.set()
+    await reading
+    await bench.write()
+    assert bench.listed == (["-"] if changed else ["Cache.v1", "Database.v1", "Database.v2"])
+    await bench.read(TWO)
+    await bench.write()
+    assert bench.listed == ["Cache.v1", "Database.v1", "Database.v2"]
 
 
 async def test_there_is_a_list_without_any_kind_too() -> None:
