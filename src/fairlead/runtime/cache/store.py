@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 import structlog
 
-from fairlead.api.meta import JSON, Key, Object, ObjectMeta
+from fairlead.api.meta import JSON, Key, Object, ObjectMeta, OwnerReference
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -161,6 +161,12 @@ LONGEST_STRING = 64
 """Characters of a string that is shared; longer ones are hardly ever equal."""
 
 
+_NO_STRINGS: dict[str, str] = {}
+_NO_OWNERS: list[OwnerReference] = []
+_NO_FINALIZERS: list[str] = []
+"""What most objects have none of, once for all of them."""
+
+
 class SharedStrings:
     """Remembers the strings that were seen last."""
 
@@ -183,12 +189,15 @@ class SharedStrings:
         if len(known) >= MOST_STRINGS:
             # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
             known.clear()
+        # Whoever reads them has no leave to change them.
+        meta.labels = meta.labels or _NO_STRINGS
+        meta.annotations = meta.annotations or _NO_STRINGS
+        meta.owner_references = meta.owner_references or _NO_OWNERS
         shared = known.setdefault
         meta.namespace = shared(meta.namespace, meta.namespace)
         if meta.creation_timestamp is not None:
             meta.creation_timestamp = shared(meta.creation_timestamp, meta.creation_timestamp)
-        if meta.finalizers:
-            meta.finalizers = [shared(one, one) for one in meta.finalizers]
+        meta.finalizers = [shared(one, one) for one in meta.finalizers] or _NO_FINALIZERS
         for values in (meta.labels, meta.annotations):
             for name, value in values.items():
                 if len(value) <= LONGEST_STRING:

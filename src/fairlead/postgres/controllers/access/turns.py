@@ -14,7 +14,7 @@ from fairlead.runtime import Request
 
 MOST = 250
 """A batch of a server, and its passes that write to the API server meanwhile."""
-_WAITING_FOR_ONE_MORE = 5
+_WAITING_FOR_ONE_MORE = 3
 """Where thousands wait, two batches are under way: one at the server, one at the API server."""
 
 

@@ -34,6 +34,7 @@ _SPARE = 1000
 _NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
 """Of digests, which are in this process's memory alone."""
+_DIGEST_BYTES = 16
 
 
 T = TypeVar("T")
@@ -42,11 +43,26 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class _Known:
-    """The verifier of the password of this digest; ``proven`` is when a login went well."""
+    """The verifier of the password of this digest; ``proven`` is when a login went well.
+
+    Once the server has it, its own digest is enough: ``held``.
+    """
 
     verifier: str
     digest: bytes
     proven: float = _NEVER
+    held: bytes = b""
+
+    def hold(self) -> None:
+        """The server has it."""
+        if self.verifier:
+            self.verifier, self.held = "", _digest(self.verifier)
+
+    def is_of(self, verifier: str | None) -> bool:
+        """Whether this is the verifier."""
+        if verifier is None:
+            return False
+        return self.held == _digest(verifier) if self.held else self.verifier == verifier
 
 
 class Verifiers:
@@ -90,7 +106,7 @@ class Verifiers:
         told = known.proven > _NEVER if known is not None else one.login not in self._known
         if not told or not has_ended(role):
             return False
-        self._remember(one, known.verifier if known else "").proven = monotonic()
+        (known or self._remember(one, "")).proven = monotonic()
         return True
 
     def _is_known(self, one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
@@ -98,7 +114,7 @@ class Verifiers:
         if known is None:
             return False
         if reads:
-            return known.verifier == role.verifier
+            return known.is_of(role.verifier)
         return monotonic() - known.proven < PROBE_SECONDS
 
     async def _compared(self, doubtful: Sequence[tuple[Wanted, RoleFacts]]) -> list[Wanted]:
@@ -109,7 +125,7 @@ class Verifiers:
         without = []
         for (one, role), matches in zip(doubtful, answers, strict=True):
             if matches:
-                self._remember(one, role.verifier or "")
+                self._remember(one, role.verifier or "").hold()
             else:
                 without.append(one)
         return without
@@ -160,9 +176,11 @@ class Verifiers:
 
     def stored(self, logins: Iterable[str]) -> None:
         """Note that the server has taken the verifiers that were missing."""
+        now = monotonic()
         for login in logins:
             if (known := self._known.get(login)) is not None:
-                known.proven = monotonic()
+                known.proven = now
+                known.hold()
 
     def is_due(self, login: str) -> bool:
         """Whether a login must prove the password again, where verifiers cannot be read."""
@@ -172,7 +190,7 @@ class Verifiers:
     def holds(self, login: str, verifier: str | None) -> bool:
         """Whether the server still has the verifier that was compared with the password."""
         known = self._known.get(login)
-        return known is not None and known.verifier == verifier
+        return known is not None and known.is_of(verifier)
 
     def keep(self, logins: Collection[str]) -> None:
         """Forget others when there are many of them."""
@@ -215,4 +233,4 @@ def has_ended(role: RoleFacts) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    return hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")
+    return hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")[:_DIGEST_BYTES]
