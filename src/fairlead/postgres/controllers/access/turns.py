@@ -14,8 +14,9 @@ from fairlead.runtime import Request
 
 MOST = 250
 """A batch of a server, and its passes that write to the API server meanwhile."""
-_WAITING_FOR_ONE_MORE = 3
-"""Where thousands wait, two batches are under way: one at the server, one at the API server."""
+_MANY = 4
+"""Where so many times more wait, two batches are under way: one of them is at the server while the
+other one is at the API server. Where fewer wait it would be memory for nothing."""
 
 
 class Turns:
@@ -43,7 +44,8 @@ class Turns:
         under_way = self._under_way.setdefault(owner, set())
         later = self._later.setdefault(owner, {})
         later.pop(request, None)
-        if len(under_way) >= max(self._most, len(later) // _WAITING_FOR_ONE_MORE):
+        most = self._most * (2 if len(later) > _MANY * self._most else 1)
+        if len(under_way) >= most:
             later[request] = None
             return False
         under_way.add(request)
