@@ -27,7 +27,7 @@ from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.records import RECORD_PREFIX
+from fairlead.binding.workloads.records import RECORD_PREFIX
 from fairlead.client import Client
 from fairlead.demo.identity import create_all
 

@@ -39,11 +39,8 @@ from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.items import Item, SecretSource, Source
-from fairlead.binding.operations import MappingError, Target, WorkloadOperations, Workloads
 from fairlead.binding.outside.memory import ObjectError, Objects, Place
 from fairlead.binding.pipeline import Handler, Pipeline, Stage
-from fairlead.binding.projection import Projection
 from fairlead.binding.reads import (
     Answer,
     Failure,
@@ -57,7 +54,15 @@ from fairlead.binding.reads import (
     Review,
     Snapshot,
 )
-from fairlead.binding.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.services.items import Item, SecretSource, Source
+from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.workloads.operations import (
+    MappingError,
+    Target,
+    WorkloadOperations,
+    Workloads,
+)
+from fairlead.binding.workloads.projection import Projection
 
 
 __all__ = [

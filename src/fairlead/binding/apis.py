@@ -15,7 +15,7 @@ from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Lookup
-from fairlead.binding.records import kinds_text, read_kinds
+from fairlead.binding.workloads.records import kinds_text, read_kinds
 
 
 class Api(msgspec.Struct, frozen=True):

@@ -13,8 +13,8 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME, BindableKind
-from fairlead.binding.definitions import registered
 from fairlead.binding.handlers.collecting import is_bindable
+from fairlead.binding.services.definitions import registered
 from fairlead.client import AlreadyExists, Conflict, NotFound
 from fairlead.runtime import Cluster, Controller, Delta, Request, changed
 from fairlead.runtime.controller.controller import ControllerStats

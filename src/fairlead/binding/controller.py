@@ -33,7 +33,7 @@ from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
-from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_records
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_records
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     BackoffPolicy,

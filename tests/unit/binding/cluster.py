@@ -28,7 +28,7 @@ from fairlead.binding.reads import (
     Review,
     Snapshot,
 )
-from fairlead.binding.records import KINDS_ANNOTATION, kinds_text, read_kinds
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
 
 
 NOW = "2026-01-01T00:00:00Z"

@@ -18,9 +18,9 @@ from fairlead.binding.handlers.collecting import (
     binding_items,
     collect_preflight,
 )
-from fairlead.binding.items import to_bytes
 from fairlead.binding.pipeline import Pipeline
-from fairlead.binding.records import RECORD_PREFIX
+from fairlead.binding.services.items import to_bytes
+from fairlead.binding.workloads.records import RECORD_PREFIX
 
 
 GOLDEN = Path(__file__).parents[2] / "golden"

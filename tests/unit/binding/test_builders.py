@@ -30,7 +30,7 @@ from fairlead.binding import (
     Stage,
     StageError,
 )
-from fairlead.binding.items import merge
+from fairlead.binding.services.items import merge
 
 
 def objects() -> FakeCluster:

@@ -24,8 +24,8 @@ from fairlead.binding.commands.chain import (
     workload_links,
 )
 from fairlead.binding.commands.explain import Target, parse_target
-from fairlead.binding.records import Bound as InContainer
-from fairlead.binding.records import Place, Record
+from fairlead.binding.workloads.records import Bound as InContainer
+from fairlead.binding.workloads.records import Place, Record
 
 
 def there(kind: str, name: str, **body: Any) -> Seen:

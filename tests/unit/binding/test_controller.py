@@ -36,7 +36,7 @@ from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
 from fairlead.binding.reads import Failure, Get
-from fairlead.binding.records import RECORD_PREFIX, read_kinds
+from fairlead.binding.workloads.records import RECORD_PREFIX, read_kinds
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
 

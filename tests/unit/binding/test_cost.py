@@ -27,7 +27,7 @@ from fairlead.api.selectors import LabelSelector
 from fairlead.binding.cluster import dependencies as module
 from fairlead.binding.controller import _FEW
 from fairlead.binding.reads import Get, ListAll, Marked, Read
-from fairlead.binding.records import record_key
+from fairlead.binding.workloads.records import record_key
 from fairlead.runtime import Request
 
 

@@ -15,7 +15,7 @@ from fairlead.api.status import Status
 from fairlead.binding.cluster import dependencies as module
 from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, Dependencies
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked
-from fairlead.binding.records import record_key
+from fairlead.binding.workloads.records import record_key
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request
 

@@ -14,7 +14,7 @@ from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
 from fairlead.binding.expressions.gotemplate import JSON as GO_JSON
 from fairlead.binding.expressions.gotemplate import Template, TemplateError
 from fairlead.binding.handlers.naming import NamingError, naming
-from fairlead.binding.items import Source
+from fairlead.binding.services.items import Source
 
 
 NULL_DOCUMENT = "jsonpath-odd-shapes-536"

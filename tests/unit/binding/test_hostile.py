@@ -30,7 +30,7 @@ from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.reads import Snapshot
-from fairlead.binding.records import RECORD_PREFIX
+from fairlead.binding.workloads.records import RECORD_PREFIX
 
 
 COREOS_SECRET = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}

@@ -22,7 +22,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON
 from fairlead.binding.reads import Failure, Get, Read
-from fairlead.binding.records import RECORD_PREFIX, RECORDED_ANNOTATION
+from fairlead.binding.workloads.records import RECORD_PREFIX, RECORDED_ANNOTATION
 
 
 BOUND = ("True", "ApplicationsBound")

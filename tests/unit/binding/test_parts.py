@@ -8,7 +8,6 @@ import pytest
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.definitions import InvalidDefinition, parse_definition, registered
 from fairlead.binding.expressions import JSONPathError
 from fairlead.binding.expressions.fixedpath import (
     ProjectionError,
@@ -18,10 +17,11 @@ from fairlead.binding.expressions.fixedpath import (
     write,
 )
 from fairlead.binding.expressions.gotext import go_json, go_text
-from fairlead.binding.items import Item, merge, secret_name
 from fairlead.binding.manifests import manifests
-from fairlead.binding.operations import MappingError
-from fairlead.binding.workload import build_template, parse_mapping
+from fairlead.binding.services.definitions import InvalidDefinition, parse_definition, registered
+from fairlead.binding.services.items import Item, merge, secret_name
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.workload import build_template, parse_mapping
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ from fairlead.api.servicebinding.spec import servicebinding_crd
 from fairlead.binding import manifests as binding_manifests
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.operations import MappingError
 from fairlead.binding.reads import Failure, Lookup, Read, Snapshot
-from fairlead.binding.workload import build_template, parse_mapping
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.workload import build_template, parse_mapping
 from fairlead.postgres import manifests as postgres_manifests
 from fairlead.postgres.controllers.rules.login_secret import secret_values
 

@@ -22,7 +22,7 @@ from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
 from fairlead.binding.reads import Answer, Failure, Get
-from fairlead.binding.workload import Workload
+from fairlead.binding.workloads.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
 

@@ -17,7 +17,7 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
 from fairlead.binding.reads import Get, ListAll, Marked, Read
-from fairlead.binding.records import marks
+from fairlead.binding.workloads.records import marks
 from fairlead.client import Forbidden, Unauthorized
 from fairlead.runtime import Cluster, Delta, Informer, Request
 

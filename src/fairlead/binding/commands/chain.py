@@ -40,7 +40,7 @@ from fairlead.api.servicebinding.common import (
     VALUE_NOT_FOUND,
 )
 from fairlead.binding.options import DEFAULT_NAMESPACE
-from fairlead.binding.records import Record
+from fairlead.binding.workloads.records import Record
 
 
 LinkName = Literal["workload", "binding", "Secret", "service", "provider"]

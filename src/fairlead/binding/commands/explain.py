@@ -31,7 +31,7 @@ from fairlead.binding.commands.chain import (
     service_link,
     workload_links,
 )
-from fairlead.binding.records import Record, read_records
+from fairlead.binding.workloads.records import Record, read_records
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
 from fairlead.client.lookups import find
 

@@ -30,14 +30,14 @@ from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
-from fairlead.binding.items import Item, SecretSource, digest, merge, secret_name
-from fairlead.binding.operations import Operations, Workloads
-from fairlead.binding.projection import Owner
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
-from fairlead.binding.records import read_kinds
-from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.takeover import Former
-from fairlead.binding.workload import Workload
+from fairlead.binding.services.items import Item, SecretSource, digest, merge, secret_name
+from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.workloads.operations import Operations, Workloads
+from fairlead.binding.workloads.projection import Owner
+from fairlead.binding.workloads.records import read_kinds
+from fairlead.binding.workloads.takeover import Former
+from fairlead.binding.workloads.workload import Workload
 
 
 Decoded = TypeVar("Decoded")

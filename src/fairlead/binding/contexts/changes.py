@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON, OwnerReference
-from fairlead.binding.items import encode_data
-from fairlead.binding.operations import Operations
-from fairlead.binding.records import RECORDED_ANNOTATION
+from fairlead.binding.services.items import encode_data
+from fairlead.binding.workloads.operations import Operations
+from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 
 
 class SecretWrite(msgspec.Struct, frozen=True):

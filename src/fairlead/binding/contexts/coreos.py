@@ -13,7 +13,7 @@ from fairlead.binding.contexts.base import (
     selector_dict,
 )
 from fairlead.binding.reads import Lookup, Snapshot
-from fairlead.binding.service import ServiceReference, WorkloadReference
+from fairlead.binding.services.service import ServiceReference, WorkloadReference
 
 
 _NOTHING: JSON = {

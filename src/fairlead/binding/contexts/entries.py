@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fairlead.binding.items import Item, SecretSource, merge
+from fairlead.binding.services.items import Item, SecretSource, merge
 
 
 MOST_BYTES = 1024 * 1024

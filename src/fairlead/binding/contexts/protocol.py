@@ -13,9 +13,9 @@ import msgspec
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
-from fairlead.binding.items import Item, SecretSource
-from fairlead.binding.operations import Operations
-from fairlead.binding.service import Service
+from fairlead.binding.services.items import Item, SecretSource
+from fairlead.binding.services.service import Service
+from fairlead.binding.workloads.operations import Operations
 
 
 class Flow(msgspec.Struct):

@@ -24,7 +24,6 @@ from fairlead.api.servicebinding.mapping import (
     MappingSpec,
     mapping_name,
 )
-from fairlead.binding.operations import MappingError
 from fairlead.binding.reads import (
     Failure,
     Get,
@@ -35,8 +34,9 @@ from fairlead.binding.reads import (
     Review,
     Snapshot,
 )
-from fairlead.binding.service import Service, ServiceReference, WorkloadReference
-from fairlead.binding.workload import (
+from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.workload import (
     Workload,
     WorkloadTemplate,
     build_template,

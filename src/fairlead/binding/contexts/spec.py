@@ -30,9 +30,9 @@ from fairlead.binding.contexts.base import (
     selector_dict,
 )
 from fairlead.binding.contexts.reader import lookup_of
-from fairlead.binding.items import Item
 from fairlead.binding.reads import FailureCode, Lookup, Snapshot
-from fairlead.binding.service import ServiceReference, WorkloadReference
+from fairlead.binding.services.items import Item
+from fairlead.binding.services.service import ServiceReference, WorkloadReference
 
 
 _NOTHING: JSON = {

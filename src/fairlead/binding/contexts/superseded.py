@@ -24,9 +24,9 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.binding.contexts.reader import Reader
-from fairlead.binding.projection import Owner
 from fairlead.binding.reads import Lookup, Marked, ReadError
-from fairlead.binding.records import RECORDED_ANNOTATION, read_records, record_key
+from fairlead.binding.workloads.projection import Owner
+from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)

@@ -10,12 +10,12 @@ from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.reader import Reader, Wanted, selection
-from fairlead.binding.projection import Owner, Projection
 from fairlead.binding.reads import Lookup, ReadError
-from fairlead.binding.records import read_records, record_key
-from fairlead.binding.service import WorkloadReference
-from fairlead.binding.takeover import Former, infer
-from fairlead.binding.workload import Workload
+from fairlead.binding.services.service import WorkloadReference
+from fairlead.binding.workloads.projection import Owner, Projection
+from fairlead.binding.workloads.records import read_records, record_key
+from fairlead.binding.workloads.takeover import Former, infer
+from fairlead.binding.workloads.workload import Workload
 
 
 _BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)}

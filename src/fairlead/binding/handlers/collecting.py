@@ -23,7 +23,8 @@ from fairlead.api.servicebinding.common import (
     VALUE_NOT_FOUND,
 )
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.definitions import (
+from fairlead.binding.reads import ReadError
+from fairlead.binding.services.definitions import (
     CollectError,
     Definition,
     InvalidDefinition,
@@ -32,9 +33,8 @@ from fairlead.binding.definitions import (
     parse_definition,
     registered,
 )
-from fairlead.binding.items import Item, decode_data, secret_source
-from fairlead.binding.reads import ReadError
-from fairlead.binding.service import Service
+from fairlead.binding.services.items import Item, decode_data, secret_source
+from fairlead.binding.services.service import Service
 
 
 def collect_preflight(context: Context) -> None:

@@ -17,7 +17,7 @@ from fairlead.binding.expressions.gotemplate import (
     TemplateError,
     of_string,
 )
-from fairlead.binding.items import Item, Source
+from fairlead.binding.services.items import Item, Source
 
 
 def apply_mappings(context: Context) -> None:

@@ -24,9 +24,9 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.items import Source
-from fairlead.binding.operations import MappingError, Operations
 from fairlead.binding.reads import ReadError
+from fairlead.binding.services.items import Source
+from fairlead.binding.workloads.operations import MappingError, Operations
 
 
 def binding_secret(context: Context) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
-from fairlead.binding.operations import MappingError, Operations
 from fairlead.binding.reads import ReadError
+from fairlead.binding.workloads.operations import MappingError, Operations
 
 
 def unbind(context: Context) -> None:

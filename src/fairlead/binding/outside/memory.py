@@ -17,9 +17,9 @@ from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
-from fairlead.binding.items import encode_data
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Lookup, Marked, Read, Review
-from fairlead.binding.records import RECORDED_ANNOTATION
+from fairlead.binding.services.items import encode_data
+from fairlead.binding.workloads.records import RECORDED_ANNOTATION
 
 
 _KNOWN = [

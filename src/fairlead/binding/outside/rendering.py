@@ -17,7 +17,7 @@ from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBi
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import Collection, DocumentError
 from fairlead.binding.outside.memory import Objects, Place, field_error
-from fairlead.binding.records import KINDS_ANNOTATION
+from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
 
 REDACTED = "<redacted>"

@@ -18,8 +18,8 @@ from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.outside.compose.project import Project, Service
-from fairlead.binding.projection import InTheWayError, Owner
 from fairlead.binding.reads import Failure, ReadError
+from fairlead.binding.workloads.projection import InTheWayError, Owner
 
 
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")

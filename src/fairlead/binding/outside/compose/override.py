@@ -8,12 +8,12 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import ROOT_VARIABLE
-from fairlead.binding.items import secret_name
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.compose.operations import Plan, Put
 from fairlead.binding.outside.compose.project import Project
 from fairlead.binding.outside.documents import Collection, DocumentError
 from fairlead.binding.outside.rendering import REDACTED, Bindings
+from fairlead.binding.services.items import secret_name
 
 
 class Override(msgspec.Struct):

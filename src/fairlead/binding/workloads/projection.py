@@ -16,9 +16,9 @@ import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
-from fairlead.binding.holdings import Holding, Key, key_of, name_of, secret_of_volume
-from fairlead.binding.records import Bound, Place, Record, content_key, write_record
-from fairlead.binding.workload import Container, ContainerTemplate, Workload
+from fairlead.binding.workloads.holdings import Holding, Key, key_of, name_of, secret_of_volume
+from fairlead.binding.workloads.records import Bound, Place, Record, content_key, write_record
+from fairlead.binding.workloads.workload import Container, ContainerTemplate, Workload
 
 
 class Owner(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
 from fairlead.binding.expressions.gotext import go_text
-from fairlead.binding.items import decode_data
+from fairlead.binding.services.items import decode_data
 
 
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")

@@ -16,16 +16,16 @@ import msgspec
 
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.holdings import (
+from fairlead.binding.workloads.holdings import (
     Holding,
     name_of,
     secret_of_source,
     secret_of_variable,
     secret_of_volume,
 )
-from fairlead.binding.projection import Owner
-from fairlead.binding.records import Bound, Place, Record
-from fairlead.binding.workload import Container, Workload
+from fairlead.binding.workloads.projection import Owner
+from fairlead.binding.workloads.records import Bound, Place, Record
+from fairlead.binding.workloads.workload import Container, Workload
 
 
 class Former(msgspec.Struct, frozen=True):

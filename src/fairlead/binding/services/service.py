@@ -8,8 +8,8 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
-from fairlead.binding.items import Source
 from fairlead.binding.reads import Lookup
+from fairlead.binding.services.items import Source
 
 
 class ServiceReference(msgspec.Struct, frozen=True):

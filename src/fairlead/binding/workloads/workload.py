@@ -17,7 +17,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.expressions import JSONPath, JSONPathError, fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
-from fairlead.binding.operations import MappingError
+from fairlead.binding.workloads.operations import MappingError
 
 
 _POD_SPEC = ".spec.template.spec"

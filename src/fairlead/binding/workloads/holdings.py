@@ -16,9 +16,9 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
-from fairlead.binding.operations import MappingError
-from fairlead.binding.records import Bound, Place, Record
-from fairlead.binding.workload import (
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.records import Bound, Place, Record
+from fairlead.binding.workloads.workload import (
     Container,
     ContainerTemplate,
     container_template,
