@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,16 +22,16 @@ from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.builders import MOST_READS
+from fairlead.binding.cluster.answering import Answers
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
-from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
-from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
+from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_records
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
@@ -57,12 +56,6 @@ RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 
 _NEVER_SEEN = sys.maxsize
 """A version that no watch shows: the server is asked."""
-
-_AT_ONCE = 32
-"""Reads of one binding that a server is asked at the same time."""
-
-_FEW = 16
-"""Workloads of a selector that are read one by one, rather than listed."""
 
 
 def _content(binding: Object | None) -> Any:
@@ -103,6 +96,7 @@ class BindingController:
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
+        self._answers = Answers(cluster.client, self._dependencies, self._mappings)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -248,7 +242,7 @@ class BindingController:
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
             if not isinstance(step, BaseContext):
-                blind |= not await self._answers(request, step, snapshot)
+                blind |= not await self._answers.give(request, step, snapshot)
             return snapshot
 
         settled = await step_by_step(
@@ -260,64 +254,6 @@ class BindingController:
         )
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
-
-    async def _answers(self, request: Request, reads: Sequence[Read], snapshot: Snapshot) -> bool:
-        """Answer reads that do not depend on one another, but never too many at once."""
-        free = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(read: Read) -> bool:
-            async with free:
-                return await self._answer(request, read, snapshot)
-
-        return all(await asyncio.gather(*map(one, reads)))
-
-    async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
-        """Answer a read; False when changes of what it is about may go unseen for now."""
-        if isinstance(read, Get) and is_mapping(read):
-            self._dependencies.note(request, read)
-            snapshot.put(read, self._mappings.answer(read))
-            return True
-        if isinstance(read, Marked):
-            return await self._answer_marked(request, read, snapshot)
-        if isinstance(read, ListAll):
-            return await self._answer_list(request, read, snapshot)
-        watched = True
-        if isinstance(read, Get):
-            watched = await self._dependencies.join(request, read)
-        else:
-            self._dependencies.note(request, read)
-        snapshot.put(read, await fetch(self._cluster.client, read))
-        return watched
-
-    async def _answer_list(self, request: Request, read: ListAll, snapshot: Snapshot) -> bool:
-        """A server looks at all of a kind to list a few, so a few are asked for by their names."""
-        client = self._cluster.client
-        watched = await self._dependencies.join(request, read)
-        found = self._dependencies.selected(read) if watched else []
-        if not 0 < len(found) <= _FEW:
-            snapshot.put(read, await fetch(client, read))
-            return watched
-        reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
-        answers = await asyncio.gather(*(fetch(client, one) for one in reads))
-        whole = [one for one in answers if isinstance(one, Object)]
-        selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
-        refused = (one for one in answers if isinstance(one, Failure) and one.code != "NotFound")
-        snapshot.put(read, next(refused, selected))
-        return watched
-
-    async def _answer_marked(self, request: Request, read: Marked, snapshot: Snapshot) -> bool:
-        client = self._cluster.client
-        if not await self._dependencies.join(request, read):
-            snapshot.put(read, await fetch(client, read))
-            return read.optional
-        found, written = self._dependencies.marked(request, read)
-        names = {item.meta.name for item in found}
-        for name in written:
-            answer = await fetch(client, Get(read.resource, read.namespace, name))
-            if isinstance(answer, Object) and name not in names:
-                found = [*found, answer]
-        snapshot.put(read, tuple(found))
-        return True
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
         """Write the outcome; what comes back of it as it was wanted is no reason to look again."""

@@ -25,7 +25,7 @@ from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.selectors import LabelSelector
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.controller import _FEW
+from fairlead.binding.cluster.answering import _FEW
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.workloads.records import record_key
 from fairlead.runtime import Request
