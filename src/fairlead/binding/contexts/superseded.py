@@ -4,7 +4,9 @@ A workload says in its record which Secret it has. Of those that are rolled out,
 Kubernetes copy annotations, hence records too, to each ReplicaSet and ControllerRevision: one that
 is still there may have pods, or be what a rollback goes back to. Of other kinds it is looked at
 what is owned by the workload, a CronJob's Jobs or a custom kind's Deployment and its ReplicaSets:
-as long as one names the Secret, it stays.
+as long as one names the Secret, it stays. A custom kind may also have things made that nobody here
+knows, as Knative's Service has Revisions: unless something that is known belongs to a workload of
+such a kind, all its former Secrets stay.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISION
 """What controllers of other kinds make of a workload, and what is made of that in turn."""
 
 _LEVELS = 2
+
+_BUILT_IN = {"", "apps", "batch"}
+"""The groups of those kinds whose controllers make nothing but what is looked at."""
 
 _COPIES = {
     (DEPLOYMENTS.group, DEPLOYMENTS.plural): REPLICASETS,
@@ -90,17 +95,19 @@ def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Itera
         yield from _recorded(reader, owner, copies)
         return
     for workload in _marked(reader, owner, resource):
-        yield from _named_below(reader, owner, workload.meta.uid, names, _LEVELS)
+        made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
+        if not made and resource.group not in _BUILT_IN:
+            yield from names
+        for item in made:
+            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
 
 
-def _named_below(
-    reader: Reader, owner: Owner, uid: str, names: list[str], levels: int
-) -> Iterator[str]:
-    """Which of these Secrets are named in what belongs to an object."""
+def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> Iterator[Object]:
+    """What belongs to an object, and what belongs to that."""
     for resource in _BELOW if levels else ():
         for item in reader.owned_by(resource, owner.namespace, uid):
-            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
-            yield from _named_below(reader, owner, item.meta.uid, names, levels - 1)
+            yield item
+            yield from _below(reader, owner, item.meta.uid, levels - 1)
 
 
 def _recorded(reader: Reader, owner: Owner, resource: Resource) -> Iterator[str]:
