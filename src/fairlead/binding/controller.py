@@ -32,7 +32,7 @@ from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
 from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
-from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_records
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -259,11 +259,7 @@ class BindingController:
         """Write the outcome; what comes back of it as it was wanted is no reason to look again."""
         namespace = context.meta.namespace
         places: list[tuple[Resource, str, str]] = []
-        # A former Secret may go once nothing has it any more, which the next pass sees.
-        last = context.kinds is not None
         for workload in context.changed_workloads():
-            record = read_records(workload.original.meta.annotations).get(context.meta.uid)
-            last = last and (record is None or record.secret == context.secret)
             self._dependencies.wrote(request, workload.resource, workload.original)
             places.append((workload.resource, namespace, workload.original.meta.name))
         if context.changes.secret:
@@ -274,7 +270,7 @@ class BindingController:
         settled = False
         try:
             written = await self._committer.write(context, stored)
-            settled = last and not context.flow.error
+            settled = not context.flow.error
         finally:
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
@@ -320,7 +316,7 @@ class BindingController:
     ) -> Result | None:
         if pause:
             return Result(requeue_after=pause)
-        if context.changes.annotation and not context.flow.error:
+        if not context.flow.error and (context.changes.annotation or _unfinished(context)):
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=RETRIES)
@@ -353,6 +349,15 @@ class BindingController:
         self._waits.over(request)
         self._versions.pop(request, None)
         await self._dependencies.settle(request, ())
+
+
+def _unfinished(context: BaseContext) -> bool:
+    """Whether former Secrets may go now that no workload has them any more, if nothing else has.
+
+    Also whether all have records now, so that it can be told which Secrets are former ones.
+    """
+    former = bool(context.changes.superseded) or context.kinds is None
+    return former and bool(context.changed_workloads())
 
 
 def _seconds() -> float:

@@ -13,7 +13,7 @@ from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.cluster.verdicts import Verdicts
-from fairlead.binding.reads import Failure, Get, ListAll, Marked, Read, Review, Snapshot
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Marked, Read, Review, Snapshot
 from fairlead.client import Client
 from fairlead.runtime import Request
 
@@ -81,7 +81,7 @@ class Answers:
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
-        refused = (one for one in answers if isinstance(one, Failure) and one.code != "NotFound")
+        refused = (one for one in answers if isinstance(one, Failure) and not _is_gone(one))
         snapshot.put(read, next(refused, selected))
         return watched
 
@@ -90,10 +90,16 @@ class Answers:
             snapshot.put(read, await fetch(self._client, read))
             return read.optional
         found, written = self._dependencies.marked(request, read)
-        names = {item.meta.name for item in found}
+        known = {item.meta.name: item for item in found}
         for name in written:
             answer = await fetch(self._client, Get(read.resource, read.namespace, name))
-            if isinstance(answer, Object) and name not in names:
-                found = [*found, answer]
-        snapshot.put(read, tuple(found))
+            if isinstance(answer, Object) and read.matches(answer.meta):
+                known[name] = answer
+            elif isinstance(answer, Object) or _is_gone(answer):
+                known.pop(name, None)
+        snapshot.put(read, tuple(known.values()))
         return True
+
+
+def _is_gone(answer: Answer) -> bool:
+    return isinstance(answer, Failure) and answer.code == "NotFound"

@@ -70,12 +70,7 @@ async def _marked(client: Client, read: Marked) -> Answer:
         found = await client.list(read.resource, read.namespace, metadata_only=True)
     except NotFound:
         return Failure("NotFound", f"{read.resource.group_resource} is not served")
-    return tuple(
-        item
-        for item in found.items
-        if read.annotation in item.meta.annotations
-        or (bool(read.owner) and item.meta.owned_by(read.owner))
-    )
+    return tuple(item for item in found.items if read.matches(item.meta))
 
 
 async def _lookup(client: Client, read: Lookup) -> Answer:

@@ -12,7 +12,8 @@ such a kind, all its former Secrets stay.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
@@ -29,6 +30,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
+from fairlead.binding.workloads.workload import Workload
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
@@ -46,20 +48,30 @@ _COPIES = {
 }
 """What is made of a workload whenever its pods are made anew."""
 
+_Place: TypeAlias = tuple[str, str, str]
+"""Group and plural of a workload, and its name: two versions of a kind have the same objects."""
+
 
 def superseded(
-    reader: Reader, owner: Owner, kinds: Iterable[Lookup], current: str
+    reader: Reader,
+    owner: Owner,
+    kinds: Iterable[Lookup],
+    current: str,
+    changing: Iterable[Workload] = (),
 ) -> list[tuple[str, str]]:
     """Names and uids of generated Secrets that nothing reads any more; none where that is unsure.
 
-    ``kinds`` are those of the workloads that the binding is, or was, projected onto.
+    ``kinds`` are those of the workloads that the binding is, or was, projected onto. What is
+    ``changing`` in this pass does not count: it will not read a former Secret any more.
     """
+    places = {_place(one.resource, one.original.meta.name) for one in changing}
     candidates = list(_generated(reader, owner, current))
     if not candidates:
         return []
     try:
         for kind in kinds:
-            used = set(_used(reader, owner, kind, [name for name, _ in candidates]))
+            names = [name for name, _ in candidates]
+            used = set(_used(reader, owner, kind, names, places))
             candidates = [(name, uid) for name, uid in candidates if name not in used]
     except (ReadError, LookupError):
         return []
@@ -81,7 +93,9 @@ def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str
             yield meta.name, meta.uid
 
 
-def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Iterator[str]:
+def _used(
+    reader: Reader, owner: Owner, kind: Lookup, names: list[str], changing: Collection[_Place]
+) -> Iterator[str]:
     """The Secrets that workloads of a kind, or what is made of them, have.
 
     Raises:
@@ -90,9 +104,9 @@ def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Itera
     """
     resource = reader.snapshot.lookup(kind)
     copies = _COPIES.get((resource.group, resource.plural))
-    yield from _recorded(reader, owner, resource)
+    yield from _recorded(reader, owner, resource, changing)
     if copies is not None:
-        yield from _recorded(reader, owner, copies)
+        yield from _recorded(reader, owner, copies, ())
         return
     for workload in _marked(reader, owner, resource):
         made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
@@ -110,12 +124,20 @@ def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> Iterator[Obje
             yield from _below(reader, owner, item.meta.uid, levels - 1)
 
 
-def _recorded(reader: Reader, owner: Owner, resource: Resource) -> Iterator[str]:
+def _recorded(
+    reader: Reader, owner: Owner, resource: Resource, changing: Collection[_Place]
+) -> Iterator[str]:
     for item in _marked(reader, owner, resource):
+        if _place(resource, item.meta.name) in changing:
+            continue
         record = read_records(item.meta.annotations).get(owner.uid)
         if record is None:
             raise LookupError(item.meta.name)
         yield record.secret
+
+
+def _place(resource: Resource, name: str) -> _Place:
+    return resource.group, resource.plural, name
 
 
 def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:
