@@ -439,6 +439,31 @@ async def test_a_changed_mapping_moves_the_projection_by_what_it_was(down: bool)
     assert len(workload["two"]) == 1
 
 
+@pytest.mark.parametrize("down", [pytest.param(False, id="up"), pytest.param(True, id="down")])
+async def test_a_mapping_that_breaks_under_a_binding_moves_nothing_until_it_goes(
+    down: bool,
+) -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+    mappings.objects["deployments.apps"] = mapping(".spec.one", "1")
+    await bench.reconcile()
+    before = bench.client.object("Deployment", "web")
+    mappings.objects["deployments.apps"] = mapping(".a[", "2")
+    if down:
+        cluster = cast("Cluster", bench.cluster)
+        bench.controller = BindingController(cluster, spec_api(), BindingOptions())
+    await bench.reconcile()
+    assert bench.client.object("Deployment", "web") == before
+    assert conditions(bench.binding)["InjectionReady"] == ("False", "ApplicationNotFound")
+    assert ".a[" in message(bench.binding, "Ready")
+    del mappings.objects["deployments.apps"]
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    after = bench.client.object("Deployment", "web")
+    assert after["spec"]["one"] == []
+    assert len(pod(after)["volumes"]) == 1
+
+
 @pytest.mark.parametrize("remedy", ["repaired", "deleted"])
 async def test_a_binding_that_goes_while_its_mapping_is_broken(remedy: str) -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())

@@ -71,11 +71,14 @@ class Committer:
 
         Not in a pass that has changed workloads: something may have been made of one meanwhile by
         what it was before.
+
+        Raises:
+            Conflict: one is another by now; look again.
         """
         if context.flow.error or context.changed_workloads():
             return
         for name, uid in context.changes.superseded:
-            with contextlib.suppress(NotFound, Conflict, Forbidden):
+            with contextlib.suppress(NotFound, Forbidden):
                 await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def workloads(self, context: BaseContext) -> None:
