@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
 from fairlead.api.timestamps import now, parse_time
@@ -28,9 +28,12 @@ from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
+from fairlead.binding.handlers.projecting import persist
+from fairlead.binding.handlers.unbinding import unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
+from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text
 from fairlead.client import Conflict, NotFound
@@ -53,6 +56,9 @@ COMPONENT = "fairlead-binding"
 
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Between looks at what no watch announces the end of, in seconds."""
+
+_LEFTOVERS = Pipeline([unbind_leftovers, persist])
+"""What is done for a binding that contradicts itself."""
 
 _NEVER_SEEN = sys.maxsize
 """A version that no watch shows: the server is asked."""
@@ -202,10 +208,7 @@ class BindingController:
         try:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
-            await self._committer.status(binding, invalid_status(binding, str(error), now()))
-            self._metrics.invalid(self.name)
-            self._waits.over(request)
-            return None
+            return await self._unfit(request, binding, error)
         # Before the writes: what somebody else undoes each time is not written again at once.
         pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
@@ -218,8 +221,34 @@ class BindingController:
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
+    async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
+        """Say what is wrong with a spec, and unbind what it does not select any more.
+
+        Of one that does not even fit its type nobody knows what it selects.
+        """
+        left = ""
+        if isinstance(error, InvalidBinding) and self._api.secret(binding):
+            # One that is being deleted is not judged.
+            leaving = {**binding.to_dict()}
+            leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
+            context, _ = await self._run(
+                request, object_from_dict(leaving), Snapshot(), pipeline=_LEFTOVERS
+            )
+            await self._committer.workloads(context)
+            left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
+        text = f"{error}; {left}" if left else str(error)
+        await self._committer.status(binding, invalid_status(binding, text, now()))
+        self._metrics.invalid(self.name)
+        self._waits.over(request)
+        return Result(backoff=RETRIES) if left else None
+
     async def _run(
-        self, request: Request, binding: Object, snapshot: Snapshot
+        self,
+        request: Request,
+        binding: Object,
+        snapshot: Snapshot,
+        *,
+        pipeline: Pipeline | None = None,
     ) -> tuple[BaseContext, bool]:
         """Run the pipeline, answering what it asks; also whether changes may go unseen.
 
@@ -229,12 +258,13 @@ class BindingController:
         handful of objects.
         """
         blind = False
+        chosen = pipeline or self._pipeline
 
         def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
             context = self._api.builder.provider(binding, snapshot)
             try:
-                self._pipeline.process(context)
+                chosen.process(context)
             except Need as need:
                 return need.reads
             return context
