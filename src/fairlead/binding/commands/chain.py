@@ -39,6 +39,7 @@ from fairlead.api.servicebinding.common import (
     VALUE_NOT_FOUND,
 )
 from fairlead.binding.options import DEFAULT_NAMESPACE
+from fairlead.binding.workloads.holdings import Holding
 from fairlead.binding.workloads.records import Record
 
 
@@ -53,6 +54,7 @@ _CONTROLLER = (
     f"see whether the controller runs: kubectl -n {DEFAULT_NAMESPACE} get pods, or"
     " fairlead binding run"
 )
+_UNDONE = "find out with metadata.managedFields who has removed it"
 _DEFINITIONS = "correct the annotation service.binding of the service or of its CRD"
 _CREATE_SERVICE = "create the service, or correct the reference to it"
 
@@ -260,6 +262,10 @@ def _workload_link(bound: Bound, told: Told) -> Link:
     if told.secret and record.secret != told.secret:
         about = f"still has Secret {record.secret}, in the place of {told.secret}"
         return link("failed", about, "NotProjected", _CONTROLLER)
+    lost = Holding(found.body, record).lost()
+    if lost:
+        about = f"was bound, and has lost {', '.join(lost)}"
+        return link("failed", about, "NotProjected", _UNDONE)
     return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
 
 
