@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,19 +13,24 @@ from typing import Any
 import pytest
 from tests.support.binding import (
     DATA,
+    GROUP,
     Team,
     administrator,
     bind,
+    condition,
+    crd,
     encoded,
     mounted,
     pod,
+    role,
     running,
 )
 from tests.support.dying import DyingClient
 from tests.support.planes import ControlPlane
 from tests.support.process import config_file, process
-from tests.support.waiting import SECONDS, eventually
+from tests.support.waiting import SECONDS, eventually, idle
 
+from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
@@ -33,7 +40,8 @@ from fairlead.binding.manifests import NAME
 from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, marks
 from fairlead.client import Client, Conflict
-from fairlead.demo.identity import as_service_account
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.runtime import install_crds
 
 
 BINDINGS = (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
@@ -292,3 +300,67 @@ async def test_conflicts_on_every_write(team: Team) -> None:
         ("patch", "servicebindings", ""),
         ("patch", "servicebindings", "status"),
     } <= writes
+
+
+class Counting(Client):
+    """Counts what is asked of the server, watches too."""
+
+    asked = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in {"get", "list", "watch", "create", "update", "merge_patch", "delete"}:
+            Counting.asked += 1
+        return super().__getattribute__(name)
+
+
+async def _forbidden(team: Team, *verbs: str) -> JSON:
+    """An object of a kind with which controllers may do no more than this."""
+    plural = f"things{uuid.uuid4().hex[:6]}"
+    things = Resource(GROUP, "v1", plural, plural.capitalize())
+    await install_crds(team.admin, [crd(things)])
+    if verbs:
+        await create_all(team.admin, [role(things, verbs)])
+    await team.create(things, "thing", spec={"template": {"spec": {"containers": [{}]}}})
+    return {"apiVersion": things.api_version, "kind": things.kind, "name": "thing"}
+
+
+async def test_permanent_failures_take_less_than_a_request_a_second_each(team: Team) -> None:
+    await team.deployment("web")
+    await team.create(SECRETS, "untyped", data=encoded(host="db"))
+    nobody = {"servicebinding.io/requester": '{"username": "nobody", "groups": []}'}
+    nothing = {"apiVersion": "nothing.example.org/v1", "kind": "Nothing", "name": "x"}
+    volume = {"name": "taken", "emptyDir": {}}
+    taken = {"spec": {"template": {"spec": {"volumes": [volume]}}}}
+    await team.patch(DEPLOYMENTS, "web", taken)
+    cases: dict[str, JSON] = {
+        "service-may-not-be-read": bind(service=await _forbidden(team)),
+        "workload-may-not-be-read": bind(workload=await _forbidden(team)),
+        "workload-may-not-be-written": bind(workload=await _forbidden(team, *READ_VERBS)),
+        "kind-is-not-served": bind(service=nothing),
+        "author-may-nothing": bind(),
+        "no-type": bind(service={"apiVersion": "v1", "kind": "Secret", "name": "untyped"}),
+        "taken": bind(),
+        "wrong": bind(name=".."),
+    }
+    async with running(team.admin, connect=Counting):
+        for name, one in cases.items():
+            body = {
+                "apiVersion": SERVICEBINDINGS.api_version,
+                "kind": SERVICEBINDINGS.kind,
+                "metadata": {
+                    "name": name,
+                    "namespace": team.namespace,
+                    "annotations": nobody if name.startswith("author") else {},
+                },
+                "spec": one,
+            }
+            await team.admin.create(SERVICEBINDINGS, body, team.namespace)
+            await team.when(SERVICEBINDINGS, name, _failed)
+        before, begun = Counting.asked, time.monotonic()
+        await idle(10.0)
+        seconds = time.monotonic() - begun
+        assert (Counting.asked - before) / len(cases) < seconds
+
+
+def _failed(body: JSON) -> bool:
+    return condition(body, "Ready").get("status") == "False"
