@@ -10,7 +10,7 @@ import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,10 +28,21 @@ SECONDS = 10.0
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
+class Names(msgspec.Struct, frozen=True):
+    """What a request is about: group and version, and the kind or the resource."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
+
+
 class AdmissionRequest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """The part of ``admission.k8s.io/v1`` AdmissionRequest that verdicts are based on."""
 
     uid: str
+    kind: Names = Names()
+    resource: Names = Names()
     operation: str = ""
     name: str = ""
     namespace: str = ""
@@ -52,7 +63,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 ALLOWED = Verdict()
-Reviewer = Callable[[AdmissionRequest], Verdict]
+Reviewer = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
+"""One that has to look something up says so with an awaitable."""
 
 
 class _Review(msgspec.Struct, rename="camel"):
@@ -137,11 +149,13 @@ class AdmissionServer:
             review = msgspec.json.decode(content, type=_Review)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return web.Response(status=400, text=f"this is no AdmissionReview: {error}")
-        return self._answer(request.path, reviewer, review)
+        return await self._answer(request.path, reviewer, review)
 
-    def _answer(self, path: str, reviewer: Reviewer, review: _Review) -> web.Response:
+    async def _answer(self, path: str, reviewer: Reviewer, review: _Review) -> web.Response:
         try:
             verdict = reviewer(review.request)
+            if not isinstance(verdict, Verdict):
+                verdict = await verdict
         except Exception:  # noqa: BLE001
             # What the API server does then is what the configuration says: failurePolicy.
             _log.exception("a review failed", path=path, name=review.request.name)
