@@ -108,6 +108,14 @@ async def test_a_job_is_bound_as_it_is_created_and_never_written_again(served: S
     assert [mount["mountPath"] for mount in container["volumeMounts"]] == ["/bindings/db"]
     ready = await team.says("db", "Ready", "True", "ApplicationsBound")
     assert condition(ready, "InjectionReady")["message"] == ""
+    text = served.manager.metrics.render()[0].decode()
+    said = 'webhook="projector",operation="CREATE",verdict="changed"'
+    labels = said.split(",")
+    assert any(
+        line.startswith("fairlead_webhook_reviews_total{") and all(one in line for one in labels)
+        for line in text.splitlines()
+    )
+    assert 'fairlead_webhook_review_seconds_count{webhook="requester"}' in text
     now = await served.admin.get(JOBS, "migrate", team.namespace)
     assert now.meta.resource_version == bound.meta.resource_version
 

@@ -35,6 +35,7 @@ class Served(NamedTuple):
     admin: Client
     team: Team
     server: AdmissionServer
+    manager: Manager
 
 
 @contextlib.asynccontextmanager
@@ -51,10 +52,10 @@ async def serving_webhooks(
     data = {name: base64.b64encode(text.encode()).decode() for name, text in DATA.items()}
     await team.create(SECRETS, "login", data=data)
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
-    async with Client(config) as client, running(client, projector=projector) as server:
+    async with Client(config) as client, running(client, projector=projector) as (server, manager):
         try:
             await configure(admin, server, documents)
-            yield Served(admin, team, server)
+            yield Served(admin, team, server, manager)
         finally:
             for resource in CONFIGURATIONS:
                 with contextlib.suppress(NotFound):
@@ -62,7 +63,9 @@ async def serving_webhooks(
 
 
 @contextlib.asynccontextmanager
-async def running(client: Client, *, projector: bool = False) -> AsyncIterator[AdmissionServer]:
+async def running(
+    client: Client, *, projector: bool = False
+) -> AsyncIterator[tuple[AdmissionServer, Manager]]:
     cluster, manager, stop = Cluster("binding", client), Manager(), asyncio.Event()
     manager.add_cluster(cluster)
     options = AdmissionOptions(
@@ -78,7 +81,7 @@ async def running(client: Client, *, projector: bool = False) -> AsyncIterator[A
         group.create_task(manager.run(stop))
         try:
             await eventually(lambda: not server.not_ready())
-            yield server
+            yield server, manager
         finally:
             stop.set()
 

@@ -259,3 +259,12 @@ def test_each_webhook_fails_open_by_itself() -> None:
         "mappings": "Ignore",
     }
     assert {hook["sideEffects"] for hook in hooks} == {"None"}
+
+
+def test_metrics_call_webhooks_as_configurations_do() -> None:
+    mutating = names.mutating("own", [], [("pods", "")])
+    hooks = [*mutating, *names.validating("own", [])]
+    called = {
+        hook["clientConfig"]["service"]["path"]: hook["name"].partition(".")[0] for hook in hooks
+    }
+    assert called == names.CALLED

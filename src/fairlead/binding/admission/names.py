@@ -25,6 +25,14 @@ WEBHOOKS = ("requester", "bindings", "mappings")
 """What may be asked to fail open, each by itself."""
 PROJECTOR = "projector"
 """What fails open unless it is asked to fail closed: workloads of everybody wait for it."""
+CALLED = {
+    REQUESTER_PATH: "requester",
+    SPEC_PATH: "bindings",
+    COREOS_PATH: "coreos-bindings",
+    MAPPING_PATH: "mappings",
+    PROJECTOR_PATH: PROJECTOR,
+}
+"""The webhooks by their paths, as configurations and metrics call them."""
 _DOMAIN = "admission.servicebinding.io"
 _SPEC, _COREOS = "servicebinding.io", "binding.operators.coreos.com"
 _SECONDS = 5

@@ -8,6 +8,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.binding.admission import requester, rules
 from fairlead.binding.admission.names import (
+    CALLED,
     COREOS_PATH,
     MAPPING_PATH,
     NAME,
@@ -113,7 +114,9 @@ async def add(
     """
     user = await own_user(cluster.client, options.namespace)
     projector = Projector(cluster, bindings or BindingOptions()) if options.projector else None
-    server = AdmissionServer(options.address, reviewers(options.namespace, user, projector))
+    found = reviewers(options.namespace, user, projector)
+    server = AdmissionServer(options.address, found, CALLED)
+    manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
     manager.add(server, leader_only=False)
     manager.add(CertificateUser(cluster, server, key), leader_only=False)
