@@ -14,11 +14,11 @@ from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, SECRETS, Resource
-from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.common import EXCLUSIVE, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.admission import rules, serving
+from fairlead.binding.admission import serving
 from fairlead.binding.admission.names import NAME
 from fairlead.binding.app import controllers
 from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions, BindingOptions
@@ -101,8 +101,8 @@ async def configure(admin: Client, server: AdmissionServer, documents: list[JSON
                     path = hook["clientConfig"].pop("service")["path"]
                     hook["clientConfig"]["url"] = server.url + path
                 await admin.create(resource, document)
-    await answered(admin, SERVICEBINDINGS, spec_binding("probe", both=True), rules.EXCLUSIVE)
-    await answered(admin, COREOS_SERVICEBINDINGS, coreos("probe", both=True), rules.EXCLUSIVE)
+    await answered(admin, SERVICEBINDINGS, spec_binding("probe", both=True), EXCLUSIVE)
+    await answered(admin, COREOS_SERVICEBINDINGS, coreos("probe", both=True), EXCLUSIVE)
     await answered(admin, CLUSTERWORKLOADRESOURCEMAPPINGS, mapping(" "), "is blank")
     body = spec_binding("probe")
 

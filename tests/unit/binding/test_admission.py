@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, REQUESTER_ANNOTATION
 from fairlead.binding.admission import names, requester, rules
 from fairlead.binding.admission.serving import reviewers
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
@@ -38,9 +38,9 @@ BOTH = {"name": "web", "labelSelector": {"matchLabels": {"a": "b"}}}
     ("new", "old", "text"),
     [
         pytest.param(coreos(), None, "", id="new"),
-        pytest.param(coreos(application=BOTH), None, rules.EXCLUSIVE, id="both"),
+        pytest.param(coreos(application=BOTH), None, EXCLUSIVE, id="both"),
         pytest.param(coreos(application={**BOTH, "name": ""}), None, "", id="selector"),
-        pytest.param(ready(coreos(bindAsFiles=True)), coreos(), rules.IMMUTABLE, id="ready"),
+        pytest.param(ready(coreos(bindAsFiles=True)), coreos(), IMMUTABLE, id="ready"),
         pytest.param(coreos(bindAsFiles=True), ready(coreos()), "", id="no longer ready"),
         pytest.param(ready(coreos()), coreos(), "", id="unchanged"),
         pytest.param(ready(coreos(envVarPrefix="")), coreos(), "", id="empty"),
@@ -60,7 +60,7 @@ def test_bindings_of_coreos(new: JSON, old: JSON | None, text: str) -> None:
     [
         pytest.param({"name": "web"}, "", id="name"),
         pytest.param({"selector": {}}, "", id="selector"),
-        pytest.param({"name": "web", "selector": {}}, rules.EXCLUSIVE, id="both"),
+        pytest.param({"name": "web", "selector": {}}, EXCLUSIVE, id="both"),
     ],
 )
 def test_bindings_of_the_specification(workload: JSON, text: str) -> None:
