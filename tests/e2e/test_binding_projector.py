@@ -18,7 +18,15 @@ from tests.support.waiting import gone
 
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES, JOBS, PODS, SECRETS, Resource
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    SECRETS,
+    Resource,
+)
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -26,13 +34,17 @@ from fairlead.binding.admission.names import NAME
 from fairlead.binding.manifests import manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.binding.workloads.records import RECORD_PREFIX
-from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
 from fairlead.client.config import Impersonation
+from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
+
+
+PROJECTED = ["jobs.batch", "pods", "deployments.apps"]
 
 
 @contextlib.asynccontextmanager
 async def projecting(admin: Client) -> AsyncIterator[Served]:
-    documents = manifests(image="fairlead", webhooks=True, projected=["jobs.batch", "pods"])
+    documents = manifests(image="fairlead", webhooks=True, projected=PROJECTED)
     async with serving_webhooks(admin, documents, projector=True) as found:
         yield found
     # Others on this control plane do without these rights.
@@ -120,7 +132,59 @@ async def test_a_job_is_bound_as_it_is_created_and_never_written_again(served: S
     assert now.meta.resource_version == bound.meta.resource_version
 
 
-async def test_a_running_job_keeps_its_binding_until_it_has_finished(served: Served) -> None:
+async def test_a_deployment_is_bound_as_it_is_created_and_changed_later(served: Served) -> None:
+    team = served.team
+    await team.create(SERVICEBINDINGS, "db", spec=bind())
+    await collected(served, "db")
+    body: JSON = {
+        "metadata": {"name": "web"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}},
+    }
+    body["spec"]["template"] = {"metadata": {"labels": {"app": "web"}}, "spec": pod_spec()}
+    del body["spec"]["template"]["spec"]["restartPolicy"]
+    bound = await made(served, DEPLOYMENTS, body)
+    assert volumes(bound) == {"db": "login"}
+    await team.says("db", "Ready", "True", "ApplicationsBound")
+    now = await served.admin.get(DEPLOYMENTS, "web", team.namespace)
+    assert now.meta.resource_version == bound.meta.resource_version
+    await team.delete(SERVICEBINDINGS, "db")
+    await gone(served.admin, SERVICEBINDINGS, "db", team.namespace)
+    after = await served.admin.get(DEPLOYMENTS, "web", team.namespace)
+    assert (records(after), volumes(after)) == ([], {})
+
+
+@pytest.mark.parametrize("policy", ["Ignore", "Fail"])
+async def test_without_an_answer_the_policy_decides(served: Served, policy: str) -> None:
+    team, admin = served.team, served.admin
+    await team.create(SERVICEBINDINGS, "db", spec=to_job())
+    await collected(served, "db")
+    await made(served, JOBS, job())
+
+    async def unanswered() -> bool:
+        body = (await admin.get(MUTATINGWEBHOOKCONFIGURATIONS, NAME)).to_dict()
+        hook = body["webhooks"][-1]
+        hook["clientConfig"]["url"] = "https://127.0.0.1:1/"
+        assert hook["failurePolicy"] == "Ignore"
+        hook["failurePolicy"] = policy
+        await admin.update(MUTATINGWEBHOOKCONFIGURATIONS, body)
+        return True
+
+    await repeated(unanswered)
+    await admin.delete(JOBS, "migrate", team.namespace, propagation="Background")
+    await gone(admin, JOBS, "migrate", team.namespace)
+
+    async def decided() -> bool:
+        try:
+            answer = await admin.create(JOBS, job(), team.namespace, dry_run=True)
+        except ApiError as error:
+            return policy == "Fail" and "failed calling webhook" in error.message
+        return policy == "Ignore" and not records(answer)
+
+    await repeated(decided)
+
+
+@pytest.mark.parametrize("how", ["finished", "deleted"])
+async def test_a_running_job_keeps_its_binding(served: Served, how: str) -> None:
     team = served.team
     await team.create(SERVICEBINDINGS, "db", spec=to_job())
     await collected(served, "db")
@@ -128,6 +192,10 @@ async def test_a_running_job_keeps_its_binding_until_it_has_finished(served: Ser
     await team.says("db", "Ready", "True", "ApplicationsBound")
     await team.delete(SERVICEBINDINGS, "db")
     await team.says("db", "InjectionReady", "False", "Error", text="cannot be changed any more")
+    if how == "deleted":
+        await served.admin.delete(JOBS, "migrate", team.namespace, propagation="Background")
+        await gone(served.admin, SERVICEBINDINGS, "db", team.namespace)
+        return
     finished = {"conditions": [{"type": "Complete", "status": "True"}]}
     await team.patch(JOBS, "migrate", {"status": finished}, subresource="status")
     await gone(served.admin, SERVICEBINDINGS, "db", team.namespace)
