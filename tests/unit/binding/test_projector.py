@@ -22,15 +22,16 @@ from fairlead.api.resource import JOBS, Resource
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER
 from fairlead.api.servicebinding.spec import SPEC_FINALIZER
+from fairlead.api.status import Status
 from fairlead.binding.admission import names, projector
-from fairlead.binding.admission.projector import NotSynced, Projector
+from fairlead.binding.admission.projector import Projector
 from fairlead.binding.admission.serving import reviewers
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Lookup
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, record_key
-from fairlead.client import ConnectionFailed
+from fairlead.client import ConnectionFailed, ServerError
 from fairlead.runtime import Cluster
-from fairlead.runtime.admission.server import AdmissionRequest, Names, Verdict
+from fairlead.runtime.admission.server import AdmissionRequest, Names, UnansweredError, Verdict
 from fairlead.sandbox.patches.jsonpatch import json_patch
 
 
@@ -288,7 +289,7 @@ async def test_nobody_is_let_through_before_all_bindings_are_known() -> None:
     world = World(spec())
     world.informers["servicebindings.servicebinding.io"].has_synced = False
     assert world.projector.not_ready()
-    with pytest.raises(NotSynced):
+    with pytest.raises(UnansweredError, match="which bindings there are"):
         await world.ask(job())
 
 
@@ -301,14 +302,21 @@ async def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyP
         raise AssertionError
 
     monkeypatch.setattr(world.server, "get", hang)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(UnansweredError, match=r"not be read within 0\.01 s"):
+        await world.ask(job())
+
+
+async def test_a_server_that_does_not_work_is_no_answer() -> None:
+    world = World(spec())
+    world.server.fail["get", "secrets"] = ServerError(Status("Failure", "busy", "", 500))
+    with pytest.raises(UnansweredError, match=r"what binds Job web could not be read: .*busy"):
         await world.ask(job())
 
 
 async def test_a_server_that_is_gone_is_no_answer() -> None:
     world = World(spec())
     world.server.fail["get", "secrets"] = ConnectionFailed("gone")
-    with pytest.raises(ConnectionFailed):
+    with pytest.raises(UnansweredError, match="Job web could not be read: gone"):
         await world.ask(job())
 
 

@@ -15,7 +15,12 @@ from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 from fairlead.runtime.admission import certificates, server
-from fairlead.runtime.admission.server import AdmissionRequest, AdmissionServer, Verdict
+from fairlead.runtime.admission.server import (
+    AdmissionRequest,
+    AdmissionServer,
+    UnansweredError,
+    Verdict,
+)
 
 
 def judge(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
@@ -26,6 +31,8 @@ def judge(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
             return Verdict(patch=[{"op": "add", "path": "/a", "value": 1}])
         case "broken":
             raise RuntimeError("s3cret")
+        case "unanswered":
+            raise UnansweredError("nobody knows")
         case "warned":
             return Verdict(warnings=["look"])
         case "later":
@@ -124,6 +131,7 @@ async def test_verdicts(asked: Asked, version: str, name: str, response: JSON) -
         pytest.param(review("fine", object=[]), 400, id="odd object"),
         pytest.param(b"[" * 100_000, 400, id="deep"),
         pytest.param(review("broken"), 500, id="broken"),
+        pytest.param(review("unanswered"), 503, id="unanswered"),
     ],
 )
 async def test_what_is_no_review_is_refused(asked: Asked, body: Any, code: int) -> None:

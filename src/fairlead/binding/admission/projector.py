@@ -31,8 +31,14 @@ from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Need, Read, Snapshot
 from fairlead.binding.workloads.records import read_kinds
 from fairlead.binding.workloads.workload import FIXED
+from fairlead.client import ClientError
 from fairlead.runtime import Cluster, Informer
-from fairlead.runtime.admission.server import ALLOWED, AdmissionRequest, Verdict
+from fairlead.runtime.admission.server import (
+    ALLOWED,
+    AdmissionRequest,
+    UnansweredError,
+    Verdict,
+)
 
 
 LIMIT_SECONDS = 4.0
@@ -42,10 +48,6 @@ _NEEDLESS = ("unbind", "unbind_leftovers", "drop_superseded")
 """Stages about what is there already."""
 _REFERENCES = {"servicebinding": "workload", "servicebinding-coreos": "application"}
 _INDEX = "workloads"
-
-
-class NotSynced(RuntimeError):  # noqa: N818
-    """Nobody knows yet which bindings there are."""
 
 
 class Projector:
@@ -71,20 +73,24 @@ class Projector:
         """The workload as it is bound by all bindings that select it and can bind it now.
 
         Raises:
-            NotSynced: it is not known yet which bindings there are.
-            TimeoutError: they could not be read in time.
-            ClientError: the cluster cannot be reached.
+            UnansweredError: what bindings need could not be read, or not in time.
         """
         if request.object is None or not request.namespace or request.sub_resource:
             return ALLOWED
         if reason := self.not_ready():
-            raise NotSynced(reason)
+            raise UnansweredError(reason)
         workload = _Created(request, request.object)
         candidates = list(self._candidates(workload))
         if not candidates:
             return ALLOWED
-        async with asyncio.timeout(LIMIT_SECONDS):
-            return await self._bound(workload, candidates)
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                return await self._bound(workload, candidates)
+        except TimeoutError:
+            text = f"bindings of {workload} could not be read within {LIMIT_SECONDS:g} s"
+            raise UnansweredError(text) from None
+        except ClientError as error:
+            raise UnansweredError(f"bindings of {workload} could not be read: {error}") from None
 
     def _candidates(self, workload: _Created) -> Iterator[tuple[Api, Object]]:
         """The bindings that select the workload, those that were created first before others."""
@@ -124,6 +130,8 @@ class Projector:
             context = await self._decided(workload, item, api, binding)
         except (InvalidBinding, msgspec.ValidationError):
             return None
+        if context.flow.error and context.reader.snapshot.unclear:
+            raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
         if context.flow.error or not context.secret or not _is_secret_its_own(context):
             return None
         changed = context.changed_workloads()

@@ -68,6 +68,12 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 ALLOWED = Verdict()
+
+
+class UnansweredError(Exception):
+    """A review that cannot be answered now; the text says why, and holds no Secret."""
+
+
 Reviewer = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
 """One that has to look something up says so with an awaitable."""
 
@@ -178,8 +184,12 @@ class AdmissionServer:
             verdict = reviewer(review.request)
             if not isinstance(verdict, Verdict):
                 verdict = await verdict
+        # What the API server does then is what the configuration says: failurePolicy.
+        except UnansweredError as error:
+            name = review.request.name
+            _log.warning("no answer", path=request.path, name=name, reason=str(error))
+            return web.Response(status=503, text=str(error)), operation, _FAILED
         except Exception:  # noqa: BLE001
-            # What the API server does then is what the configuration says: failurePolicy.
             _log.exception("a review failed", path=request.path, name=review.request.name)
             text = "the review failed; the program's log says why"
             return web.Response(status=500, text=text), operation, _FAILED
