@@ -27,6 +27,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
+from fairlead.binding.workloads.workload import FIXED
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
@@ -88,6 +89,7 @@ def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Itera
     yield from _recorded(reader, owner, resource)
     if copies is not None:
         yield from _recorded(reader, owner, copies)
+    if copies is not None or (resource.group, resource.plural) in FIXED:
         return
     for workload in _marked(reader, owner, resource):
         yield from _named_below(reader, owner, workload.meta.uid, names, _LEVELS)
