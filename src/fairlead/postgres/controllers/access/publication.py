@@ -13,6 +13,7 @@ from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.passes import Pass
 from fairlead.postgres.controllers.rules.login_secret import (
+    can_be,
     check_name,
     check_ours,
     check_template,
@@ -192,6 +193,7 @@ class Publication:
                 "PasswordInvalid",
                 "spec.passwordSecretRef names spec.generatedSecret itself; name another Secret",
             )
+        check_name(name, "spec.passwordSecretRef.name")
         found = await find(self._client, SECRETS, name, namespace)
         if found is None:
             raise missing_password_secret(name, namespace)
@@ -325,7 +327,8 @@ class Publication:
     async def remove(self, current: Pass) -> None:
         """Delete the Secrets, without waiting for a garbage collector that may not be there."""
         meta = current.found.meta
-        for name in [current.decoded.spec.generated_secret, *self._former_names(current)]:
+        names = [current.decoded.spec.generated_secret, *self._former_names(current)]
+        for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):

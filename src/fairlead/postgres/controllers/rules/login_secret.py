@@ -98,14 +98,19 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         return f"Content({sorted(self.values)})"
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, field: str = "spec.generatedSecret") -> None:
     """Refuse what no Secret can be called.
 
     Raises:
         AccessError: NameInvalid, naming the field.
     """
     for wrong in subdomain_errors(name):
-        raise invalid("NameInvalid", f"spec.generatedSecret {name!r} names no Secret: {wrong}")
+        raise invalid("NameInvalid", f"{field} {name!r} names no Secret: {wrong}")
+
+
+def can_be(name: str) -> bool:
+    """Whether a Secret can be called so."""
+    return not subdomain_errors(name)
 
 
 def check_template(template: SecretTemplate) -> None:

@@ -37,11 +37,15 @@ _REFUSED = {"role", "session_authorization", "is_superuser"}
 
 
 class Step(NamedTuple):
-    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it."""
+    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
+
+    ``field`` is that of the spec whose value a server may refuse.
+    """
 
     statement: sql.Composed
     what: str
     why: str
+    field: str = ""
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +173,7 @@ def setting_statements(
             sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
             f"set {name} of role {username}",
             "spec.attributes.config asks for it, and the role has another value or none",
+            f"spec.attributes.config.{name}",
         )
     for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
         yield Step(

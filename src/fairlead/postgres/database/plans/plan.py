@@ -125,6 +125,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     usernames: tuple[str, ...]
     alone: bool = False
     """Whether it may fail without failing all of its access."""
+    field: str = ""
+    """Of the spec, whose value a server may refuse."""
     text: str = ""
     """What is told in place of the statement, where that has a time in it."""
 
