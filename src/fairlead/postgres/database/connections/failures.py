@@ -130,7 +130,7 @@ _NO_SUCH_VALUE = {"22003", "22023", "22P02", "42602"}
 _NO_SUCH_PARAMETER = {"42704", "55P02"}
 """SQLSTATEs of a parameter that there is not, or of a role that has gone meanwhile."""
 
-_TELLING = {"TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
+_TELLING = {"Chatters", "TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
 """What would tell whether anything listens somewhere, be it no PostgreSQL."""
 _DISCREET = (
     "ConnectionFailed",

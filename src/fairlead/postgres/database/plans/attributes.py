@@ -267,6 +267,24 @@ def membership_statements(
     return found, problems
 
 
+def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[str]:
+    """Warnings about options of memberships that the server does not know."""
+    if version >= GRANT_OPTIONS_VERSION:
+        return []
+    return [
+        f"{' and '.join(options)} of spec.memberOf {one.role} does nothing before PostgreSQL 16;"
+        f" the server has {version // 10000}"
+        for one in wanted or ()
+        if (
+            options := [
+                f"{name}: false"
+                for name, given in (("inherit", one.inherit), ("set", one.set))
+                if not given
+            ]
+        )
+    ]
+
+
 def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:
     """Warnings about memberships that only who granted them can take back."""
     if wanted is None or role is None:
