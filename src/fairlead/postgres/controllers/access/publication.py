@@ -21,6 +21,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     current_login,
     current_password,
     given_password,
+    given_secret,
     is_leftover,
     missing_password_secret,
     secret_body,
@@ -42,7 +43,7 @@ from fairlead.postgres.controllers.rules.rotation import (
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.password import fingerprint
-from fairlead.postgres.errors import AccessError, invalid
+from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Delta, Informer, commit
 
 
@@ -187,13 +188,7 @@ class Publication:
 
     async def _given(self, current: Pass) -> str:
         spec, namespace = current.decoded.spec, current.found.meta.namespace
-        name = spec.password_secret_ref.name if spec.password_secret_ref else ""
-        if name == spec.generated_secret:
-            raise invalid(
-                "PasswordInvalid",
-                "spec.passwordSecretRef names spec.generatedSecret itself; name another Secret",
-            )
-        check_name(name, "spec.passwordSecretRef.name")
+        name = given_secret(spec)
         found = await find(self._client, SECRETS, name, namespace)
         if found is None:
             raise missing_password_secret(name, namespace)

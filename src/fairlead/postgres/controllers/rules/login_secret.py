@@ -258,6 +258,24 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
     return found
 
 
+def given_secret(spec: PostgresAccessSpec) -> str:
+    """The Secret that a password is taken from, "" where it is made.
+
+    Raises:
+        AccessError: NameInvalid or PasswordInvalid, when there can be no such Secret.
+    """
+    if spec.password_secret_ref is None:
+        return ""
+    name = spec.password_secret_ref.name
+    if name == spec.generated_secret:
+        raise invalid(
+            "PasswordInvalid",
+            "spec.passwordSecretRef names spec.generatedSecret itself; name another Secret",
+        )
+    check_name(name, "spec.passwordSecretRef.name")
+    return name
+
+
 def missing_password_secret(name: str, namespace: str) -> AccessError:
     """The Secret that spec.passwordSecretRef names is not there."""
     return invalid(
