@@ -19,6 +19,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres import app
+from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.options import PostgresOptions
 from fairlead.sandbox import Sandbox
 
@@ -185,7 +186,9 @@ async def unruled(
         await prepare(admin)
         made = World(admin, postgres, is_real=False)
         await made.arrive()
-        async with running(admin, PostgresOptions(pending_interval=0.5)):
+        async with running(
+            admin, PostgresOptions(pending_interval=0.5, synced_interval=1.0, allow_adoption=True)
+        ):
             yield made
             await made.leave()
 
@@ -264,3 +267,35 @@ async def test_what_a_role_was_made_for_stays_until_it_is_gone(unruled: World) -
     await unruled.patch(name, connection=body["spec"]["connection"])
     await unruled.gone(name)
     assert not await unruled.role_exists(name)
+
+
+@pytest.mark.parametrize("logins", [(), ("a", "b")], ids=["one", "two"])
+async def test_roles_of_a_cluster_that_is_gone_are_taken_over(
+    unruled: World, logins: tuple[str, ...]
+) -> None:
+    """As the runbook has it, and with all that they own; until then nothing of them is touched."""
+    await unruled.create_database()
+    role = unruled.name().replace("-", "_")
+    names = [role, *(f"{role}_{suffix}" for suffix in logins)]
+    gone = Claim(installation="gone", object="0" * 32, uid="u").text()
+    for one in names:
+        login = "LOGIN" if one == names[-1] else "NOLOGIN"
+        await unruled.fetch(f"CREATE ROLE {one} {login} PASSWORD 'theirs'")
+        await unruled.fetch(f"COMMENT ON ROLE {one} IS '{gone}'")
+    await unruled.fetch("CREATE TABLE kept ()")
+    await unruled.fetch(f"ALTER TABLE kept OWNER TO {role}")
+    name = await unruled.create(
+        username=role,
+        adoptionPolicy="IfUnclaimed",
+        passwordPolicy={"rotation": "TwoLogins" if logins else "InPlace"},
+    )
+    body = await unruled.wait(name, failed_with("UsernameConflict"))
+    assert "COMMENT ON ROLE" in condition(body, "Ready")["message"]
+    await unruled.fetch(f"COMMENT ON ROLE {role} IS NULL")
+    for one in names[1:]:
+        await unruled.fetch(f"DROP ROLE {one}")
+    await unruled.ready(name)
+    secret = await unruled.secret(name)
+    assert await unruled.logs_in(secret["uri"])
+    owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'kept'"
+    assert await unruled.fetch(owner) == [(role,)]
