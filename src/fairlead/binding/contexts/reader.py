@@ -40,6 +40,7 @@ from fairlead.binding.workloads.workload import (
     Workload,
     WorkloadTemplate,
     build_template,
+    default_mapping,
     parse_mapping,
 )
 
@@ -285,7 +286,7 @@ class Reader:
             return parse_mapping(self.snapshot.get(read).to_dict())
         except ReadError as error:
             if error.failure.code == "NotFound":
-                return MappingSpec()
+                return default_mapping(resource)
             raise
 
     def _check(

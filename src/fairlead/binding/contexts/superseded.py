@@ -30,7 +30,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
-from fairlead.binding.workloads.workload import Workload
+from fairlead.binding.workloads.workload import FIXED, Workload
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
@@ -107,6 +107,7 @@ def _used(
     yield from _recorded(reader, owner, resource, changing)
     if copies is not None:
         yield from _recorded(reader, owner, copies, ())
+    if copies is not None or (resource.group, resource.plural) in FIXED:
         return
     for workload in _marked(reader, owner, resource):
         made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
