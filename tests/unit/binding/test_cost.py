@@ -96,6 +96,20 @@ def test_the_pipeline_starts_as_often_for_many_workloads_as_for_few() -> None:
     assert rounds[0] == rounds[1]
 
 
+async def test_who_was_asked_about_a_moment_ago_is_not_asked_about_again() -> None:
+    bodies = selected(5)
+    binding = spec_binding(workload=SELECTOR, service=SECRET_SERVICE, annotations=REQUESTER)
+    bench = Bench(binding, secret(), *bodies)
+    informer = bench.cluster.informer(DEPLOYMENTS)
+    informer.objects = {body["metadata"]["name"]: object_from_dict(body) for body in bodies}
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    asked = bench.client.reviews
+    assert asked > len(bodies)
+    await bench.reconcile()
+    assert bench.client.reviews == asked
+
+
 def test_of_what_is_selected_still_nothing_is_read_a_second_time() -> None:
     cluster = FakeCluster(objects=[database(), secret(), *selected(5)])
     binding = spec_binding(workload=SELECTOR)
