@@ -27,7 +27,6 @@ ERROR_READING_BINDING = "ErrorReadingBinding"
 ERROR_READING_SECRET = "ErrorReadingSecret"  # noqa: S105
 INVALID_ANNOTATION = "InvalidAnnotation"
 VALUE_NOT_FOUND = "ValueNotFound"
-DATA_NOT_MAP = "DataNotMap"
 NAMING_STRATEGY_ERROR = "NamingStrategyError"
 APPLICATION_UPDATED = "ApplicationUpdated"
 APPLICATION_NOT_FOUND = "ApplicationNotFound"

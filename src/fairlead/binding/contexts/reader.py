@@ -312,7 +312,8 @@ def selection(reference: WorkloadReference, resource: Resource | None) -> Wanted
             return False
         if reference.selector is None:
             return meta.name == reference.name
-        return labels.matches(meta.labels)
+        # Of a reference with both, which is an error, nobody knows which is meant.
+        return labels.matches(meta.labels) or meta.name == reference.name
 
     return selects
 
