@@ -13,6 +13,7 @@ from fairlead.api.meta import JSON
 NAME = "fairlead-binding"
 SERVICE = f"{NAME}-webhooks"
 SECRET = f"{NAME}-webhook-certificate"
+KEY_SECRET = f"{NAME}-requester-key"
 PORT = 9443
 
 REQUESTER_PATH = "/mutate-servicebinding"
