@@ -111,6 +111,12 @@ def test_the_projector_fails_closed_when_it_is_asked_to() -> None:
     assert policies["projector"] == "Fail"
 
 
+def test_the_requester_is_noted_for_what_other_webhooks_make_of_a_spec() -> None:
+    hooks = [hook for document in printed() for hook in document.get("webhooks") or []]
+    again = [one["name"] for one in hooks if one.get("reinvocationPolicy") == "IfNeeded"]
+    assert again == ["requester.admission.servicebinding.io"]
+
+
 def test_without_the_projector_nothing_is_said_of_it() -> None:
     text = yaml.safe_dump(printed())
     assert "projector" not in text
