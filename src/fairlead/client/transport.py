@@ -10,19 +10,19 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import structlog
 from multidict import CIMultiDict
-from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from fairlead.client.config import ClusterConfig, Impersonation
-from fairlead.client.connection import build_ssl_context, mapped_errors
+from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
 from fairlead.client.errors import ApiError, Fenced, api_error, status_from_answer
 from fairlead.client.exchange import IDEMPOTENT, Answer, Connections, Origin, Outgoing
+from fairlead.client.metrics import RequestMetrics
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -89,33 +89,6 @@ class RetryPolicy:
 
     def _backoff(self, attempt: int) -> float:
         return self.base * 2.0**attempt * random.uniform(1.0, 1.5)  # noqa: S311  jitter
-
-
-class RequestMetrics:
-    """Counts and times requests; one may serve the clients of several clusters."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        requests = Counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, partitioned by status code, method, and host.",
-            ("code", "method", "host"),
-            registry=registry,
-        )
-        duration = Histogram(
-            "rest_client_request_duration_seconds",
-            "Request latency in seconds, until the answer's headers, by verb and host.",
-            ("verb", "host"),
-            buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
-            registry=registry,
-        )
-        # Looking up a series costs more than counting in it, and there are few.
-        self._count = cache(requests.labels)
-        self._time = cache(duration.labels)
-
-    def observe(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Records one request; the code of one without an answer is ``<error>``."""
-        self._count(code, method, host).inc()
-        self._time(method, host).observe(seconds)
 
 
 @dataclass(frozen=True)
@@ -186,8 +159,9 @@ class Transport:
             try:
                 answer = await self._send(sent)
                 try:
-                    with mapped_errors(self.config.server):
-                        return await answer.read()
+                    return await answer.read()
+                except FAULTS as error:
+                    raise failed(self.config.server, error) from error
                 finally:
                     answer.end()
             except ApiError as error:
@@ -240,9 +214,10 @@ class Transport:
     async def _exchange(self, sent: Outgoing, credential: Credential) -> Answer:
         started, code = time.monotonic(), "<error>"
         try:
-            with mapped_errors(self.config.server):
-                answer = await self._connections.exchange(self._origin(credential), sent)
+            answer = await self._connections.exchange(self._origin(credential), sent)
             code = str(answer.status)
+        except FAULTS as error:
+            raise failed(self.config.server, error) from error
         finally:
             if self._metrics is not None:
                 elapsed = time.monotonic() - started
@@ -252,8 +227,10 @@ class Transport:
         return answer
 
     async def _refused(self, sent: Outgoing, answer: Answer) -> ApiError:
-        with mapped_errors(self.config.server):
+        try:
             body = await answer.read()
+        except FAULTS as error:
+            raise failed(self.config.server, error) from error
         path = sent.target.partition("?")[0]
         status = status_from_answer(answer.status, body, f"{sent.method} {path}")
         return api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import structlog
 
 from fairlead.client.errors import ClientError, Conflict, NotFound
+from fairlead.client.metrics import Histogram
 from fairlead.runtime.cache.informer import Delta, Informer, InformerClosed
 from fairlead.runtime.controller.memory import Bursts
-from fairlead.runtime.controller.queue import Band, Histogram, QueueClosed, QueueStats, WorkQueue
+from fairlead.runtime.controller.queue import Band, QueueClosed, QueueStats, WorkQueue
 from fairlead.runtime.controller.reconcile import (
     Mapper,
     Predicate,
