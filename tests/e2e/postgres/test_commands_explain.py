@@ -48,6 +48,16 @@ async def test_drift_is_not_ready(team: Team) -> None:
     assert found.next_step == "set spec.suspend to false"
 
 
+async def test_a_parameter_that_the_server_refuses(team: Team) -> None:
+    name = await team.create(attributes={"config": {"work_mem": "a lot"}})
+    await team.fails(name, "AttributeInvalid")
+    found = await explained(team, name)
+    assert (found.ready, found.reason) == (False, "AttributeInvalid")
+    assert "spec.attributes.config.work_mem" in found.message
+    assert states(found)["object"] == "failed"
+    assert found.next_step == "correct what the message names"
+
+
 async def test_a_username_that_another_access_holds(team: Team) -> None:
     holder = await team.create("holder", username=team.name("shared"))
     await team.ready(holder)

@@ -186,12 +186,18 @@ async def test_what_is_refused_is_a_problem_and_the_rest_is_planned(team: Team) 
     absent = access(
         "absent", team.namespace, team.server, grants=[team.grant("SELECT", schema="x")]
     )
-    planned = await plan_files(team, good, missing, named, absent)
+    pointed = access("pointed", team.namespace, team.server, generatedSecret="../x")
+    given = access("given", team.namespace, team.server, passwordSecretRef={"name": "../x"})
+    own = access("own", team.namespace, team.server, passwordSecretRef={"name": "own-login"})
+    planned = await plan_files(team, good, missing, named, absent, pointed, given, own)
     found = {one.access.partition("/")[2]: one.reason for one in planned.problems}
     assert found == {
         "missing": "ServerNotFound",
         "named": "UserReserved" if team.superuser else "AdoptionRefused",
         "absent": "SchemaNotFound",
+        "pointed": "NameInvalid",
+        "given": "NameInvalid",
+        "own": "PasswordInvalid",
     }
     assert any(text.startswith('CREATE ROLE "good"') for text in statements(planned))
     assert planned.exit_code == FAILED

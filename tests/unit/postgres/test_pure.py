@@ -6,7 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
-from fairlead.postgres.database.connections.failures import explain_connect, explain_statement
+from fairlead.postgres.database.connections.failures import (
+    AnswerTooLargeError,
+    explain_connect,
+    explain_statement,
+)
 from fairlead.postgres.database.plans import names, password
 from fairlead.postgres.database.plans.claiming import check_role
 from fairlead.postgres.database.plans.grants import desired_grants
@@ -68,7 +72,11 @@ def role(*, login: bool = True, claimed: Claim | None = None) -> RoleFacts:
         pytest.param("rds_iam", "UserReserved", id="provider"),
         pytest.param("cloudsqliamuser", "UserReserved", id="provider-by-prefix"),
         pytest.param("AvnAdmin", "UserReserved", id="provider-in-any-case"),
+        pytest.param("rdsproxyadmin", "UserReserved", id="amazon-s-proxy"),
+        pytest.param("pscale_superuser", "UserReserved", id="planetscale-s"),
+        pytest.param("mdb_replication", "UserReserved", id="yandex-s"),
         pytest.param("records", "", id="no-provider"),
+        pytest.param("rds", "", id="no-provider-either"),
         pytest.param(" app", "NameInvalid", id="blank-before"),
         pytest.param("app\u3000", "NameInvalid", id="blank-behind"),
         pytest.param("app user", "", id="blank-inside"),
@@ -277,6 +285,7 @@ def test_of_a_discreet_connection_nothing_tells_what_else_listens_there() -> Non
             OSError("SSL error: certificate verify failed"),
             OSError("expected authentication request from server, but received H"),
             OSError("server closed the connection unexpectedly"),
+            AnswerTooLargeError(),
         )
     }
     assert len(told) == 1

@@ -60,6 +60,10 @@ from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
 
 
+_SAID_BY_STATUS = {"ApprovalPending", "AttributeInvalid", "Observed"}
+"""Reasons about an object in which nothing is wrong by itself: a server has told the operator."""
+
+
 class InTheWay(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """An object that is in an access's way, and how."""
 
@@ -167,7 +171,7 @@ class _Explaining:
             return
         if why:
             self._learn(Step(name="object", state="waiting", message=why))
-        elif self._steps["object"].reason in {"Observed", "ApprovalPending"}:
+        elif self._steps["object"].reason in _SAID_BY_STATUS:
             return
         elif told(access)[1] == "Unseen":
             _, reason, message = told(access)

@@ -114,6 +114,8 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         "Locked": "wait: the operator tries again by itself",
         "Conflict": "wait: the operator tries again by itself",
         "TimedOut": "wait: the operator tries again by itself",
+        "StatementFailed": "look for the SQLSTATE of the message in the server's log; the operator"
+        " tries again by itself",
         "Suspended": "set spec.suspend to false",
         "Expired": "raise spec.expiresAfter, or create another PostgresAccess",
         "Observed": "set spec.mode to Enforce to have it done",

@@ -26,6 +26,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     current_login,
     current_password,
     given_password,
+    given_secret,
     is_leftover,
     missing_password_secret,
 )
@@ -229,9 +230,9 @@ class Surroundings:
             check_ours(
                 found, mine, spec.secret_template.type if spec.secret_template else "Opaque"
             )
-        if spec.password_secret_ref is None:
+        name = given_secret(spec)
+        if not name:
             return current_password(found) or None
-        name = spec.password_secret_ref.name
         given = await self._secret(name, meta.namespace)
         if given is None:
             raise missing_password_secret(name, meta.namespace)

@@ -13,6 +13,7 @@ from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.passes import Pass
 from fairlead.postgres.controllers.rules.login_secret import (
+    can_be,
     check_name,
     check_ours,
     check_template,
@@ -20,6 +21,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     current_login,
     current_password,
     given_password,
+    given_secret,
     is_leftover,
     missing_password_secret,
     secret_body,
@@ -41,7 +43,7 @@ from fairlead.postgres.controllers.rules.rotation import (
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.password import fingerprint
-from fairlead.postgres.errors import AccessError, invalid
+from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Delta, Informer, commit
 
 
@@ -135,6 +137,16 @@ class Publication:
             del self._made[key]
         return not echo
 
+    def used(self, current: Pass) -> None:
+        """No pass follows that needs the Secret which this one has made: the cache will tell."""
+        key = Key(current.found.meta.namespace, current.decoded.spec.generated_secret)
+        made, cached = self._made.get(key), self._watches.secrets.get(*key)
+        if made is None:
+            return
+        made.used = True
+        if cached is not None and _is_same(cached, made.secret):
+            del self._made[key]
+
     def may_rotate(self, current: Pass) -> bool:
         """Whether a new password may be due, by the cache's word; :meth:`write` decides."""
         meta, access = current.found.meta, current.decoded
@@ -186,12 +198,7 @@ class Publication:
 
     async def _given(self, current: Pass) -> str:
         spec, namespace = current.decoded.spec, current.found.meta.namespace
-        name = spec.password_secret_ref.name if spec.password_secret_ref else ""
-        if name == spec.generated_secret:
-            raise invalid(
-                "PasswordInvalid",
-                "spec.passwordSecretRef names spec.generatedSecret itself; name another Secret",
-            )
+        name = given_secret(spec)
         found = await find(self._client, SECRETS, name, namespace)
         if found is None:
             raise missing_password_secret(name, namespace)
@@ -325,7 +332,8 @@ class Publication:
     async def remove(self, current: Pass) -> None:
         """Delete the Secrets, without waiting for a garbage collector that may not be there."""
         meta = current.found.meta
-        for name in [current.decoded.spec.generated_secret, *self._former_names(current)]:
+        names = [current.decoded.spec.generated_secret, *self._former_names(current)]
+        for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):

@@ -227,8 +227,8 @@ class Steps:
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
         except AccessError as error:
-            if error.verdict and not access.status.username:
-                # It was refused from the beginning, so that nothing was ever made for it.
+            # A role is made after its Secret: without one no server was ever found.
+            if not (access.status.username or current.facts.published):
                 current.learn(dropped=True)
             else:
                 await self._dropped(current, error)

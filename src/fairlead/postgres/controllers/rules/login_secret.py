@@ -98,14 +98,19 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
         return f"Content({sorted(self.values)})"
 
 
-def check_name(name: str) -> None:
+def check_name(name: str, field: str = "spec.generatedSecret") -> None:
     """Refuse what no Secret can be called.
 
     Raises:
         AccessError: NameInvalid, naming the field.
     """
     for wrong in subdomain_errors(name):
-        raise invalid("NameInvalid", f"spec.generatedSecret {name!r} names no Secret: {wrong}")
+        raise invalid("NameInvalid", f"{field} {name!r} names no Secret: {wrong}")
+
+
+def can_be(name: str) -> bool:
+    """Whether a Secret can be called so."""
+    return not subdomain_errors(name)
 
 
 def check_template(template: SecretTemplate) -> None:
@@ -251,6 +256,24 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
         )
     password.check(found, what)
     return found
+
+
+def given_secret(spec: PostgresAccessSpec) -> str:
+    """The Secret that a password is taken from, "" where it is made.
+
+    Raises:
+        AccessError: NameInvalid or PasswordInvalid, when there can be no such Secret.
+    """
+    if spec.password_secret_ref is None:
+        return ""
+    name = spec.password_secret_ref.name
+    if name == spec.generated_secret:
+        raise invalid(
+            "PasswordInvalid",
+            "spec.passwordSecretRef names spec.generatedSecret itself; name another Secret",
+        )
+    check_name(name, "spec.passwordSecretRef.name")
+    return name
 
 
 def missing_password_secret(name: str, namespace: str) -> AccessError:

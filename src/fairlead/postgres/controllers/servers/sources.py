@@ -18,7 +18,7 @@ from fairlead.api.postgresaccess.connection import (
 )
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
-from fairlead.client import Client, Forbidden, NotFound
+from fairlead.client import BadRequest, Client, Forbidden, NotFound
 from fairlead.postgres.controllers.rules.policy import (
     check_host,
     check_membership,
@@ -164,7 +164,7 @@ class Sources:
         try:
             # The cache may not know yet what was created a moment ago.
             found = found or await self._client.get(POSTGRESSERVERS, name)
-        except NotFound:
+        except (BadRequest, NotFound):
             raise AccessError(
                 "ServerNotFound",
                 f"PostgresServer {name} of spec.connection.serverRef does not exist; create it,"
@@ -217,6 +217,8 @@ class _Reader:
             return ""
         if given.secret_ref is None:
             return given.value or ""
+        if given.value is not None:
+            raise invalid("ConnectionInvalid", f"{field} has value and secretRef; remove one")
         name, key = given.secret_ref.name, given.secret_ref.key
         what = f"{field}.secretRef"
         found = login_value(secret_data(await self.get(name, what)), key, name)
@@ -242,6 +244,12 @@ class _Reader:
     async def _get(self, name: str, what: str) -> Object:
         try:
             return await self._client.get(SECRETS, name, self._namespace)
+        except BadRequest:
+            raise invalid(
+                "ConnectionInvalid",
+                f"{what} names a Secret {self._namespace}/{name}, which is no name of Kubernetes;"
+                " correct it",
+            ) from None
         except NotFound:
             raise missing_secret(name, self._namespace, what) from None
         except Forbidden:

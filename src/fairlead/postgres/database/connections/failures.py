@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import psycopg
 
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, Retry
 
 
 class AnswerTooLargeError(psycopg.OperationalError):
@@ -125,7 +125,12 @@ https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
 
-_TELLING = {"TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
+_NO_SUCH_VALUE = {"22003", "22023", "22P02", "42602"}
+"""SQLSTATEs of a parameter that does not take a value."""
+_NO_SUCH_PARAMETER = {"42704", "55P02"}
+"""SQLSTATEs of a parameter that there is not, or of a role that has gone meanwhile."""
+
+_TELLING = {"Chatters", "TLSFailed", "Unresolved", "TimedOut", "Refused", ""}
 """What would tell whether anything listens somewhere, be it no PostgreSQL."""
 _DISCREET = (
     "ConnectionFailed",
@@ -165,8 +170,15 @@ def pooled(server: str) -> AccessError:
     return AccessError(reason, sentence.format(server=server))
 
 
-def explain_statement(error: psycopg.Error, what: str, admin: str) -> AccessError:
-    """Why a statement failed: ``what`` says in our words what it was for."""
+def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = "") -> AccessError:
+    """Why a statement failed.
+
+    Args:
+        error: of the statement.
+        what: says in our words what it was for.
+        admin: who has run it.
+        field: of the spec that has the parameter and value which the statement sets, if it does.
+    """
     if isinstance(error, AnswerTooLargeError):
         return AccessError(
             "AnswerTooLarge",
@@ -179,6 +191,13 @@ def explain_statement(error: psycopg.Error, what: str, admin: str) -> AccessErro
         return AccessError(reason, sentence.format(what=what, admin=admin))
     if not state or state.startswith(("08", "57P")):
         return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
+    if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:
+        return AccessError(
+            "AttributeInvalid",
+            f"{field}: PostgreSQL knows no such parameter, or not this value of it (SQLSTATE"
+            f" {state}); correct it",
+            retry=Retry.CHANGE if state in _NO_SUCH_VALUE else Retry.BACKOFF,
+        )
     if state in TRANSIENT_STATES:
         return AccessError("Conflict", f"other sessions interfered: could not {what}")
     return AccessError(

@@ -37,11 +37,15 @@ _REFUSED = {"role", "session_authorization", "is_superuser"}
 
 
 class Step(NamedTuple):
-    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it."""
+    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
+
+    ``field`` is that of the spec whose value a server may refuse.
+    """
 
     statement: sql.Composed
     what: str
     why: str
+    field: str = ""
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,6 +173,7 @@ def setting_statements(
             sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
             f"set {name} of role {username}",
             "spec.attributes.config asks for it, and the role has another value or none",
+            f"spec.attributes.config.{name}",
         )
     for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
         yield Step(
@@ -260,6 +265,24 @@ def membership_statements(
             why = "the role has it, and spec.memberOf does not name it"
             found.append(Step(statement, f"take role {username} out of {name}", why))
     return found, problems
+
+
+def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[str]:
+    """Warnings about options of memberships that the server does not know."""
+    if version >= GRANT_OPTIONS_VERSION:
+        return []
+    return [
+        f"{' and '.join(options)} of spec.memberOf {one.role} does nothing before PostgreSQL 16;"
+        f" the server has {version // 10000}"
+        for one in wanted or ()
+        if (
+            options := [
+                f"{name}: false"
+                for name, given in (("inherit", one.inherit), ("set", one.set))
+                if not given
+            ]
+        )
+    ]
 
 
 def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:

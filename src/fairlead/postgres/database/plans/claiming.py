@@ -77,6 +77,7 @@ def _conflict(username: str, holder: Claim, claim: Claim) -> str:
     if holder.installation != claim.installation:
         return (
             f"role {username} belongs to another installation of Fairlead;"
-            " choose another spec.username, or drop the role if that installation is gone"
+            " choose another spec.username, or take the claim off if that installation is gone:"
+            " COMMENT ON ROLE ... IS NULL, and spec.adoptionPolicy"
         )
     return f"role {username} is taken by another PostgresAccess; choose another spec.username"

@@ -41,7 +41,8 @@ class LoginStep(NamedTuple):
     """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
 
     Where ``text`` is given it is told instead, for the same plan reads the same at any time.
-    ``alone`` ones may fail without failing all of the access.
+    ``alone`` ones may fail without failing all of the access, ``field`` is that of the spec whose
+    value a server may refuse.
     """
 
     statement: sql.Composed
@@ -49,6 +50,7 @@ class LoginStep(NamedTuple):
     why: str
     text: str = ""
     alone: bool = False
+    field: str = ""
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +97,7 @@ def acting_steps(
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):
-        yield LoginStep(*step, alone=True)
+        yield LoginStep(step.statement, step.what, step.why, alone=True, field=step.field)
 
 
 def ending_steps(

@@ -23,6 +23,7 @@ from fairlead.postgres.database.plans.attributes import (
     membership_statements,
     refused_settings,
     setting_statements,
+    unheeded_options,
 )
 from fairlead.postgres.database.plans.claiming import check_roles
 from fairlead.postgres.database.plans.family import (
@@ -125,6 +126,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     usernames: tuple[str, ...]
     alone: bool = False
     """Whether it may fail without failing all of its access."""
+    field: str = ""
+    """Of the spec, whose value a server may refuse."""
     text: str = ""
     """What is told in place of the statement, where that has a time in it."""
 
@@ -477,11 +480,15 @@ def missing_database(name: str, snapshot: Snapshot) -> AccessError | None:
 def warnings_of(wanted: Wanted, desired: Desired, snapshot: Snapshot) -> list[str]:
     """What the role can do that this access does not ask for, through PUBLIC or other grantors."""
     role = snapshot.roles.get(wanted.username)
-    return [
+    public = [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
         for name, grants in sorted(desired.databases.items())
         if name in snapshot.databases
         and (extra := snapshot.databases[name].public - grants.database.keys())
-    ] + foreign_memberships(
-        wanted.member_of, snapshot.without_shared(role, wanted.claim.installation)
-    )
+    ]
+    role = snapshot.without_shared(role, wanted.claim.installation)
+    return [
+        *public,
+        *unheeded_options(wanted.member_of, snapshot.server.version),
+        *foreign_memberships(wanted.member_of, role),
+    ]

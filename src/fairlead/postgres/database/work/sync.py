@@ -350,7 +350,7 @@ class _RolePass:
                 for username in change.usernames:
                     await self._change_some(change.only([username]), admin)
                 return
-            problem = explain_statement(error, change.what, admin)
+            problem = explain_statement(error, change.what, admin, change.field)
             for username in change.usernames:
                 self.problems.setdefault(username, []).append(problem)
 
