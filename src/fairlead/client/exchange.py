@@ -3,7 +3,7 @@
 Requests go to aiohttp's connector, which connects, verifies and keeps connections, and to its
 protocol, which reads answers. ``aiohttp.ClientSession`` would make two objects and a task for each
 request besides, and look for cookies, redirects, netrc and middlewares, which no API server needs:
-that is three quarters of what a small request costs.
+that is two thirds of what a small request costs.
 """
 
 from __future__ import annotations
