@@ -72,7 +72,7 @@ def _first(one: Figures) -> Iterator[Row]:
         f"{title}: requests to the API server per access",
         first.requests / count,
         "",
-        note="bare script 3; that it is in progress, and an Event, are told besides",
+        note="bare script 3; an Event is told besides",
     )
     yield Row(
         f"{key}_wal",

@@ -79,8 +79,9 @@ class ProcessOperations:
     def content(self, mark: str) -> None:
         """Nothing to do: processes are started with what is there then."""
 
-    def settle(self) -> None:
+    def settle(self) -> str:
         self.settled = True
+        return ""
 
     def take_away(self) -> None:
         self.workload.environment.clear()

@@ -295,6 +295,27 @@ async def test_a_binding_is_looked_at_once_and_not_for_its_own_writes(
     assert PASSES[team.namespace, "second"] == 3
 
 
+async def test_changed_content_takes_a_pass_and_a_former_secret_another(
+    team: Team, binding: list[BindingController]
+) -> None:
+    await team.create(SECRETS, "login", data=encoded(**DATA))
+    await team.deployment("web")
+    await team.create(SERVICEBINDINGS, "db", spec=spec(service=SECRET_SERVICE, type="own"))
+    ready = await team.says("db", "Ready", "True", "ApplicationsBound")
+    former = ready["status"]["binding"]["name"]
+    passes = PASSES[team.namespace, "db"]
+
+    await team.patch(SECRETS, "login", {"data": encoded(host="other")})
+    await team.when(SECRETS, former, lambda body: not body)
+    web = await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) not in {"", former})
+    # What the watches show of others' writes comes after what they show of ours.
+    await team.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 0}})
+    await eventually(_passed, team, "db", passes + 3)
+    await team.patch(SECRETS, mounted(web), {"metadata": {"labels": {"touched": "1"}}})
+    await eventually(_passed, team, "db", passes + 4)
+    assert PASSES[team.namespace, "db"] == passes + 4
+
+
 async def _passed(team: Team, name: str, count: int) -> bool:
     return PASSES[team.namespace, name] >= count
 

@@ -274,8 +274,12 @@ async def test_another_kind_of_workload_unbinds_the_former_kind(team: Team, bind
     await team.create(RIGS, "rig", spec={"template": {"spec": {"containers": [{"name": "app"}]}}})
     await team.create(COREOS_SERVICEBINDINGS, "db", spec=coreos(name="web"))
     await team.says("db", "Ready", "True", "ApplicationsBound", resource=COREOS_SERVICEBINDINGS)
+    # It may not change while it is ready.
+    await team.delete(SECRETS, "login")
+    await team.says("db", "Ready", "False", "ProcessingError", resource=COREOS_SERVICEBINDINGS)
     application = {"group": RIGS.group, "version": "v1", "resource": RIGS.plural, "name": "rig"}
     await team.patch(COREOS_SERVICEBINDINGS, "db", {"spec": {"application": application}})
+    await team.create(SECRETS, "login", data=encoded(**DATA))
     await team.when(RIGS, "rig", lambda body: mounted(body) == "login")
     await unbound(team)
 

@@ -134,7 +134,17 @@ async def test_the_password_follows_the_secret(world: World) -> None:
     edited = f"host=127.0.0.1 port={world.postgres.port} user={name} dbname=postgres"
     await eventually(lambda: world.logs_in(f"{edited} password='edited@ / é'"))
     assert not await world.logs_in(first["uri"])
-    await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
+    states: list[str] = []
+
+    def told(body: JSON) -> bool:
+        states.append(body["status"]["lastReconcileState"])
+        return states[0] == "Success" and states[-2:] == ["InProgress", "Success"]
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(world.wait(name, told))
+        while not states:  # noqa: ASYNC110 - whoever watches by now misses nothing
+            await asyncio.sleep(0.01)
+        await world.admin.delete(SECRETS, f"{name}-login", world.namespace)
     body = await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=bool)
     password = base64.b64decode(body["data"]["password"]).decode()
     assert password not in {first["password"], "edited@ / é"}

@@ -161,7 +161,10 @@ async def test_a_provider_that_lets_nothing_be_written(world: World) -> None:
     link = await world.bound()
     names = [f"w{number}" for number in range(5)]
     with refusing(world.provider_plane, 403, "Forbidden"):
-        await create(world, *names)
+        await create(world, names[0])
+        await failing(link, 1)
+        # That the consumer takes finalizers of more objects shows nothing.
+        await create(world, *names[1:])
         found = await failing(link, 5)
         assert found["reason"] == "Forbidden"
         synced = await link.condition("InformersSynced", lambda one: one["status"] == "False")

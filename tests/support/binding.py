@@ -21,7 +21,7 @@ from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
 from fairlead.binding.manifests import NAME, controller_role, manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE, BindingOptions
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client, ClusterConfig, parse_kubeconfig
 from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
@@ -91,11 +91,13 @@ async def administrator(control_plane: ControlPlane) -> AsyncIterator[Client]:
 
 @contextlib.asynccontextmanager
 async def running(
-    admin: Client, options: BindingOptions | None = None
+    admin: Client,
+    options: BindingOptions | None = None,
+    connect: Callable[[ClusterConfig], Client] = Client,
 ) -> AsyncIterator[list[BindingController]]:
     """The controllers at work, with the rights of the manifests and no others."""
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
-    async with Client(config) as client:
+    async with connect(config) as client:
         cluster = Cluster("binding", client)
         found = controllers(cluster, options)
         for controller in found:

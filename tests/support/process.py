@@ -1,4 +1,4 @@
-"""The konnector as a process of its own."""
+"""A program as a process of its own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from fairlead.client import ClusterConfig
 
 @asynccontextmanager
 async def process(
-    file: Path, *more: str, prelude: str = ""
+    file: Path, *more: str, prelude: str = "", name: str = "konnector"
 ) -> AsyncIterator[asyncio.subprocess.Process]:
     """The konnector as its container runs it, with ``more`` flags; its log lies by the file.
+
+    ``name`` is that of another program.
 
     ``prelude`` is Python that runs before the command, to shorten times that have no flag.
     """
@@ -29,7 +31,7 @@ async def process(
     with (file.parent / "log").open("ab") as log:
         running = await asyncio.create_subprocess_exec(
             sys.executable,
-            *(*program, "konnector", "run", "--kubeconfig", str(file), *flags),
+            *(*program, name, "run", "--kubeconfig", str(file), *flags),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,

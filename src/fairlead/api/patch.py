@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386): made from two bodies, and applied."""
+"""JSON merge patches (RFC 7386), made from two bodies and applied; and JSON patches (RFC 6902)."""
 
 from __future__ import annotations
 
@@ -36,3 +36,34 @@ def apply_merge_patch(target: Any, patch: Any) -> Any:
         else:
             result[name] = apply_merge_patch(result.get(name), value)
     return result
+
+
+def create_json_patch(old: JSON, new: JSON) -> list[JSON]:
+    """The operations that turn ``old`` into ``new``, none when they are equal.
+
+    They name what differs and no more; of lists, only items of two that are equally long.
+    """
+    found: list[JSON] = []
+    _compare(old, new, "", found)
+    return found
+
+
+def _compare(old: Any, new: Any, path: str, found: list[JSON]) -> None:
+    if isinstance(old, dict) and isinstance(new, dict):
+        gone = (name for name in old if name not in new)
+        found += ({"op": "remove", "path": f"{path}/{_escaped(name)}"} for name in gone)
+        for name, value in new.items():
+            where = f"{path}/{_escaped(name)}"
+            if name in old:
+                _compare(old[name], value, where, found)
+            else:
+                found.append({"op": "add", "path": where, "value": value})
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            _compare(*pair, f"{path}/{index}", found)
+    elif old != new or type(old) is not type(new):
+        found.append({"op": "replace", "path": path, "value": new})
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

@@ -38,7 +38,7 @@ async def build(
         # What certificates are made with is in an extra.
         from fairlead.binding.admission import serving
 
-        await serving.add(manager, cluster, webhooks)
+        await serving.add(manager, cluster, webhooks, options)
     metrics = BindingMetrics()
     manager.metrics.registry.register(metrics)
     for controller in controllers(cluster, options, metrics):

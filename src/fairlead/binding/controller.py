@@ -10,30 +10,32 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.builders import MOST_READS
+from fairlead.binding.cluster.answering import Answers
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
-from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
+from fairlead.binding.handlers.projecting import persist
+from fairlead.binding.handlers.unbinding import unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
-from fairlead.binding.reads import Failure, Get, ListAll, Lookup, Marked, Need, Read, Snapshot
-from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_records
+from fairlead.binding.pipeline import Pipeline
+from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -55,14 +57,11 @@ COMPONENT = "fairlead-binding"
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Between looks at what no watch announces the end of, in seconds."""
 
+_LEFTOVERS = Pipeline([unbind_leftovers, persist])
+"""What is done for a binding that contradicts itself."""
+
 _NEVER_SEEN = sys.maxsize
 """A version that no watch shows: the server is asked."""
-
-_AT_ONCE = 32
-"""Reads of one binding that a server is asked at the same time."""
-
-_FEW = 16
-"""Workloads of a selector that are read one by one, rather than listed."""
 
 
 def _content(binding: Object | None) -> Any:
@@ -103,6 +102,7 @@ class BindingController:
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
+        self._answers = Answers(cluster.client, self._dependencies, self._mappings)
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -208,10 +208,7 @@ class BindingController:
         try:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
-            await self._committer.status(binding, invalid_status(binding, str(error), now()))
-            self._metrics.invalid(self.name)
-            self._waits.over(request)
-            return None
+            return await self._unfit(request, binding, error)
         # Before the writes: what somebody else undoes each time is not written again at once.
         pause = self._pause_for_fight(request, context)
         if context.meta.deleting and not context.flow.error:
@@ -224,8 +221,34 @@ class BindingController:
         self._tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
+    async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
+        """Say what is wrong with a spec, and unbind what it does not select any more.
+
+        Of one that does not even fit its type nobody knows what it selects.
+        """
+        left = ""
+        if isinstance(error, InvalidBinding) and self._api.secret(binding):
+            # One that is being deleted is not judged.
+            leaving = {**binding.to_dict()}
+            leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
+            context, _ = await self._run(
+                request, object_from_dict(leaving), Snapshot(), pipeline=_LEFTOVERS
+            )
+            await self._committer.workloads(context)
+            left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
+        text = f"{error}; {left}" if left else str(error)
+        await self._committer.status(binding, invalid_status(binding, text, now()))
+        self._metrics.invalid(self.name)
+        self._waits.over(request)
+        return Result(backoff=RETRIES) if left else None
+
     async def _run(
-        self, request: Request, binding: Object, snapshot: Snapshot
+        self,
+        request: Request,
+        binding: Object,
+        snapshot: Snapshot,
+        *,
+        pipeline: Pipeline | None = None,
     ) -> tuple[BaseContext, bool]:
         """Run the pipeline, answering what it asks; also whether changes may go unseen.
 
@@ -235,12 +258,13 @@ class BindingController:
         handful of objects.
         """
         blind = False
+        chosen = pipeline or self._pipeline
 
         def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
             context = self._api.builder.provider(binding, snapshot)
             try:
-                self._pipeline.process(context)
+                chosen.process(context)
             except Need as need:
                 return need.reads
             return context
@@ -248,7 +272,7 @@ class BindingController:
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
             if not isinstance(step, BaseContext):
-                blind |= not await self._answers(request, step, snapshot)
+                blind |= not await self._answers.give(request, step, snapshot)
             return snapshot
 
         settled = await step_by_step(
@@ -261,73 +285,11 @@ class BindingController:
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
 
-    async def _answers(self, request: Request, reads: Sequence[Read], snapshot: Snapshot) -> bool:
-        """Answer reads that do not depend on one another, but never too many at once."""
-        free = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(read: Read) -> bool:
-            async with free:
-                return await self._answer(request, read, snapshot)
-
-        return all(await asyncio.gather(*map(one, reads)))
-
-    async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
-        """Answer a read; False when changes of what it is about may go unseen for now."""
-        if isinstance(read, Get) and is_mapping(read):
-            self._dependencies.note(request, read)
-            snapshot.put(read, self._mappings.answer(read))
-            return True
-        if isinstance(read, Marked):
-            return await self._answer_marked(request, read, snapshot)
-        if isinstance(read, ListAll):
-            return await self._answer_list(request, read, snapshot)
-        watched = True
-        if isinstance(read, Get):
-            watched = await self._dependencies.join(request, read)
-        else:
-            self._dependencies.note(request, read)
-        snapshot.put(read, await fetch(self._cluster.client, read))
-        return watched
-
-    async def _answer_list(self, request: Request, read: ListAll, snapshot: Snapshot) -> bool:
-        """A server looks at all of a kind to list a few, so a few are asked for by their names."""
-        client = self._cluster.client
-        watched = await self._dependencies.join(request, read)
-        found = self._dependencies.selected(read) if watched else []
-        if not 0 < len(found) <= _FEW:
-            snapshot.put(read, await fetch(client, read))
-            return watched
-        reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
-        answers = await asyncio.gather(*(fetch(client, one) for one in reads))
-        whole = [one for one in answers if isinstance(one, Object)]
-        selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
-        refused = (one for one in answers if isinstance(one, Failure) and one.code != "NotFound")
-        snapshot.put(read, next(refused, selected))
-        return watched
-
-    async def _answer_marked(self, request: Request, read: Marked, snapshot: Snapshot) -> bool:
-        client = self._cluster.client
-        if not await self._dependencies.join(request, read):
-            snapshot.put(read, await fetch(client, read))
-            return read.optional
-        found, written = self._dependencies.marked(request, read)
-        names = {item.meta.name for item in found}
-        for name in written:
-            answer = await fetch(client, Get(read.resource, read.namespace, name))
-            if isinstance(answer, Object) and name not in names:
-                found = [*found, answer]
-        snapshot.put(read, tuple(found))
-        return True
-
     async def _write(self, request: Request, context: BaseContext) -> Object:
         """Write the outcome; what comes back of it as it was wanted is no reason to look again."""
         namespace = context.meta.namespace
         places: list[tuple[Resource, str, str]] = []
-        # A former Secret may go once nothing has it any more, which the next pass sees.
-        last = context.kinds is not None
         for workload in context.changed_workloads():
-            record = read_records(workload.original.meta.annotations).get(context.meta.uid)
-            last = last and (record is None or record.secret == context.secret)
             self._dependencies.wrote(request, workload.resource, workload.original)
             places.append((workload.resource, namespace, workload.original.meta.name))
         if context.changes.secret:
@@ -338,7 +300,7 @@ class BindingController:
         settled = False
         try:
             written = await self._committer.write(context, stored)
-            settled = last and not context.flow.error
+            settled = not context.flow.error
         finally:
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
@@ -384,7 +346,7 @@ class BindingController:
     ) -> Result | None:
         if pause:
             return Result(requeue_after=pause)
-        if context.changes.annotation and not context.flow.error:
+        if not context.flow.error and (context.changes.annotation or _unfinished(context)):
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=RETRIES)
@@ -417,6 +379,15 @@ class BindingController:
         self._waits.over(request)
         self._versions.pop(request, None)
         await self._dependencies.settle(request, ())
+
+
+def _unfinished(context: BaseContext) -> bool:
+    """Whether former Secrets may go now that no workload has them any more, if nothing else has.
+
+    Also whether all have records now, so that it can be told which Secrets are former ones.
+    """
+    former = bool(context.changes.superseded) or context.kinds is None
+    return former and bool(context.changed_workloads())
 
 
 def _seconds() -> float:

@@ -7,6 +7,7 @@ The rights on the workloads of ``apps`` come along in such a role, to be left ou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
@@ -19,6 +20,8 @@ from fairlead.binding.options import DEFAULT_NAMESPACE
 
 
 NAME = names.NAME
+_PLURAL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_GROUP = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _ADMISSION = "admissionregistration.k8s.io"
 _AGGREGATED = "service-binding-controller-role"
 """As it is called everywhere, so that what grants or audits rights by its name goes on."""
@@ -32,6 +35,8 @@ def manifests(
     replicas: int = 1,
     webhooks: bool = False,
     fail_open: Collection[str] = (),
+    projected: Collection[str] = (),
+    fail_closed: bool = False,
 ) -> list[JSON]:
     """Everything to apply, in order.
 
@@ -42,9 +47,17 @@ def manifests(
         webhooks: serve the admission webhooks.
         fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` without which
             writes go on when the server cannot be asked.
+        projected: resources, as ``plural.group``, of workloads that are bound as they are created.
+        fail_closed: none of these is created while the server cannot be asked.
+
+    Raises:
+        ValueError: one of ``projected`` names no resource.
     """
-    program = _program(namespace, image, replicas, _webhook_flags(namespace) if webhooks else ())
-    served = [*_webhooks(program, fail_open)] if webhooks else []
+    kinds = [_resource(name) for name in projected]
+    flags = _webhook_flags(namespace, projector=bool(kinds)) if webhooks else ()
+    program = _program(namespace, image, replicas, flags)
+    mutating = names.mutating(namespace, fail_open, kinds, fail_closed=fail_closed)
+    served = _webhooks(program, mutating, names.validating(namespace, fail_open))
     rules = [*_controller_rules(), *([_bundle_rule()] if webhooks else [])]
     own = program.cluster_role(f"{NAME}-controllers", rules)
     bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)
@@ -57,17 +70,34 @@ def manifests(
         *(bound, binding),
         *_user_roles(program),
         controller_role(f"{NAME}-workloads", _workload_rules()),
+        *_projected_role(kinds),
         *(election, program.bound(election)),
         _deployment(program, webhooks=webhooks),
-        *served,
+        *(served if webhooks else ()),
     ]
 
 
-def _webhook_flags(namespace: str) -> tuple[str, ...]:
+def _webhook_flags(namespace: str, *, projector: bool) -> tuple[str, ...]:
     return (
         f"--webhooks-bind-address=0.0.0.0:{names.PORT}",
         f"--webhooks-host={names.host(namespace)}",
+        *(("--projector",) if projector else ()),
     )
+
+
+def _resource(text: str) -> tuple[str, str]:
+    """Plural and group of a ``plural.group``; the core group is ""."""
+    plural, _, group = text.partition(".")
+    if not _PLURAL.fullmatch(plural) or (group and not _GROUP.fullmatch(group)):
+        raise ValueError(f"--project {text}: name a resource as plural.group, or plural for core")
+    return plural, group
+
+
+def _projected_role(kinds: Collection[tuple[str, str]]) -> list[JSON]:
+    """What is bound as it is created is also watched, and loses its record when it is unbound."""
+    verbs = (*READ_VERBS, "update", "patch")
+    rules = [rule(group, [plural], verbs) for plural, group in kinds]
+    return [controller_role(f"{NAME}-projected", rules)] if rules else []
 
 
 def _bundle_rule() -> JSON:
@@ -84,7 +114,7 @@ def _deployment(program: Program, *, webhooks: bool) -> JSON:
     return found
 
 
-def _webhooks(program: Program, fail_open: Collection[str]) -> list[JSON]:
+def _webhooks(program: Program, mutating: list[JSON], validating: list[JSON]) -> list[JSON]:
     """The Service and the configurations; the last, for writes wait for what they name."""
     service = {
         "apiVersion": "v1",
@@ -100,11 +130,11 @@ def _webhooks(program: Program, fail_open: Collection[str]) -> list[JSON]:
             "apiVersion": f"{_ADMISSION}/v1",
             "kind": kind,
             "metadata": program.meta(NAME),
-            "webhooks": hooks(program.namespace, fail_open),
+            "webhooks": hooks,
         }
         for kind, hooks in (
-            ("MutatingWebhookConfiguration", names.mutating),
-            ("ValidatingWebhookConfiguration", names.validating),
+            ("MutatingWebhookConfiguration", mutating),
+            ("ValidatingWebhookConfiguration", validating),
         )
     ]
     return [service, *configurations]

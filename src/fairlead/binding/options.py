@@ -27,9 +27,11 @@ class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     ``address`` is where it listens, ``hosts`` are the names and addresses by which API servers
     call it, ``namespace`` is the program's own, where its certificate is and about which, as
-    about kube-system, it never says anything.
+    about kube-system, it never says anything. With ``projector`` workloads are bound as they are
+    created.
     """
 
     address: str
     hosts: tuple[str, ...]
     namespace: str
+    projector: bool = False

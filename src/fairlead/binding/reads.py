@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
 
@@ -50,6 +50,12 @@ class Marked(msgspec.Struct, frozen=True):
     owner: str = ""
     optional: bool = False
     spec_only: bool = True
+
+    def matches(self, meta: ObjectMeta) -> bool:
+        """Whether an object is one of them, wherever it is."""
+        return (bool(self.annotation) and self.annotation in meta.annotations) or (
+            bool(self.owner) and meta.owned_by(self.owner)
+        )
 
 
 class Lookup(msgspec.Struct, frozen=True, omit_defaults=True):

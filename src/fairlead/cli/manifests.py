@@ -8,7 +8,7 @@ from importlib.metadata import version
 import click
 
 from fairlead.api.meta import JSON
-from fairlead.binding.admission.names import WEBHOOKS
+from fairlead.binding.admission.names import PROJECTOR, WEBHOOKS
 from fairlead.binding.manifests import manifests as binding
 from fairlead.cli.crds import to_yaml
 from fairlead.konnector.manifests import manifests as konnector
@@ -70,6 +70,20 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     multiple=True,
     help="binding only: let writes go on when this webhook cannot be asked.",
 )
+@click.option(
+    "--project",
+    "projected",
+    multiple=True,
+    metavar="PLURAL.GROUP",
+    help="binding only: bind workloads of this resource as they are created, such as jobs.batch; "
+    "needs --webhooks.",
+)
+@click.option(
+    "--fail-closed",
+    type=click.Choice([PROJECTOR]),
+    help="binding only: create no workload that is to be bound while this webhook cannot be "
+    "asked.",
+)
 def command(
     program: str,
     namespace: str | None,
@@ -80,6 +94,8 @@ def command(
     exported: bool,
     webhooks: bool,
     fail_open: tuple[str, ...],
+    projected: tuple[str, ...],
+    fail_closed: str | None,
 ) -> None:
     """Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.
 
@@ -107,10 +123,15 @@ def command(
         arguments["exported"] = True
     if fail_open and not webhooks:
         raise click.UsageError("--fail-open needs --webhooks")
+    if projected and not webhooks:
+        raise click.UsageError("--project needs --webhooks")
+    if fail_closed and not projected:
+        raise click.UsageError("--fail-closed needs --project")
     if webhooks:
         if program != "binding":
             raise click.UsageError("--webhooks belongs to binding alone")
         arguments |= {"webhooks": True, "fail_open": fail_open}
+        arguments |= {"projected": projected, "fail_closed": bool(fail_closed)}
     try:
         documents = _PROGRAMS[program](**arguments)
     except ValueError as error:

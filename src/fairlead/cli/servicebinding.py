@@ -68,12 +68,18 @@ def command() -> None:
     help="A name or address by which API servers call the webhooks; default: that of the Service "
     "of the manifests.",
 )
+@click.option(
+    "--projector",
+    is_flag=True,
+    help="Bind workloads as they are created, of the kinds that the webhook configuration names.",
+)
 def run(
     namespace: str,
     cross_namespace: bool,
     workers: int,
     address: str,
     hosts: tuple[str, ...],
+    projector: bool,
     **shared: Any,
 ) -> None:
     """Run the controllers of both ServiceBinding APIs.
@@ -83,7 +89,7 @@ def run(
         fairlead binding run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
     options = BindingOptions(cross_namespace=cross_namespace, workers=workers)
-    webhooks = _webhooks(address, hosts, namespace)
+    webhooks = _webhooks(address, hosts, namespace, projector=projector)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, webhooks)
@@ -91,10 +97,13 @@ def run(
     run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
 
 
-def _webhooks(address: str, hosts: tuple[str, ...], namespace: str) -> AdmissionOptions | None:
+def _webhooks(
+    address: str, hosts: tuple[str, ...], namespace: str, *, projector: bool
+) -> AdmissionOptions | None:
     if not address:
-        if hosts:
-            raise click.UsageError("--webhooks-host needs --webhooks-bind-address")
+        for flag, given in (("--webhooks-host", hosts), ("--projector", projector)):
+            if given:
+                raise click.UsageError(f"{flag} needs --webhooks-bind-address")
         return None
     try:
         split_address(address)
@@ -105,7 +114,10 @@ def _webhooks(address: str, hosts: tuple[str, ...], namespace: str) -> Admission
             "--webhooks-bind-address needs certificates: pip install 'fairlead[webhooks]'"
         )
     return AdmissionOptions(
-        address=address, hosts=hosts or (host(namespace),), namespace=namespace
+        address=address,
+        hosts=hosts or (host(namespace),),
+        namespace=namespace,
+        projector=projector,
     )
 
 

@@ -133,7 +133,7 @@ class Report:
         self.failures.pop(key, None)
 
     def wrote(self) -> None:
-        """Note that a server has accepted a write."""
+        """Note that a server has accepted what one end has for the other."""
         self._written = self._clock()
 
     def lasting(self) -> dict[Key, Failure]:

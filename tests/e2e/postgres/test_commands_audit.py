@@ -52,6 +52,7 @@ async def test_drift_of_an_access(team: Team) -> None:
     await team.patch(name, mode="Enforce")
     await team.ready(name)
     await team.patch(name, mode="Observe")
+    await team.ready(name)
     await team.build(f'GRANT INSERT ON t TO "{role}"')
     found = await role_of(team, role)
     assert [one.sql for one in found.drift] == [

@@ -281,6 +281,7 @@ async def test_two_logins_share_through_their_owner(team: Team) -> None:
     name = await team.create(passwordPolicy={"rotation": "TwoLogins"}, **read(team))
     other = await team.create("other", **read(team))
     group = await group_of(team, name)
+    assert await group_of(team, other) == group
     assert await members(team, group) == sorted([name, other])
     async with team.login(name) as session:
         await session.execute("SELECT FROM t")

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api.patch import apply_merge_patch, create_merge_patch
+from fairlead.api.meta import JSON
+from fairlead.api.patch import apply_merge_patch, create_json_patch, create_merge_patch
+from fairlead.sandbox.patches.jsonpatch import json_patch
 
 
 scalars = st.booleans() | st.integers(-5, 5) | st.floats(-5, 5) | st.text(max_size=3)
@@ -59,3 +62,24 @@ def test_a_patch_turns_the_old_body_into_the_new(old: Any, new: Any) -> None:
 @given(bodies)
 def test_equal_bodies_need_no_patch(body: Any) -> None:
     assert create_merge_patch(body, copy.deepcopy(body)) == {}
+
+
+@given(bodies, bodies)
+def test_a_json_patch_leads_to_the_other_body(old: JSON, new: JSON) -> None:
+    before = copy.deepcopy(old)
+    patch = create_json_patch(old, new)
+    result = json_patch(copy.deepcopy(old), patch)
+    assert old == before
+    # 1 and True are equal, but not the same.
+    assert json.dumps(result, sort_keys=True) == json.dumps(new, sort_keys=True)
+
+
+def test_a_json_patch_names_what_differs_alone() -> None:
+    old = {"a": {"b/c": [{"d": 1}, {"e": 2}], "f": 3}}
+    new = {"a": {"b/c": [{"d": 1}, {"e": 4, "~": 5}]}}
+    assert create_json_patch(old, new) == [
+        {"op": "remove", "path": "/a/f"},
+        {"op": "replace", "path": "/a/b~1c/1/e", "value": 4},
+        {"op": "add", "path": "/a/b~1c/1/~0", "value": 5},
+    ]
+    assert create_json_patch(old, old) == []

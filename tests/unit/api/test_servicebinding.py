@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -87,7 +89,7 @@ def test_names_and_defaults_of_the_operators_own_api() -> None:
 
 
 def test_the_kind_of_a_workload_is_immutable() -> None:
-    (rule,) = schema(servicebinding_crd(), "spec", "workload")["x-kubernetes-validations"]
+    rule, _ = schema(servicebinding_crd(), "spec", "workload")["x-kubernetes-validations"]
     assert "oldSelf.kind" in rule["rule"]
 
 
@@ -116,3 +118,20 @@ def test_the_status_of_bindable_kinds_is_a_list_of_kinds() -> None:
     status = schema(crd, "status")
     assert status["type"] == "array"
     assert sorted(status["items"]["required"]) == ["group", "kind", "version"]
+
+
+def rules_of(schema: Any) -> list[str]:
+    """All rules in CEL of a schema."""
+    if isinstance(schema, list):
+        return [rule for one in schema for rule in rules_of(one)]
+    if not isinstance(schema, dict):
+        return []
+    own = [one["rule"] for one in schema.get("x-kubernetes-validations") or ()]
+    return own + [rule for one in schema.values() for rule in rules_of(one)]
+
+
+def test_every_rule_compares_with_what_was_there() -> None:
+    """Else what was stored before there was a rule could not lose its finalizers."""
+    rules = rules_of(crds())
+    assert len(rules) == 3 * 2 + 2 + 3
+    assert all("oldSelf" in rule for rule in rules)

@@ -59,6 +59,7 @@ class FakeClient:
         self.discovery = FakeDiscovery(*resources)
         self.allowed = True
         self.puts = False
+        self.reviews = 0
 
     @property
     def client(self) -> Client:
@@ -99,6 +100,7 @@ class FakeClient:
     ) -> Object:
         self._check("create", resource)
         if resource.plural == "subjectaccessreviews":
+            self.reviews += 1
             return object_from_dict({**body, "status": {"allowed": self.allowed}})
         if _key(body) in self.objects:
             raise AlreadyExists(Status("Failure", "exists", "AlreadyExists", 409))

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, REQUESTER_ANNOTATION
 from fairlead.binding.admission import names, requester, rules
 from fairlead.binding.admission.serving import reviewers
-from fairlead.runtime.admission.server import AdmissionRequest
+from fairlead.runtime.admission.server import AdmissionRequest, Verdict
 
 
 READY: JSON = {"conditions": [{"type": "Ready", "status": "True"}]}
@@ -38,9 +38,9 @@ BOTH = {"name": "web", "labelSelector": {"matchLabels": {"a": "b"}}}
     ("new", "old", "text"),
     [
         pytest.param(coreos(), None, "", id="new"),
-        pytest.param(coreos(application=BOTH), None, rules.EXCLUSIVE, id="both"),
+        pytest.param(coreos(application=BOTH), None, EXCLUSIVE, id="both"),
         pytest.param(coreos(application={**BOTH, "name": ""}), None, "", id="selector"),
-        pytest.param(ready(coreos(bindAsFiles=True)), coreos(), rules.IMMUTABLE, id="ready"),
+        pytest.param(ready(coreos(bindAsFiles=True)), coreos(), IMMUTABLE, id="ready"),
         pytest.param(coreos(bindAsFiles=True), ready(coreos()), "", id="no longer ready"),
         pytest.param(ready(coreos()), coreos(), "", id="unchanged"),
         pytest.param(ready(coreos(envVarPrefix="")), coreos(), "", id="empty"),
@@ -60,7 +60,7 @@ def test_bindings_of_coreos(new: JSON, old: JSON | None, text: str) -> None:
     [
         pytest.param({"name": "web"}, "", id="name"),
         pytest.param({"selector": {}}, "", id="selector"),
-        pytest.param({"name": "web", "selector": {}}, rules.EXCLUSIVE, id="both"),
+        pytest.param({"name": "web", "selector": {}}, EXCLUSIVE, id="both"),
     ],
 )
 def test_bindings_of_the_specification(workload: JSON, text: str) -> None:
@@ -221,12 +221,18 @@ def request(namespace: str = "shop", **more: Any) -> AdmissionRequest:
     return AdmissionRequest(**given)
 
 
+def verdict_on(path: str, asked: AdmissionRequest, own: str = "a") -> Verdict:
+    found = reviewers(own, OWN)[path](asked)
+    assert isinstance(found, Verdict)
+    return found
+
+
 @pytest.mark.parametrize("path", [names.REQUESTER_PATH, names.COREOS_PATH])
 def test_nothing_is_said_about_the_system_and_ourselves(path: str) -> None:
-    review = reviewers("fairlead-binding", OWN)[path]
-    assert review(request()).refusal or review(request()).patch
+    said = verdict_on(path, request(), "fairlead-binding")
+    assert said.refusal or said.patch
     for namespace in ("kube-system", "fairlead-binding"):
-        verdict = review(request(namespace))
+        verdict = verdict_on(path, request(namespace), "fairlead-binding")
         assert not verdict.refusal
         assert not verdict.patch
 
@@ -234,12 +240,12 @@ def test_nothing_is_said_about_the_system_and_ourselves(path: str) -> None:
 def test_what_is_being_deleted_may_lose_its_finalizers() -> None:
     body = coreos(application=BOTH)
     body["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z"
-    assert not reviewers("a", OWN)[names.COREOS_PATH](request(object=body)).refusal
+    assert not verdict_on(names.COREOS_PATH, request(object=body)).refusal
 
 
 def test_a_delete_says_nothing() -> None:
-    for review in reviewers("a", OWN).values():
-        verdict = review(request(object=None))
+    for path in reviewers("a", OWN):
+        verdict = verdict_on(path, request(object=None))
         assert (verdict.refusal, list(verdict.patch)) == ("", [])
 
 
@@ -253,3 +259,12 @@ def test_each_webhook_fails_open_by_itself() -> None:
         "mappings": "Ignore",
     }
     assert {hook["sideEffects"] for hook in hooks} == {"None"}
+
+
+def test_metrics_call_webhooks_as_configurations_do() -> None:
+    mutating = names.mutating("own", [], [("pods", "")])
+    hooks = [*mutating, *names.validating("own", [])]
+    called = {
+        hook["clientConfig"]["service"]["path"]: hook["name"].partition(".")[0] for hook in hooks
+    }
+    assert called == names.CALLED

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.unit.binding.cluster import FakeCluster
+from tests.unit.binding.objects import SECRET_SERVICE, deployment, pod, secret, spec_binding
 
 from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import JSON, Key
@@ -25,7 +27,7 @@ from fairlead.binding.commands.chain import (
 )
 from fairlead.binding.commands.explain import Target, parse_target
 from fairlead.binding.workloads.records import Bound as InContainer
-from fairlead.binding.workloads.records import Place, Record
+from fairlead.binding.workloads.records import Place, Record, read_records
 
 
 def there(kind: str, name: str, **body: Any) -> Seen:
@@ -100,7 +102,7 @@ def whole(
     workloads: Sequence[Bound] = (WEB,),
     *more: Link,
 ) -> Chain:
-    secret = secret_link(secrets, None)
+    made = secret_link(secrets, None)
     return chain(
         says,
         [
@@ -108,7 +110,7 @@ def whole(
             service_link(service, says),
             binding_link(says),
             *workload_links(workloads, says, "Deployment by a selector"),
-            *([secret] if secret else []),
+            *([made] if made else []),
         ],
     )
 
@@ -207,6 +209,29 @@ def test_no_value_of_a_secret_is_told() -> None:
 def test_what_a_workload_has() -> None:
     (link,) = workload_links([WEB], READY, "")
     assert link.message == "Deployment shop/web: has Secret login at /b and as 1 variable"
+
+
+def test_what_a_workload_has_lost() -> None:
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    env = [{"name": "X", "key": "password"}]
+    wishes = {"servicebinding.io/bind-as-env": "true"}
+    binding = spec_binding(service=SECRET_SERVICE, env=env, annotations=wishes)
+    cluster.reconcile(binding)
+    body = cluster.get("deployments", "web")
+    (record,) = read_records(body["metadata"]["annotations"]).values()
+    seen = Seen(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
+    bound = Bound(workload=seen, record=record)
+    ready = told(("Ready", "True", "ApplicationsBound"), secret="s1")
+    assert [one.state for one in workload_links([bound], ready, "")] == ["ok"]
+    container = pod(body)["containers"][0]
+    container |= {"env": [], "envFrom": [], "volumeMounts": []}
+    pod(body)["volumes"] = [{"name": "sb", "emptyDir": {}}]
+    (link,) = workload_links([bound], ready, "")
+    assert link.state == "failed"
+    assert link.message == (
+        "Deployment ns/web: was bound, and has lost volume sb, variable X, mount /bindings/sb, "
+        "the variables of the whole Secret"
+    )
 
 
 def test_many_workloads_are_counted_and_those_amiss_come_first() -> None:

@@ -61,6 +61,7 @@ def test_a_spec_that_contradicts_itself_is_refused_but_can_be_deleted(
         make(binding)
     status = invalid_status(object_from_dict(binding), "why", NOW)
     assert status["conditions"][0]["message"] == "why"
+    assert status["conditions"][0]["observedGeneration"] == 1
     deleted(binding)
     make(binding)
 

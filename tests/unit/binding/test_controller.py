@@ -239,6 +239,52 @@ async def test_a_spec_that_contradicts_itself_is_told_once() -> None:
     assert [kind for kind, _, _ in bench.events] == ["Warning"]
 
 
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        pytest.param({"name": ".."}, [], id="spec"),
+        pytest.param({"annotations": {"servicebinding.io/default-mode": "x"}}, [], id="wish"),
+        pytest.param({"workload": {"name": "web"}}, [], id="a name besides, of another one"),
+        pytest.param({"workload": {"name": "one"}}, ["one"], id="which of the two is not known"),
+        pytest.param({"env": 1}, ["one"], id="nor what is selected by another type"),
+    ],
+)
+async def test_workloads_that_stop_matching_are_unbound_though_the_spec_is_wrong(
+    change: JSON, left: list[str]
+) -> None:
+    selector = {"selector": {"matchLabels": {"app": "x"}}}
+    workloads = [deployment(name, labels={"app": "x"}) for name in ("one", "two")]
+    binding = spec_binding(service=SECRET_SERVICE, workload=selector)
+    bench = Bench(binding, secret(), *workloads)
+    informer = bench.cluster.informer(DEPLOYMENTS)
+
+    def shown() -> dict[str, Object]:
+        bodies = (bench.client.object("Deployment", name) for name in ("one", "two"))
+        return {body["metadata"]["name"]: object_from_dict(body) for body in bodies}
+
+    informer.objects = shown()
+    await bench.reconcile()
+    bench.binding["metadata"]["annotations"] |= change.pop("annotations", {})
+    workload = change.pop("workload", {})
+    bench.binding["spec"] |= {**change, "workload": bench.binding["spec"]["workload"] | workload}
+    bench.client.object("Deployment", "one")["metadata"]["labels"] = {}
+    informer.objects = shown()
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("False", "ProcessingError")
+    bound = [name for name, one in shown().items() if pod(one.to_dict()).get("volumes")]
+    assert bound == [*left, "two"]
+    # What cannot be told is said, and looked at again.
+    bench.client.object("Deployment", "two")["metadata"]["labels"] = {}
+    informer.objects = shown()
+    bench.client.fail["patch", "deployments"] = Forbidden(
+        Status("Failure", "may not", "Forbidden", 403)
+    )
+    result = await bench.reconcile()
+    if not left:
+        assert result == Result(backoff=RETRIES)
+        assert "may not" in message(bench.binding, "Ready")
+
+
 async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:
     body = spec_binding()
     body["spec"]["env"] = "x"
@@ -437,6 +483,31 @@ async def test_a_changed_mapping_moves_the_projection_by_what_it_was(down: bool)
     workload = bench.client.object("Deployment", "web")["spec"]
     assert workload["one"] == []
     assert len(workload["two"]) == 1
+
+
+@pytest.mark.parametrize("down", [pytest.param(False, id="up"), pytest.param(True, id="down")])
+async def test_a_mapping_that_breaks_under_a_binding_moves_nothing_until_it_goes(
+    down: bool,
+) -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    mappings = bench.cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+    mappings.objects["deployments.apps"] = mapping(".spec.one", "1")
+    await bench.reconcile()
+    before = bench.client.object("Deployment", "web")
+    mappings.objects["deployments.apps"] = mapping(".a[", "2")
+    if down:
+        cluster = cast("Cluster", bench.cluster)
+        bench.controller = BindingController(cluster, spec_api(), BindingOptions())
+    await bench.reconcile()
+    assert bench.client.object("Deployment", "web") == before
+    assert conditions(bench.binding)["InjectionReady"] == ("False", "ApplicationNotFound")
+    assert ".a[" in message(bench.binding, "Ready")
+    del mappings.objects["deployments.apps"]
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    after = bench.client.object("Deployment", "web")
+    assert after["spec"]["one"] == []
+    assert len(pod(after)["volumes"]) == 1
 
 
 @pytest.mark.parametrize("remedy", ["repaired", "deleted"])

@@ -25,7 +25,7 @@ from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.selectors import LabelSelector
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.controller import _FEW
+from fairlead.binding.cluster.answering import _FEW
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.workloads.records import record_key
 from fairlead.runtime import Request
@@ -94,6 +94,20 @@ def test_the_pipeline_starts_as_often_for_many_workloads_as_for_few() -> None:
         rounds.append((first, cluster.rounds))
         assert conditions(binding)["Ready"] == ("True", "ApplicationsBound")
     assert rounds[0] == rounds[1]
+
+
+async def test_who_was_asked_about_a_moment_ago_is_not_asked_about_again() -> None:
+    bodies = selected(5)
+    binding = spec_binding(workload=SELECTOR, service=SECRET_SERVICE, annotations=REQUESTER)
+    bench = Bench(binding, secret(), *bodies)
+    informer = bench.cluster.informer(DEPLOYMENTS)
+    informer.objects = {body["metadata"]["name"]: object_from_dict(body) for body in bodies}
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    asked = bench.client.reviews
+    assert asked > len(bodies)
+    await bench.reconcile()
+    assert bench.client.reviews == asked
 
 
 def test_of_what_is_selected_still_nothing_is_read_a_second_time() -> None:

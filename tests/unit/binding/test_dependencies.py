@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
@@ -111,6 +112,12 @@ async def test_a_binding_is_told_of_what_it_read_and_of_nothing_else() -> None:
         ),
         pytest.param(
             {"generation": 1}, {"generation": 1, "annotations": {"a": "b"}}, True, id="annotations"
+        ),
+        pytest.param(
+            {"generation": 1},
+            {"generation": 1, "annotations": {"deployment.kubernetes.io/revision": "2"}},
+            False,
+            id="its controller counts revisions",
         ),
         pytest.param(
             {"generation": 1}, {"generation": 1, "deletionTimestamp": "x"}, True, id="deletion"
@@ -236,6 +243,41 @@ async def test_what_has_a_record_is_of_interest(before: JSON, after: JSON, told:
     await bench.watches.join(ONE, MARKED)
     delta = modified(body("web", **before), body("web", **after))
     assert bench.tell(DEPLOYMENTS, delta) == ([ONE] if told else [])
+
+
+OWNER = {"apiVersion": "v1", "kind": "ServiceBinding", "name": "one", "uid": "uid-one"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        pytest.param({"annotations": {MARK: "x"}}, None, True, id="a revision goes"),
+        pytest.param({"annotations": {MARK: "x"}}, {}, True, id="a record goes"),
+        pytest.param({"annotations": {MARK: "x"}}, {"annotations": {MARK: "y"}}, True, id="new"),
+        pytest.param(None, {"annotations": {MARK: "x"}}, False, id="a revision comes"),
+        pytest.param(
+            {"generation": 1, "annotations": {MARK: "x"}},
+            {"generation": 2, "annotations": {MARK: "x", "desired": "2"}},
+            False,
+            id="a revision is scaled",
+        ),
+        pytest.param({"ownerReferences": [OWNER]}, None, False, id="a Secret has gone"),
+        pytest.param(None, {"ownerReferences": [OWNER]}, True, id="a Secret comes back"),
+        pytest.param({}, {"ownerReferences": [OWNER]}, True, id="a Secret is given"),
+    ],
+)
+async def test_what_keeps_a_former_secret_is_news_when_it_lets_go(
+    before: JSON | None, after: JSON | None, told: bool
+) -> None:
+    """Not while Deployments' controller rolls out, nor for what the binding has deleted."""
+    bench = Bench()
+    read = OWNED if "owner" in f"{before}{after}" else MARKED
+    await bench.watches.join(ONE, msgspec.structs.replace(read, optional=True))
+    old, new = (
+        one if one is None else object_from_dict(body("x", **one)) for one in (before, after)
+    )
+    type_: Any = "DELETED" if new is None else "ADDED" if old is None else "MODIFIED"
+    assert bench.tell(read.resource, Delta(type_, old, new)) == ([ONE] if told else [])
 
 
 async def test_what_has_a_record_or_an_owner_is_known_without_a_request() -> None:

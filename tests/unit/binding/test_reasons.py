@@ -186,7 +186,6 @@ CASES = {
 }
 
 ELSEWHERE = {
-    "DataNotMap": "which no definition leads to",
     "ApplicationUpdateError": "test_refusals_end_up_in_the_status",
     "ResolvedBindingSecret": "ServiceAvailable: test_provisioned_services",
     "ServiceNotFound": "ServiceAvailable: test_provisioned_services",

@@ -9,7 +9,10 @@ import msgspec
 import pytest
 from tests.unit.postgres.helpers import claim, grant, wanted
 
-from fairlead.postgres.controllers.access.passes import Verified
+from fairlead.api.meta import object_from_dict
+from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.postgres.controllers.access.passes import Pass, Verified, outcome_of
+from fairlead.postgres.controllers.access.reconcile import Facts
 from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.plan import Synced
@@ -61,3 +64,35 @@ def test_another_server_is_asked() -> None:
     assert not VERIFIED.holds(HERE._replace(owner="PostgresServer other"), WANTED)
     additive = msgspec.structs.replace(WANTED, policy="Additive")
     assert not Verified(HERE, additive, DONE).holds(HERE, additive)
+
+
+@pytest.mark.parametrize(
+    ("secret", "said", "policy", "state"),
+    [
+        pytest.param("generated", "", "Authoritative", "Success", id="V:X-first-pass->Y"),
+        pytest.param("generated", "Success", "Authoritative", "InProgress", id="V:X-no->Y2"),
+        pytest.param("generated", "Error", "Authoritative", "InProgress", id="V:X-no->Y2-healed"),
+        pytest.param("generated", "", "Additive", "InProgress", id="V:X-no->Y2-additive"),
+        pytest.param("reused", "", "Additive", "Success", id="U:X-yes->Y"),
+    ],
+)
+def test_a_new_password_is_in_progress_where_something_else_was_said(
+    secret: Any, said: str, policy: str, state: str
+) -> None:
+    body: dict[str, Any] = {
+        "metadata": {"name": "app"},
+        "spec": {
+            "username": "app",
+            "generatedSecret": "app",
+            "connection": {"serverRef": {"name": "main"}},
+            "grantsPolicy": policy,
+        },
+        "status": {"lastReconcileState": said} if said else {},
+    }
+    found = Pass(
+        found=object_from_dict(body),
+        access=msgspec.convert(body, PostgresAccess),
+        facts=Facts(finalizer=True, secret=secret, synced=True),
+        synced=DONE,
+    )
+    assert outcome_of(found).state == state

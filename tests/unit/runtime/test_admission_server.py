@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +15,15 @@ from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
 from fairlead.runtime.admission import certificates, server
-from fairlead.runtime.admission.server import AdmissionRequest, AdmissionServer, Verdict
+from fairlead.runtime.admission.server import (
+    AdmissionRequest,
+    AdmissionServer,
+    UnansweredError,
+    Verdict,
+)
 
 
-def judge(request: AdmissionRequest) -> Verdict:
+def judge(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
     match request.name:
         case "bad":
             return Verdict(refusal="no", warnings=["twice"])
@@ -26,6 +31,17 @@ def judge(request: AdmissionRequest) -> Verdict:
             return Verdict(patch=[{"op": "add", "path": "/a", "value": 1}])
         case "broken":
             raise RuntimeError("s3cret")
+        case "unanswered":
+            raise UnansweredError("nobody knows")
+        case "warned":
+            return Verdict(warnings=["look"])
+        case "later":
+            return later()
+    return Verdict()
+
+
+async def later() -> Verdict:
+    await asyncio.sleep(0)
     return Verdict()
 
 
@@ -48,7 +64,7 @@ def made() -> dict[str, str]:
 
 @pytest.fixture
 async def asked() -> AsyncIterator[Asked]:
-    running = AdmissionServer("127.0.0.1:0", {"/judge": judge})
+    running = AdmissionServer("127.0.0.1:0", {"/judge": judge}, {"/judge": "judging"})
     data = made()
     running.use(data[certificates.CERTIFICATE], data[certificates.KEY])
     task = asyncio.create_task(running.run())
@@ -115,6 +131,7 @@ async def test_verdicts(asked: Asked, version: str, name: str, response: JSON) -
         pytest.param(review("fine", object=[]), 400, id="odd object"),
         pytest.param(b"[" * 100_000, 400, id="deep"),
         pytest.param(review("broken"), 500, id="broken"),
+        pytest.param(review("unanswered"), 503, id="unanswered"),
     ],
 )
 async def test_what_is_no_review_is_refused(asked: Asked, body: Any, code: int) -> None:
@@ -144,6 +161,43 @@ async def test_a_body_has_so_much_time(asked: Asked, monkeypatch: pytest.MonkeyP
 
     async with asked.session.post(asked.running.url + "/judge", data=never()) as response:
         assert response.status == 408
+
+
+def series(running: AdmissionServer, name: str) -> dict[tuple[str, ...], float]:
+    return {
+        tuple(one.labels.values()): one.value
+        for family in running.metrics.collect()
+        for one in family.samples
+        if one.name == name
+    }
+
+
+async def test_reviews_are_counted_by_what_was_said(asked: Asked) -> None:
+    for name in ("fine", "bad", "bad", "changed", "warned", "broken"):
+        await asked.post(review(name))
+    await asked.post(review("later", operation="UPDATE"))
+    await asked.post(b"{")
+    await asked.post(review("fine"), "/other")
+    assert series(asked.running, "fairlead_webhook_reviews_total") == {
+        ("judging", "CREATE", "allowed"): 1,
+        ("judging", "CREATE", "refused"): 2,
+        ("judging", "CREATE", "changed"): 1,
+        ("judging", "CREATE", "warned"): 1,
+        ("judging", "CREATE", "failed"): 1,
+        ("judging", "UPDATE", "allowed"): 1,
+        ("judging", "unknown", "failed"): 1,
+    }
+    assert series(asked.running, "fairlead_webhook_review_seconds_count") == {("judging",): 8}
+    assert 0 < series(asked.running, "fairlead_webhook_review_seconds_sum")["judging",] < SECONDS
+
+
+async def test_nobody_makes_series_with_words_of_their_own(asked: Asked) -> None:
+    for number in range(10):
+        await asked.post(review("fine", operation=f"odd-{number}"))
+        await asked.post(review("fine"), f"/odd-{number}")
+    assert list(series(asked.running, "fairlead_webhook_reviews_total")) == [
+        ("judging", "unknown", "allowed")
+    ]
 
 
 async def test_a_new_certificate_counts_from_the_next_connection(asked: Asked) -> None:

@@ -27,7 +27,6 @@ ERROR_READING_BINDING = "ErrorReadingBinding"
 ERROR_READING_SECRET = "ErrorReadingSecret"  # noqa: S105
 INVALID_ANNOTATION = "InvalidAnnotation"
 VALUE_NOT_FOUND = "ValueNotFound"
-DATA_NOT_MAP = "DataNotMap"
 NAMING_STRATEGY_ERROR = "NamingStrategyError"
 APPLICATION_UPDATED = "ApplicationUpdated"
 APPLICATION_NOT_FOUND = "ApplicationNotFound"
@@ -59,6 +58,31 @@ CONTROLLER_LABEL = "servicebinding.io/controller"
 DEFINITION_ANNOTATION = "service.binding"
 ROOT_VARIABLE = "SERVICE_BINDING_ROOT"
 DEFAULT_ROOT = "/bindings"
+
+EXCLUSIVE = "name and selector MUST NOT be defined in the application reference"
+IMMUTABLE = (
+    "cannot update Service Binding if 'Ready' condition is True. If you want to rebind to another "
+    "service/application, remove this binding and create a new one."
+)
+"""The texts are those of Service Binding Operator 1.4, which clients match on."""
+
+
+def validations(*rules: tuple[str, str]) -> JSON:
+    """The part of a schema that has rules in CEL, each with what it says of what breaks it.
+
+    All of them compare with what was there: before 1.30 a server judges the whole object at every
+    write, and one that was stored before there was a rule has to be able to lose its finalizers.
+    """
+    found = [{"rule": rule, "message": message} for rule, message in rules]
+    return {"x-kubernetes-validations": found}
+
+
+def exclusive(selector: str) -> tuple[str, str]:
+    """The rule of a reference to workloads: by name or by this selector, not by both."""
+    return f"self == oldSelf || !has(self.{selector}) || !has(self.name) || self.name == ''", (
+        EXCLUSIVE
+    )
+
 
 BindingName = Annotated[
     str,

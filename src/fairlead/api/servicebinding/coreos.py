@@ -15,8 +15,11 @@ from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.common import (
+    IMMUTABLE,
     AtomicLabelSelector,
     BindingName,
+    exclusive,
+    validations,
     with_strict_conditions,
 )
 
@@ -78,7 +81,9 @@ class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     naming_strategy: str = ""
     mappings: list[Mapping] = []
     services: Annotated[list[CoreosService], msgspec.Meta(min_length=1)]
-    application: Application
+    application: Annotated[
+        Application, msgspec.Meta(extra_json_schema=validations(exclusive("labelSelector")))
+    ]
     detect_binding_resources: bool = False
     bind_as_files: Annotated[bool, msgspec.Meta(extra_json_schema={"x-default": True})] = True
 
@@ -132,11 +137,24 @@ BINDING_COLUMNS = (
 )
 
 
+_UNCHANGED_WHILE_READY = (
+    "self.spec == oldSelf.spec || !has(oldSelf.status) || !has(oldSelf.status.conditions) || "
+    "!oldSelf.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"
+)
+
+
 def coreos_crd() -> JSON:
     """The CRD of ServiceBinding in binding.operators.coreos.com."""
     crd = build_crd(
         COREOS_SERVICEBINDINGS,
-        [Version("v1alpha1", CoreosServiceBinding, columns=BINDING_COLUMNS)],
+        [
+            Version(
+                "v1alpha1",
+                CoreosServiceBinding,
+                columns=BINDING_COLUMNS,
+                schema_extra=validations((_UNCHANGED_WHILE_READY, IMMUTABLE)),
+            )
+        ],
         short_names=("sbr", "sbrs"),
     )
     return with_strict_conditions(crd)

@@ -13,7 +13,7 @@ import msgspec
 from fairlead.api.crd import AGE, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding.common import spec_versions
+from fairlead.api.servicebinding.common import spec_versions, validations
 
 
 CLUSTERWORKLOADRESOURCEMAPPINGS = Resource(
@@ -51,13 +51,24 @@ class MappingSpec(msgspec.Struct, rename="camel", omit_defaults=True):
     versions: list[MappingTemplate] = []
 
 
+_RULES = validations(
+    (
+        # More, such as versions that are there twice, costs more than servers allow.
+        "self == oldSelf || !has(self.versions) || self.versions.all(v, v.version != '')",
+        "a version is blank: name a version, or * for all others",
+    )
+)
+
+
 class ClusterWorkloadResourceMapping(msgspec.Struct, rename="camel", omit_defaults=True):
     """Maps a workload that is not PodSpecable; named ``<plural>.<group>`` of the workload."""
 
     api_version: str = CLUSTERWORKLOADRESOURCEMAPPINGS.api_version
     kind: str = CLUSTERWORKLOADRESOURCEMAPPINGS.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: MappingSpec = msgspec.field(default_factory=MappingSpec)
+    spec: Annotated[MappingSpec, msgspec.Meta(extra_json_schema=_RULES)] = msgspec.field(
+        default_factory=MappingSpec
+    )
 
 
 def mapping_name(resource: Resource) -> str:

@@ -17,7 +17,9 @@ from fairlead.api.servicebinding.common import (
     AtomicLabelSelector,
     BindingName,
     Conditions,
+    exclusive,
     spec_versions,
+    validations,
     with_strict_conditions,
 )
 from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, bindablekinds_crd, coreos_crd
@@ -27,14 +29,13 @@ from fairlead.api.servicebinding.mapping import mapping_crd
 SERVICEBINDINGS = Resource("servicebinding.io", "v1", "servicebindings", "ServiceBinding")
 SPEC_FINALIZER = "servicebinding.io/finalizer"
 
-_IMMUTABLE_KIND = {
-    "x-kubernetes-validations": [
-        {
-            "rule": "self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind",
-            "message": "apiVersion and kind of the workload are immutable",
-        }
-    ]
-}
+_WORKLOAD_RULES = validations(
+    (
+        "self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind",
+        "apiVersion and kind of the workload are immutable",
+    ),
+    exclusive("selector"),
+)
 
 
 class Workload(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -68,7 +69,7 @@ class ServiceBindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
     name: BindingName = ""
     type: str = ""
     provider: str = ""
-    workload: Annotated[Workload, msgspec.Meta(extra_json_schema=_IMMUTABLE_KIND)]
+    workload: Annotated[Workload, msgspec.Meta(extra_json_schema=_WORKLOAD_RULES)]
     service: Service
     env: list[EnvMapping] = []
 

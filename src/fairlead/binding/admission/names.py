@@ -1,6 +1,6 @@
 """What the webhook server is called, and the configurations that name it.
 
-The paths are those of Service Binding Operator 1.4.
+The paths are those of Service Binding Operator 1.4, but for the projector's, which it has not.
 """
 
 from __future__ import annotations
@@ -18,10 +18,21 @@ PORT = 9443
 REQUESTER_PATH = "/mutate-servicebinding"
 COREOS_PATH = "/validate-binding-operators-coreos-com-v1alpha1-servicebinding"
 SPEC_PATH = "/validate-servicebinding-io-v1beta1-servicebinding"
+PROJECTOR_PATH = "/project-workload"
 MAPPING_PATH = "/validate-servicebinding-io-v1beta1-clusterworkloadresourcemapping"
 
 WEBHOOKS = ("requester", "bindings", "mappings")
 """What may be asked to fail open, each by itself."""
+PROJECTOR = "projector"
+"""What fails open unless it is asked to fail closed: workloads of everybody wait for it."""
+CALLED = {
+    REQUESTER_PATH: "requester",
+    SPEC_PATH: "bindings",
+    COREOS_PATH: "coreos-bindings",
+    MAPPING_PATH: "mappings",
+    PROJECTOR_PATH: PROJECTOR,
+}
+"""The webhooks by their paths, as configurations and metrics call them."""
 _DOMAIN = "admission.servicebinding.io"
 _SPEC, _COREOS = "servicebinding.io", "binding.operators.coreos.com"
 _SECONDS = 5
@@ -33,11 +44,40 @@ def host(namespace: str) -> str:
     return f"{SERVICE}.{namespace}.svc"
 
 
-def mutating(namespace: str, fail_open: Collection[str]) -> list[JSON]:
-    """The webhooks of the MutatingWebhookConfiguration."""
-    return [
-        _webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], namespace, fail_open),
+def mutating(
+    namespace: str,
+    fail_open: Collection[str],
+    projected: Collection[tuple[str, str]] = (),
+    *,
+    fail_closed: bool = False,
+) -> list[JSON]:
+    """The webhooks of the MutatingWebhookConfiguration.
+
+    Args:
+        namespace: of the controllers.
+        fail_open: those of :data:`WEBHOOKS` without which writes go on.
+        projected: plurals and groups of the workloads that the projector binds.
+        fail_closed: no workload of these kinds is created without the projector.
+    """
+    found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], namespace, fail_open)]
+    return [*found, _projector(namespace, projected, fail_closed)] if projected else found
+
+
+def _projector(namespace: str, projected: Collection[tuple[str, str]], closed: bool) -> JSON:
+    hook = _webhook(PROJECTOR, PROJECTOR_PATH, [], namespace, () if closed else (PROJECTOR,))
+    hook["rules"] = [
+        {
+            "apiGroups": [group],
+            "apiVersions": ["*"],
+            "operations": ["CREATE"],
+            "resources": sorted({plural for plural, other in projected if other == group}),
+            "scope": "Namespaced",
+        }
+        for group in sorted({group for _, group in projected})
     ]
+    # Containers that other webhooks add are bound too.
+    hook["reinvocationPolicy"] = "IfNeeded"
+    return hook
 
 
 def validating(namespace: str, fail_open: Collection[str]) -> list[JSON]:

@@ -1,24 +1,16 @@
-"""What no binding and no mapping may say; each rule gives the text of the refusal, or "".
-
-The first two texts are those of Service Binding Operator 1.4, which clients match on.
-"""
+"""What no binding and no mapping may say; each rule gives the text of the refusal, or ""."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fairlead.api.meta import JSON
-from fairlead.api.servicebinding.common import READY
+from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, READY
 from fairlead.binding.expressions.fixedpath import fixed_path
 from fairlead.binding.expressions.nodes import JSONPathError, Path
 from fairlead.binding.expressions.parse import parse
 
 
-EXCLUSIVE = "name and selector MUST NOT be defined in the application reference"
-IMMUTABLE = (
-    "cannot update Service Binding if 'Ready' condition is True. If you want to rebind to another "
-    "service/application, remove this binding and create a new one."
-)
 _FIXED = ("name", "env", "volumeMounts")
 _TEMPLATE_FIXED = ("annotations", "volumes")
 

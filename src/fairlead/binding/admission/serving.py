@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.binding.admission import requester, rules
 from fairlead.binding.admission.names import (
+    CALLED,
     COREOS_PATH,
     MAPPING_PATH,
     NAME,
+    PROJECTOR_PATH,
     REQUESTER_PATH,
     SECRET,
     SPEC_PATH,
 )
-from fairlead.binding.options import AdmissionOptions
+from fairlead.binding.admission.projector import Projector
+from fairlead.binding.options import AdmissionOptions, BindingOptions
 from fairlead.client import ApiError, Client
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime.admission.keeping import CertificateKeeper, CertificateUser
@@ -36,7 +39,9 @@ _SYSTEM = "kube-system"
 Rule = Callable[[JSON, JSON | None], str]
 
 
-def reviewers(own_namespace: str, own_user: str) -> Mapping[str, Reviewer]:
+def reviewers(
+    own_namespace: str, own_user: str, projector: Projector | None = None
+) -> Mapping[str, Reviewer]:
     """What is said under which path."""
 
     def note(request: AdmissionRequest) -> Verdict:
@@ -47,12 +52,14 @@ def reviewers(own_namespace: str, own_user: str) -> Mapping[str, Reviewer]:
         )
         return Verdict(patch=found)
 
-    found = {
+    found: dict[str, Reviewer] = {
         REQUESTER_PATH: note,
         COREOS_PATH: _validating(rules.coreos_binding),
         SPEC_PATH: _validating(rules.spec_binding),
         MAPPING_PATH: _validating(rules.mapping),
     }
+    if projector is not None:
+        found[PROJECTOR_PATH] = projector.review
     exempt = frozenset({_SYSTEM, own_namespace})
     return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
 
@@ -72,7 +79,7 @@ def _validating(rule: Rule) -> Reviewer:
 def _outside(namespaces: frozenset[str], reviewer: Reviewer) -> Reviewer:
     """Servers before 1.21 do not label namespaces by name, so that no selector leaves them out."""
 
-    def review(request: AdmissionRequest) -> Verdict:
+    def review(request: AdmissionRequest) -> Verdict | Awaitable[Verdict]:
         return ALLOWED if request.namespace in namespaces else reviewer(request)
 
     return review
@@ -91,15 +98,25 @@ async def own_user(client: Client, namespace: str) -> str:
         return f"system:serviceaccount:{namespace}:{NAME}"
 
 
-async def add(manager: Manager, cluster: Cluster, options: AdmissionOptions) -> AdmissionServer:
+async def add(
+    manager: Manager,
+    cluster: Cluster,
+    options: AdmissionOptions,
+    bindings: BindingOptions | None = None,
+) -> AdmissionServer:
     """Serve webhooks in every replica, and keep their certificate where this one leads.
+
+    ``bindings`` is what the controllers of bindings go by, and so the projector.
 
     Raises:
         AddressError: the address is not ``host:port``.
         ClientError: the cluster cannot be reached.
     """
     user = await own_user(cluster.client, options.namespace)
-    server = AdmissionServer(options.address, reviewers(options.namespace, user))
+    projector = Projector(cluster, bindings or BindingOptions()) if options.projector else None
+    found = reviewers(options.namespace, user, projector)
+    server = AdmissionServer(options.address, found, CALLED)
+    manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
     manager.add(server, leader_only=False)
     manager.add(CertificateUser(cluster, server, key), leader_only=False)
@@ -107,4 +124,6 @@ async def add(manager: Manager, cluster: Cluster, options: AdmissionOptions) -> 
         CertificateKeeper(cluster, owner=NAME, key=key, configuration=NAME, hosts=options.hosts)
     )
     manager.add_ready_check("admission-webhooks", server.not_ready)
+    if projector is not None:
+        manager.add_ready_check("projector", projector.not_ready)
     return server

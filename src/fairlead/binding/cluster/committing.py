@@ -67,9 +67,18 @@ class Committer:
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
 
     async def drop_superseded(self, context: BaseContext) -> None:
-        """Delete the Secrets that nothing reads any more, where that is allowed."""
-        for name, uid in context.changes.superseded if not context.flow.error else ():
-            with contextlib.suppress(NotFound, Conflict, Forbidden):
+        """Delete the Secrets that nothing reads any more, where that is allowed.
+
+        Not in a pass that has changed workloads: something may have been made of one meanwhile by
+        what it was before.
+
+        Raises:
+            Conflict: one is another by now; look again.
+        """
+        if context.flow.error or context.changed_workloads():
+            return
+        for name, uid in context.changes.superseded:
+            with contextlib.suppress(NotFound, Forbidden):
                 await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def workloads(self, context: BaseContext) -> None:

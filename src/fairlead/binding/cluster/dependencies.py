@@ -347,13 +347,25 @@ def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
             return read.name == delta.object.meta.name
         case ListAll():
             return any(read.labels.matches(meta.labels) for meta in states)
+        case Marked(optional=True):
+            return _lets_go(read, delta)
         case Marked():
-            return any(
-                (bool(read.annotation) and read.annotation in meta.annotations)
-                or (bool(read.owner) and meta.owned_by(read.owner))
-                for meta in states
-            )
+            return any(map(read.matches, states))
     return False
+
+
+def _lets_go(read: Marked, delta: Delta) -> bool:
+    """Whether there may be less reason to keep something that is no use any more.
+
+    Nobody acts on a new reason, nor on all that controllers do with what is a reason already.
+    """
+    old, new = (None if one is None else one.meta for one in (delta.old, delta.new))
+    if read.owner:
+        # What is kept or goes; that it has gone is no news.
+        return new is not None and new.owned_by(read.owner)
+    if old is None or read.annotation not in old.annotations:
+        return False
+    return new is None or new.annotations.get(read.annotation) != old.annotations[read.annotation]
 
 
 def _status_only(delta: Delta) -> bool:
@@ -365,9 +377,18 @@ def _status_only(delta: Delta) -> bool:
     return (
         same_generation
         and old.labels == new.labels
-        and old.annotations == new.annotations
+        and _told(old) == _told(new)
         and old.deletion_timestamp == new.deletion_timestamp
     )
+
+
+def _told(meta: ObjectMeta) -> dict[str, str]:
+    """Annotations but for those in which Deployments' controller counts revisions."""
+    return {
+        name: text
+        for name, text in meta.annotations.items()
+        if not name.startswith("deployment.kubernetes.io/")
+    }
 
 
 async def _synced(informer: Informer) -> bool:

@@ -41,7 +41,7 @@ async def fetch(client: Client, read: Read) -> Answer:
             case Lookup():
                 return await _lookup(client, read)
             case Review():
-                return await _review(client, read)
+                return bool(await review(client, read))
     except Forbidden as error:
         return Failure("Forbidden", _remedy(str(error), read))
     except (BadRequest, Invalid) as error:
@@ -70,12 +70,7 @@ async def _marked(client: Client, read: Marked) -> Answer:
         found = await client.list(read.resource, read.namespace, metadata_only=True)
     except NotFound:
         return Failure("NotFound", f"{read.resource.group_resource} is not served")
-    return tuple(
-        item
-        for item in found.items
-        if read.annotation in item.meta.annotations
-        or (bool(read.owner) and item.meta.owned_by(read.owner))
-    )
+    return tuple(item for item in found.items if read.matches(item.meta))
 
 
 async def _lookup(client: Client, read: Lookup) -> Answer:
@@ -92,8 +87,8 @@ async def _lookup(client: Client, read: Lookup) -> Answer:
     return Failure("NoMatch", "Kind undefined: the reference needs a kind or a resource")
 
 
-async def _review(client: Client, read: Review) -> bool:
-    """Whether the review allows it; one that fails counts as a refusal."""
+async def review(client: Client, read: Review) -> bool | None:
+    """Whether the user may do it; None where the server gives no verdict."""
     attributes: JSON = {
         "namespace": read.namespace,
         "verb": read.verb,
@@ -111,7 +106,7 @@ async def _review(client: Client, read: Review) -> bool:
     try:
         answer = await client.create(SUBJECTACCESSREVIEWS, body)
     except ClientError:
-        return False
+        return None
     status = answer.to_dict().get("status") or {}
     return status.get("allowed") is True
 

@@ -18,7 +18,6 @@ from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
     APPLICATION_UPDATE_ERROR,
     COLLECTION_READY,
-    DATA_NOT_MAP,
     EMPTY_APPLICATION,
     ERROR,
     ERROR_PERSISTING_SECRET,
@@ -40,6 +39,7 @@ from fairlead.api.servicebinding.common import (
     VALUE_NOT_FOUND,
 )
 from fairlead.binding.options import DEFAULT_NAMESPACE
+from fairlead.binding.workloads.holdings import Holding
 from fairlead.binding.workloads.records import Record
 
 
@@ -54,6 +54,7 @@ _CONTROLLER = (
     f"see whether the controller runs: kubectl -n {DEFAULT_NAMESPACE} get pods, or"
     " fairlead binding run"
 )
+_UNDONE = "find out with metadata.managedFields who has removed it"
 _DEFINITIONS = "correct the annotation service.binding of the service or of its CRD"
 _CREATE_SERVICE = "create the service, or correct the reference to it"
 
@@ -69,7 +70,6 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
         ERROR_READING_CRD: "let the controller read CustomResourceDefinitions",
         INVALID_ANNOTATION: _DEFINITIONS,
         VALUE_NOT_FOUND: _DEFINITIONS,
-        DATA_NOT_MAP: _DEFINITIONS,
         NAMING_STRATEGY_ERROR: "correct spec.namingStrategy",
         ERROR_PERSISTING_SECRET: "make room for the binding's Secret as the message says",
         APPLICATION_NOT_FOUND: "create the workload, or correct the reference to it",
@@ -262,6 +262,10 @@ def _workload_link(bound: Bound, told: Told) -> Link:
     if told.secret and record.secret != told.secret:
         about = f"still has Secret {record.secret}, in the place of {told.secret}"
         return link("failed", about, "NotProjected", _CONTROLLER)
+    lost = Holding(found.body, record).lost()
+    if lost:
+        about = f"was bound, and has lost {', '.join(lost)}"
+        return link("failed", about, "NotProjected", _UNDONE)
     return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
 
 

@@ -211,7 +211,8 @@ class BaseContext:
     def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
         kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
-        self._wanted.superseded = superseded(self.reader, self.owner, kinds, self.secret)
+        changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
+        self._wanted.superseded = superseded(self.reader, self.owner, kinds, self.secret, changing)
 
     def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why; the others are projected onto all the same."""

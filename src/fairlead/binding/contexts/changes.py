@@ -27,7 +27,7 @@ class Changes(msgspec.Struct):
 
     ``leftovers`` have something taken away, ``workloads`` are those that are selected.
     ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
-    names and uids of the Secrets to delete.
+    names and uids of the Secrets to delete once these workloads are as they have to be.
     """
 
     secret: SecretWrite | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import JSON, Object
+from fairlead.api.servicebinding.common import EXCLUSIVE
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
 from fairlead.binding.contexts.base import (
     BaseContext,
@@ -57,8 +58,7 @@ class CoreosContext(BaseContext):
         spec = self._parsed.spec
         if spec.application.name and spec.application.label_selector is not None:
             raise InvalidBinding(
-                "name and selector MUST NOT be defined in the application reference: "
-                "remove spec.application.name or spec.application.labelSelector"
+                f"{EXCLUSIVE}: remove spec.application.name or spec.application.labelSelector"
             )
         if self.spec_name() in {".", ".."}:
             raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")

@@ -55,11 +55,13 @@ def invalid_status(binding: Object, message: str, now: str) -> JSON:
     found = binding.to_dict().get("status")
     status: JSON = found if isinstance(found, dict) else {}
     before = Outcome(status).before()
-    merged = set_condition(before, Condition(READY, "False", PROCESSING_ERROR, message), now=now)
+    generation = binding.meta.generation
+    ready = Condition(READY, "False", PROCESSING_ERROR, message, observed_generation=generation)
+    merged = set_condition(before, ready, now=now)
     conditions: list[Any] = [_written(condition) for condition in merged]
     result = {**status, "conditions": conditions}
     if binding.api_version.startswith("servicebinding.io/"):
-        result["observedGeneration"] = binding.meta.generation
+        result["observedGeneration"] = generation
     else:
         result.setdefault("secret", "")
     return result

@@ -40,6 +40,7 @@ from fairlead.binding.workloads.workload import (
     Workload,
     WorkloadTemplate,
     build_template,
+    default_mapping,
     parse_mapping,
 )
 
@@ -285,7 +286,7 @@ class Reader:
             return parse_mapping(self.snapshot.get(read).to_dict())
         except ReadError as error:
             if error.failure.code == "NotFound":
-                return MappingSpec()
+                return default_mapping(resource)
             raise
 
     def _check(
@@ -311,7 +312,8 @@ def selection(reference: WorkloadReference, resource: Resource | None) -> Wanted
             return False
         if reference.selector is None:
             return meta.name == reference.name
-        return labels.matches(meta.labels)
+        # Of a reference with both, which is an error, nobody knows which is meant.
+        return labels.matches(meta.labels) or meta.name == reference.name
 
     return selects
 

@@ -12,6 +12,7 @@ from fairlead.api.servicebinding.common import (
     ERROR_READING_BINDING,
     ERROR_READING_SECRET,
     ERROR_READING_SERVICES,
+    EXCLUSIVE,
     PROCESSING_ERROR,
     READY,
     RESOLVED_BINDING_SECRET,
@@ -171,10 +172,7 @@ def status_secret(binding: Object) -> str:
 def _validate(binding: ServiceBinding) -> None:
     spec, workload = binding.spec, binding.spec.workload
     if workload.name and workload.selector is not None:
-        raise InvalidBinding(
-            "name and selector MUST NOT be defined in the application reference: "
-            "remove spec.workload.name or spec.workload.selector"
-        )
+        raise InvalidBinding(f"{EXCLUSIVE}: remove spec.workload.name or spec.workload.selector")
     if not workload.name and workload.selector is None:
         raise InvalidBinding(
             "spec.workload selects nothing: set spec.workload.name or spec.workload.selector"

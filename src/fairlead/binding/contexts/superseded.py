@@ -4,13 +4,16 @@ A workload says in its record which Secret it has. Of those that are rolled out,
 Kubernetes copy annotations, hence records too, to each ReplicaSet and ControllerRevision: one that
 is still there may have pods, or be what a rollback goes back to. Of other kinds it is looked at
 what is owned by the workload, a CronJob's Jobs or a custom kind's Deployment and its ReplicaSets:
-as long as one names the Secret, it stays.
+as long as one names the Secret, it stays. A custom kind may also have things made that nobody here
+knows, as Knative's Service has Revisions: unless something that is known belongs to a workload of
+such a kind, all its former Secrets stay.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
@@ -27,12 +30,16 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, read_records, record_key
+from fairlead.binding.workloads.workload import FIXED, Workload
 
 
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
 """What controllers of other kinds make of a workload, and what is made of that in turn."""
 
 _LEVELS = 2
+
+_BUILT_IN = {"", "apps", "batch"}
+"""The groups of those kinds whose controllers make nothing but what is looked at."""
 
 _COPIES = {
     (DEPLOYMENTS.group, DEPLOYMENTS.plural): REPLICASETS,
@@ -41,20 +48,30 @@ _COPIES = {
 }
 """What is made of a workload whenever its pods are made anew."""
 
+_Place: TypeAlias = tuple[str, str, str]
+"""Group and plural of a workload, and its name: two versions of a kind have the same objects."""
+
 
 def superseded(
-    reader: Reader, owner: Owner, kinds: Iterable[Lookup], current: str
+    reader: Reader,
+    owner: Owner,
+    kinds: Iterable[Lookup],
+    current: str,
+    changing: Iterable[Workload] = (),
 ) -> list[tuple[str, str]]:
     """Names and uids of generated Secrets that nothing reads any more; none where that is unsure.
 
-    ``kinds`` are those of the workloads that the binding is, or was, projected onto.
+    ``kinds`` are those of the workloads that the binding is, or was, projected onto. What is
+    ``changing`` in this pass does not count: it will not read a former Secret any more.
     """
+    places = {_place(one.resource, one.original.meta.name) for one in changing}
     candidates = list(_generated(reader, owner, current))
     if not candidates:
         return []
     try:
         for kind in kinds:
-            used = set(_used(reader, owner, kind, [name for name, _ in candidates]))
+            names = [name for name, _ in candidates]
+            used = set(_used(reader, owner, kind, names, places))
             candidates = [(name, uid) for name, uid in candidates if name not in used]
     except (ReadError, LookupError):
         return []
@@ -76,7 +93,9 @@ def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str
             yield meta.name, meta.uid
 
 
-def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Iterator[str]:
+def _used(
+    reader: Reader, owner: Owner, kind: Lookup, names: list[str], changing: Collection[_Place]
+) -> Iterator[str]:
     """The Secrets that workloads of a kind, or what is made of them, have.
 
     Raises:
@@ -85,30 +104,41 @@ def _used(reader: Reader, owner: Owner, kind: Lookup, names: list[str]) -> Itera
     """
     resource = reader.snapshot.lookup(kind)
     copies = _COPIES.get((resource.group, resource.plural))
-    yield from _recorded(reader, owner, resource)
+    yield from _recorded(reader, owner, resource, changing)
     if copies is not None:
-        yield from _recorded(reader, owner, copies)
+        yield from _recorded(reader, owner, copies, ())
+    if copies is not None or (resource.group, resource.plural) in FIXED:
         return
     for workload in _marked(reader, owner, resource):
-        yield from _named_below(reader, owner, workload.meta.uid, names, _LEVELS)
+        made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
+        if not made and resource.group not in _BUILT_IN:
+            yield from names
+        for item in made:
+            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
 
 
-def _named_below(
-    reader: Reader, owner: Owner, uid: str, names: list[str], levels: int
-) -> Iterator[str]:
-    """Which of these Secrets are named in what belongs to an object."""
+def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> Iterator[Object]:
+    """What belongs to an object, and what belongs to that."""
     for resource in _BELOW if levels else ():
         for item in reader.owned_by(resource, owner.namespace, uid):
-            yield from (name for name in names if f'"{name}"'.encode() in item.raw)
-            yield from _named_below(reader, owner, item.meta.uid, names, levels - 1)
+            yield item
+            yield from _below(reader, owner, item.meta.uid, levels - 1)
 
 
-def _recorded(reader: Reader, owner: Owner, resource: Resource) -> Iterator[str]:
+def _recorded(
+    reader: Reader, owner: Owner, resource: Resource, changing: Collection[_Place]
+) -> Iterator[str]:
     for item in _marked(reader, owner, resource):
+        if _place(resource, item.meta.name) in changing:
+            continue
         record = read_records(item.meta.annotations).get(owner.uid)
         if record is None:
             raise LookupError(item.meta.name)
         yield record.secret
+
+
+def _place(resource: Resource, name: str) -> _Place:
+    return resource.group, resource.plural, name
 
 
 def _marked(reader: Reader, owner: Owner, resource: Resource) -> Sequence[Object]:

@@ -12,7 +12,6 @@ from typing import Any
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
-    DATA_NOT_MAP,
     DEFINITION_ANNOTATION,
     ERROR_READING_BINDING,
     ERROR_READING_CRD,
@@ -253,10 +252,6 @@ def _collect(context: Context, service: Service, definition: Definition) -> None
         )
         return
     if found is None:
-        return
-    if not isinstance(found, dict):
-        wrong = CollectError(f"definition {definition.name or '(generic)'} gives no map")
-        collection_failed(context, DATA_NOT_MAP, wrong)
         return
     try:
         for name, value in found.items():

@@ -29,6 +29,10 @@ from fairlead.binding.services.items import Source
 from fairlead.binding.workloads.operations import MappingError, Operations
 
 
+_TOLD = 3
+"""Workloads that are told by name of those that stay as they are."""
+
+
 def binding_secret(context: Context) -> None:
     """Decide the Secret; it comes first, so that it exists even without any workload."""
     try:
@@ -63,12 +67,13 @@ def find_workloads(context: Context) -> None:
     try:
         found = context.projections()
     except (ReadError, MappingError) as error:
+        text = "; ".join([str(error), *context.refusals])
         if isinstance(error, ReadError) and error.missing:
-            context.flow.wait_for_change(str(error))
+            context.flow.wait_for_change(text)
         else:
             transient = isinstance(error, ReadError) and error.transient
-            context.flow.retry_processing(str(error), transient=transient)
-        context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, str(error))
+            context.flow.retry_processing(text, transient=transient)
+        context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, text)
         return
     if not found and not context.refusals:
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
@@ -172,10 +177,13 @@ def _each(context: Context, project: Callable[[Operations], None]) -> None:
 
 def postflight(context: Context) -> None:
     """Settle each workload, and say in InjectionReady whether that is all of them."""
-    for projection in context.projections():
-        projection.settle()
+    kept: list[str] = []
+    _each(context, lambda projection: kept.append(projection.settle()))
     if not context.refusals:
-        context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED)
+        said = [text for text in kept if text]
+        more = f"and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
+        text = "; ".join([*said[:_TOLD], more] if more else said)
+        context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED, text)
         return
     text = "; ".join(context.refusals)
     context.flow.fail(text)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
 from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
 from fairlead.binding.workloads.operations import MappingError, Operations
 
@@ -21,8 +22,9 @@ def unbind(context: Context) -> None:
     if not context.unbind_requested:
         return
     context.flow.stop_processing()
-    for projection in _bound(context):
-        projection.take_away()
+    stuck = _taken_away(_bound(context))
+    if stuck:
+        _failed(context, f"cannot unbind: {stuck}", transient=True)
     if not context.flow.error and context.drop_mapping_annotation():
         context.flow.retry_processing()
 
@@ -34,9 +36,24 @@ def _bound(context: Context) -> list[Operations]:
         text, transient = f"cannot unbind: {error}", True
     except MappingError as error:
         text, transient = f"cannot unbind: {error}", False
+    _failed(context, text, transient=transient)
+    return []
+
+
+def _failed(context: Context, text: str, *, transient: bool) -> None:
     context.set_condition(INJECTION_READY, "False", ERROR, text)
     context.flow.retry_processing(text, transient=transient)
-    return []
+
+
+def _taken_away(projections: list[Operations]) -> str:
+    """Take the projection away wherever that can be done; why it cannot elsewhere."""
+    stuck: list[str] = []
+    for projection in projections:
+        try:
+            projection.take_away()
+        except ProjectionError as error:
+            stuck.append(str(error))
+    return "; ".join(stuck)
 
 
 def unbind_leftovers(context: Context) -> None:
@@ -46,8 +63,9 @@ def unbind_leftovers(context: Context) -> None:
     except (ReadError, MappingError) as error:
         context.doubt(f"cannot unbind workloads that are not selected any more: {error}")
         return
-    for projection in found:
-        projection.take_away()
+    stuck = _taken_away(found)
+    if stuck:
+        context.doubt(stuck)
 
 
 def drop_superseded(context: Context) -> None:

@@ -125,7 +125,7 @@ def _kind(key: str, value: str, element_type: str, object_type: str) -> str:
     raise InvalidDefinition(f"Annotation {key}: {value} not implemented!")
 
 
-def apply(definition: Definition, service: JSON, reader: DataReader) -> Any:
+def apply(definition: Definition, service: JSON, reader: DataReader) -> JSON | None:
     """What the definition finds: a map of items, or None where it is optional and finds nothing.
 
     Raises:
@@ -150,7 +150,7 @@ def apply(definition: Definition, service: JSON, reader: DataReader) -> Any:
     return _shape(definition, values, service, reader)
 
 
-def _shape(definition: Definition, values: list[Any], service: JSON, reader: DataReader) -> Any:
+def _shape(definition: Definition, values: list[Any], service: JSON, reader: DataReader) -> JSON:
     match definition.kind:
         case "string":
             return {definition.name: _single(definition, values)}
@@ -238,7 +238,7 @@ def _flattened(values: list[Any]) -> list[Any]:
     return result
 
 
-def _named(definition: Definition, value: Any) -> Any:
+def _named(definition: Definition, value: Any) -> JSON:
     if definition.name or not isinstance(value, dict):
         return {definition.name: value}
     return value

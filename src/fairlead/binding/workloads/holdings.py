@@ -73,6 +73,25 @@ class Holding:
             bound.env_from for bound in self._bounds(container)
         )
 
+    def lost(self) -> list[str]:
+        """What the record names and the workload has no more, in words."""
+        volumes = fixedpath.read_list(self._body, self.record.volumes)
+        found = [] if not self.record.volumes else [f"volume {self.record.volume}"]
+        if any(map(self.is_volume, volumes)):
+            found = []
+        for held in self._containers:
+            container = held.container
+            env, sources = container.env(create=False), container.env_from(create=False)
+            mounts = container.volume_mounts(create=False)
+            names = {name_of(item) for item in env if self.is_variable(container, item)}
+            for bound in held.bounds:
+                found += [f"variable {name}" for name in bound.env if name not in names]
+                if bound.mount and not any(self.is_mount(container, item) for item in mounts):
+                    found.append(f"mount {bound.mount}")
+                if bound.env_from and not any(self.is_source(container, one) for one in sources):
+                    found.append("the variables of the whole Secret")
+        return list(dict.fromkeys(found))
+
     def remove(self, kept: Collection[Key] = ()) -> None:
         """Take the binding's things away, but those that are ``kept``.
 

@@ -68,8 +68,11 @@ class WorkloadOperations(Protocol[C]):
     def content(self, mark: str) -> None:
         """Have what runs made anew whenever the mark is another one."""
 
-    def settle(self) -> None:
-        """Take away what an earlier pass put there and this one did not ask for."""
+    def settle(self) -> str:
+        """Take away what an earlier pass put there and this one did not ask for.
+
+        Says what is left as it was, since it cannot be changed any more; "" for nothing.
+        """
 
     def take_away(self) -> None:
         """Take away all that the binding has there."""

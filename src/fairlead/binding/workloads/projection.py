@@ -43,6 +43,10 @@ class InTheWayError(ProjectionError):
     """Something that is not the binding's is where the binding has to go."""
 
 
+class FixedError(ProjectionError):
+    """The workload is of a kind that servers let nobody change once it is there."""
+
+
 class Projection:
     """One binding on one workload.
 
@@ -202,8 +206,15 @@ class Projection:
         write(self.workload.body, (*path, content_key(self._owner.uid)), mark)
         self._next.annotations = path
 
-    def settle(self) -> None:
-        """Take away what was not asked for again, and note the rest."""
+    def settle(self) -> str:
+        """Take away what was not asked for again, and note the rest.
+
+        Returns:
+            what is left as it was, since it cannot be changed any more; "" for nothing.
+
+        Raises:
+            FixedError: the workload cannot be changed, and the binding is not on it.
+        """
         if self._mine:
             if self._mine.record.annotations != self._next.annotations:
                 self._unmark(self._owner, self._mine)
@@ -216,13 +227,37 @@ class Projection:
             or self._next.annotations
         )
         write_record(self.workload.body, self._owner.uid, self._next if noted else None)
+        kept = self._keep() if self.workload.stays else ""
         self.settled = True
+        return kept
+
+    def _keep(self) -> str:
+        if not self.known:
+            raise FixedError(
+                f"{self.workload} was created without this binding and cannot be changed any "
+                "more: delete it and create it again, with the projector on for its kind "
+                "(fairlead manifests binding --project)"
+            )
+        self.workload.restore()
+        return f"{self.workload} keeps what it was created with"
 
     def take_away(self) -> None:
-        """Take away all that the binding has on the workload, and its record."""
+        """Take away all that the binding has on the workload, and its record.
+
+        Raises:
+            FixedError: it cannot be changed any more, and has not finished.
+        """
         if self._mine:
             self._unmark(self._owner, self._mine)
             self._mine.remove()
+        if self.workload.stays:
+            if not self.workload.finished:
+                raise FixedError(
+                    f"{self.workload} has this binding and cannot be changed any more: delete it, "
+                    "or wait until it has finished"
+                )
+            # What runs no more may keep it; only the record says that it is bound.
+            self.workload.restore()
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
 

@@ -22,6 +22,22 @@ from fairlead.binding.workloads.operations import MappingError
 
 _POD_SPEC = ".spec.template.spec"
 
+FIXED = frozenset({("batch", "jobs"), ("", "pods")})
+"""Of these, servers let hardly anything but the metadata change once they are there."""
+
+_FINISHED = {"Complete", "Failed", "Succeeded"}
+"""Conditions of Jobs and phases of Pods."""
+
+_PODS = MappingTemplate(
+    version="*",
+    annotations=".metadata.annotations",
+    containers=[
+        MappingContainer(path=".spec.containers[*]", name=".name"),
+        MappingContainer(path=".spec.initContainers[*]", name=".name"),
+    ],
+    volumes=".spec.volumes",
+)
+
 _DEFAULT_CONTAINERS = [
     MappingContainer(path=f"{_POD_SPEC}.containers[*]", name=".name"),
     MappingContainer(path=f"{_POD_SPEC}.initContainers[*]", name=".name"),
@@ -69,6 +85,12 @@ def build_template(
         volumes=_fixed(mapping.volumes, f"{_POD_SPEC}.volumes"),
         annotations=_fixed(mapping.annotations, ".spec.template.metadata.annotations"),
     )
+
+
+def default_mapping(resource: Resource) -> MappingSpec:
+    """The mapping of a resource that has none: Pods have no template of Pods."""
+    is_pod = (resource.group, resource.plural) == ("", "pods")
+    return MappingSpec(versions=[_PODS] if is_pod else [])
 
 
 def parse_mapping(mapping: JSON) -> MappingSpec:
@@ -205,6 +227,27 @@ class Workload:
         """Whether handlers changed the body."""
         return self.body != self.original.to_dict()
 
+    @property
+    def stays(self) -> bool:
+        """Whether handlers changed what servers do not let anybody change any more.
+
+        What has no uid is not there yet: it is being created, or is a manifest.
+        """
+        fixed = (self.resource.group, self.resource.plural) in FIXED and self.original.meta.uid
+        return bool(fixed) and _told(self.body) != _told(self.original.to_dict())
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is a Job or a Pod that runs no more."""
+        status = self.body.get("status")
+        found = status if isinstance(status, dict) else {}
+        true = [one for one in found.get("conditions") or [] if one.get("status") == "True"]
+        return bool(_FINISHED & {found.get("phase"), *(one.get("type") for one in true)})
+
+    def restore(self) -> None:
+        """Undo what handlers changed."""
+        self.body = self.original.to_dict()
+
     def containers(self, names: Collection[str] = ()) -> list[Container]:
         """The containers that the filter lets through, which may be none.
 
@@ -232,3 +275,7 @@ class Workload:
 
     def __str__(self) -> str:
         return f"{self.resource.kind} {self.original.key}"
+
+
+def _told(body: JSON) -> JSON:
+    return {name: value for name, value in body.items() if name not in {"metadata", "status"}}

@@ -190,5 +190,8 @@ class Settle(Step, frozen=True):
 
 TERMINAL = (Done, Wait, Refuse)
 """The steps that are not carried out."""
-QUESTIONS = (ConfirmNamespace, Read, Settle)
-"""The steps that write nothing."""
+CROSSINGS = (Create, Replace, ReplaceStatus, Delete)
+"""The steps that write what one end has to the other.
+
+Others only ask, or prepare: a server that takes a finalizer may refuse all that follows.
+"""

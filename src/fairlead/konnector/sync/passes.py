@@ -17,7 +17,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.client.errors import ApiError, Forbidden
 from fairlead.konnector.metrics import Pass, SyncMetrics
 from fairlead.konnector.policies.steps import (
-    QUESTIONS,
+    CROSSINGS,
     TERMINAL,
     AskNamespace,
     Create,
@@ -151,7 +151,7 @@ class Passes:
 
             async def perform(step: Step, pair: Pair) -> Pair | None:
                 after = await self._executor.carry_out(step, pair)
-                if not isinstance(step, QUESTIONS):
+                if isinstance(step, CROSSINGS):
                     self._report.wrote()
                 _crossed(step, look)
                 return after

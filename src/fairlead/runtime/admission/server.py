@@ -10,14 +10,18 @@ import asyncio
 import base64
 import ssl
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import TypeAlias
 
 import msgspec
 import structlog
 from aiohttp import web
 
 from fairlead.api.meta import JSON
+from fairlead.runtime.admission.metrics import ReviewMetrics, Said
 from fairlead.runtime.manager.health import split_address
 
 
@@ -25,13 +29,25 @@ MOST_BYTES = 16 * 1024 * 1024
 """Bytes of a review: an object and the one before it, each as large as servers store."""
 SECONDS = 10.0
 """How long a request may take to arrive."""
+_FAILED: Said = "failed"
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What a request is about: group and version, and the kind or the resource."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+    resource: str = ""
 
 
 class AdmissionRequest(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """The part of ``admission.k8s.io/v1`` AdmissionRequest that verdicts are based on."""
 
     uid: str
+    kind: Names = Names()
+    resource: Names = Names()
     operation: str = ""
     name: str = ""
     namespace: str = ""
@@ -52,7 +68,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 ALLOWED = Verdict()
-Reviewer = Callable[[AdmissionRequest], Verdict]
+
+
+class UnansweredError(Exception):
+    """A review that cannot be answered now; the text says why, and holds no Secret."""
+
+
+Reviewer = Callable[[AdmissionRequest], Verdict | Awaitable[Verdict]]
+"""One that has to look something up says so with an awaitable."""
 
 
 class _Review(msgspec.Struct, rename="camel"):
@@ -64,14 +87,23 @@ class _Review(msgspec.Struct, rename="camel"):
 class AdmissionServer:
     """Serves reviewers by path; a runnable of every replica.
 
+    ``names`` has what webhooks are called in ``metrics``, by path.
+
     Raises:
         AddressError: the address is not ``host:port``.
     """
 
     name = "admission webhooks"
 
-    def __init__(self, address: str, reviewers: Mapping[str, Reviewer]) -> None:
+    def __init__(
+        self,
+        address: str,
+        reviewers: Mapping[str, Reviewer],
+        names: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.url = ""
+        self.metrics = ReviewMetrics()
+        self._names = names
         self._where = split_address(address)
         self._reviewers = dict(reviewers)
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -126,27 +158,42 @@ class AdmissionServer:
             return web.Response(status=404, text="no webhook has this path")
         if request.method != "POST":
             return web.Response(status=405, text="webhooks are POSTed to")
+        begun = time.perf_counter()
+        operation, said = "", _FAILED
+        try:
+            answer, operation, said = await self._reviewed(request, reviewer)
+            return answer
+        finally:
+            name = self._names.get(request.path, request.path)
+            self.metrics.reviewed(name, operation, said, time.perf_counter() - begun)
+
+    async def _reviewed(self, request: web.BaseRequest, reviewer: Reviewer) -> _Answer:
         try:
             async with asyncio.timeout(SECONDS):
                 content = await _content(request)
         except TimeoutError:
-            return web.Response(status=408, text=f"no whole request within {SECONDS:g} s")
+            return _unread(408, f"no whole request within {SECONDS:g} s")
         if content is None:
-            return web.Response(status=413, text=f"the limit is {MOST_BYTES} bytes")
+            return _unread(413, f"the limit is {MOST_BYTES} bytes")
         try:
             review = msgspec.json.decode(content, type=_Review)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return web.Response(status=400, text=f"this is no AdmissionReview: {error}")
-        return self._answer(request.path, reviewer, review)
-
-    def _answer(self, path: str, reviewer: Reviewer, review: _Review) -> web.Response:
+            return _unread(400, f"this is no AdmissionReview: {error}")
+        operation = review.request.operation
         try:
             verdict = reviewer(review.request)
+            if not isinstance(verdict, Verdict):
+                verdict = await verdict
+        # What the API server does then is what the configuration says: failurePolicy.
+        except UnansweredError as error:
+            name = review.request.name
+            _log.warning("no answer", path=request.path, name=name, reason=str(error))
+            return web.Response(status=503, text=str(error)), operation, _FAILED
         except Exception:  # noqa: BLE001
-            # What the API server does then is what the configuration says: failurePolicy.
-            _log.exception("a review failed", path=path, name=review.request.name)
-            return web.Response(status=500, text="the review failed; the program's log says why")
-        return web.json_response(
+            _log.exception("a review failed", path=request.path, name=review.request.name)
+            text = "the review failed; the program's log says why"
+            return web.Response(status=500, text=text), operation, _FAILED
+        answer = web.json_response(
             body=msgspec.json.encode(
                 {
                     "apiVersion": review.api_version,
@@ -155,6 +202,23 @@ class AdmissionServer:
                 }
             )
         )
+        return answer, operation, _said(verdict)
+
+
+_Answer: TypeAlias = tuple[web.Response, str, Said]
+"""An answer, the operation that it is about, and what it says."""
+
+
+def _unread(status: int, text: str) -> _Answer:
+    return web.Response(status=status, text=text), "", _FAILED
+
+
+def _said(verdict: Verdict) -> Said:
+    if verdict.refusal:
+        return "refused"
+    if verdict.patch:
+        return "changed"
+    return "warned" if verdict.warnings else "allowed"
 
 
 async def _content(request: web.BaseRequest) -> bytes | None:

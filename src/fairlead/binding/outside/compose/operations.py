@@ -140,9 +140,10 @@ class ComposeOperations:
     def content(self, mark: str) -> None:
         """Nothing to do: services are made anew by whoever reads what is printed."""
 
-    def settle(self) -> None:
+    def settle(self) -> str:
         """Nothing is there from earlier: services are read without what was bound before."""
         self.settled = True
+        return ""
 
     def take_away(self) -> None:
         """Have nothing of the binding on the service."""

@@ -348,6 +348,7 @@ class AccessController:
         if outcome.again == "synced" and current.synced is not None and failure is None:
             kept = Kept.of(await self._steps.wanted(current), current.synced.warnings)
             self._work.keep(current.reached, request, kept)
+            self._publication.used(current)
             result = None
         else:
             self._work.forget(request)

@@ -127,7 +127,20 @@ def outcome_of(current: Pass) -> Outcome:
         return expired(current.expires_at)
     if current.plan is not None and not facts.approved:
         return planned(current.plan, facts.planning)
-    return generated() if facts.secret == "generated" else success()  # noqa: S105
+    is_new = facts.secret == "generated"  # noqa: S105
+    return generated() if is_new and not is_first_and_read_again(current) else success()
+
+
+def is_first_and_read_again(current: Pass) -> bool:
+    """Whether the second look that a new password asks for would come to what is known already.
+
+    Every pass reads the server again after it has written. An object that has said nothing so far
+    is in progress as it was created, and so that need not be written first. Additive grants depend
+    on what was granted before, which the next pass reads from the status of this one.
+    """
+    access = current.decoded
+    is_first = not access.status.last_reconcile_state
+    return is_first and current.synced is not None and access.spec.grants_policy == "Authoritative"
 
 
 def login_of(current: Pass) -> Login | None:

@@ -137,6 +137,16 @@ class Publication:
             del self._made[key]
         return not echo
 
+    def used(self, current: Pass) -> None:
+        """No pass follows that needs the Secret which this one has made: the cache will tell."""
+        key = Key(current.found.meta.namespace, current.decoded.spec.generated_secret)
+        made, cached = self._made.get(key), self._watches.secrets.get(*key)
+        if made is None:
+            return
+        made.used = True
+        if cached is not None and _is_same(cached, made.secret):
+            del self._made[key]
+
     def may_rotate(self, current: Pass) -> bool:
         """Whether a new password may be due, by the cache's word; :meth:`write` decides."""
         meta, access = current.found.meta, current.decoded

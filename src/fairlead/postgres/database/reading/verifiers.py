@@ -7,7 +7,7 @@ read verifiers it takes a login. What came of it holds while the server keeps th
 from __future__ import annotations
 
 import asyncio
-import hmac
+import hashlib
 import secrets
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -233,4 +233,6 @@ def has_ended(role: RoleFacts) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    return hmac.digest(_KEY, text.encode("utf-8", "surrogatepass"), "sha256")[:_DIGEST_BYTES]
+    # Half of what an HMAC takes, and a look at a server takes one for each role.
+    whole = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, key=_KEY, digest_size=_DIGEST_BYTES).digest()

@@ -1,0 +1,268 @@
+"""The projector: binds workloads as they are created, so that Jobs and Pods can be bound at all.
+
+It runs the pipeline of the controllers, for which the workload that is being created is the only
+one there is, and writes nothing: the API server stores projection and record together, which the
+controllers then find as if they had written them. A binding counts once its Secret is known to
+be collected, whether or not there has been any workload.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import msgspec
+
+from fairlead.api.conditions import get_condition
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.patch import create_json_patch
+from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.binding.apis import Api, coreos_api, spec_api
+from fairlead.binding.builders import MOST_READS
+from fairlead.binding.cluster.committing import stored_conditions
+from fairlead.binding.cluster.fetching import fetch
+from fairlead.binding.cluster.mappings import is_mapping
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
+from fairlead.binding.options import BindingOptions
+from fairlead.binding.reads import Answer, Failure, Get, ListAll, Need, Read, Snapshot
+from fairlead.binding.workloads.records import read_kinds
+from fairlead.binding.workloads.workload import FIXED
+from fairlead.client import ClientError
+from fairlead.runtime import Cluster, Informer
+from fairlead.runtime.admission.server import (
+    ALLOWED,
+    AdmissionRequest,
+    UnansweredError,
+    Verdict,
+)
+
+
+LIMIT_SECONDS = 4.0
+"""That a review may take: less than API servers wait, so that our log says what happened."""
+
+_NEEDLESS = ("unbind", "unbind_leftovers", "drop_superseded")
+"""Stages about what is there already."""
+_REFERENCES = {"servicebinding": "workload", "servicebinding-coreos": "application"}
+_INDEX = "workloads"
+
+
+class Projector:
+    """Reviews the creation of workloads; every replica has one."""
+
+    def __init__(self, cluster: Cluster, options: BindingOptions) -> None:
+        self._client = cluster.client
+        self._mappings = cluster.informer(CLUSTERWORKLOADRESOURCEMAPPINGS)
+        self._bindings: list[tuple[Api, Informer]] = []
+        for api in (spec_api(), coreos_api(options)):
+            informer = cluster.informer(api.resource)
+            informer.add_index(_INDEX, partial(_selected_by, api))
+            builder = api.builder.without(*_NEEDLESS)
+            self._bindings.append((msgspec.structs.replace(api, builder=builder), informer))
+
+    def not_ready(self) -> str:
+        """Say why no workload can be bound; "" when all can."""
+        informers = [self._mappings, *(informer for _, informer in self._bindings)]
+        synced = all(informer.has_synced for informer in informers)
+        return "" if synced else "it does not know yet which bindings there are"
+
+    async def review(self, request: AdmissionRequest) -> Verdict:
+        """The workload as it is bound by all bindings that select it and can bind it now.
+
+        Raises:
+            UnansweredError: what bindings need could not be read, or not in time.
+        """
+        if request.object is None or not request.namespace or request.sub_resource:
+            return ALLOWED
+        if reason := self.not_ready():
+            raise UnansweredError(reason)
+        workload = _Created(request, request.object)
+        candidates = list(self._candidates(workload))
+        if not candidates:
+            return ALLOWED
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                return await self._bound(workload, candidates)
+        except TimeoutError:
+            text = f"bindings of {workload} could not be read within {LIMIT_SECONDS:g} s"
+            raise UnansweredError(text) from None
+        except ClientError as error:
+            raise UnansweredError(f"bindings of {workload} could not be read: {error}") from None
+
+    def _candidates(self, workload: _Created) -> Iterator[tuple[Api, Object]]:
+        """The bindings that select the workload, those that were created first before others."""
+        found = [
+            (api, binding)
+            for api, informer in self._bindings
+            for key in workload.keys
+            for binding in informer.by_index(_INDEX, key)
+            if not binding.meta.deleting and workload.is_selected_by(api, binding)
+        ]
+        yield from sorted(found, key=lambda one: _rank(one[1]))
+
+    async def _bound(self, workload: _Created, bindings: Sequence[tuple[Api, Object]]) -> Verdict:
+        before, warnings = workload.body, []
+        for api, binding in bindings:
+            body = await self._projected(workload, api, binding)
+            if body is not None:
+                workload.body = body
+            elif workload.is_fixed:
+                warnings.append(
+                    f"ServiceBinding {binding.meta.name} cannot bind yet, and {workload} cannot "
+                    "be bound once it is there: create it again when the binding is ready"
+                )
+        return Verdict(patch=create_json_patch(before, workload.body), warnings=warnings)
+
+    async def _projected(self, workload: _Created, api: Api, binding: Object) -> JSON | None:
+        """The workload's body with the binding on it; None where it cannot be."""
+        if not _is_collected(api, binding):
+            # Whoever has waited for it may be ahead of our watch.
+            meta = binding.meta
+            fresh = await fetch(self._client, Get(api.resource, meta.namespace, meta.name))
+            if not isinstance(fresh, Object) or not _is_collected(api, fresh):
+                return None
+            binding = fresh
+        item = object_from_dict(workload.body)
+        try:
+            context = await self._decided(workload, item, api, binding)
+        except (InvalidBinding, msgspec.ValidationError):
+            return None
+        if context.flow.error and context.reader.snapshot.unclear:
+            raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
+        if context.flow.error or not context.secret or not _is_secret_its_own(context):
+            return None
+        changed = context.changed_workloads()
+        return next((one.body for one in changed if one.original is item), workload.body)
+
+    async def _decided(
+        self, workload: _Created, item: Object, api: Api, binding: Object
+    ) -> BaseContext:
+        """Run the pipeline, answering what it asks."""
+        snapshot, pipeline = Snapshot(), api.builder.build()
+        for _ in range(MOST_READS):
+            snapshot.restart()
+            context = api.builder.provider(binding, snapshot)
+            try:
+                pipeline.process(context)
+            except Need as need:
+                asked = [self._answer(workload, item, read) for read in need.reads]
+                for read, answer in zip(need.reads, await asyncio.gather(*asked), strict=True):
+                    snapshot.put(read, answer)
+            else:
+                return context
+        raise RuntimeError(f"the pipeline asks for more than {MOST_READS} reads")
+
+    async def _answer(self, workload: _Created, item: Object, read: Read) -> Answer:
+        match read:
+            case Get() if is_mapping(read):
+                missing = f'{read.resource.group_resource} "{read.name}" not found'
+                return self._mappings.get("", read.name) or Failure("NotFound", missing)
+            case Get(spec_only=True) if workload.is_of(read.resource):
+                mine = workload.name and read.name == workload.name
+                return item if mine else Failure("NotFound", f"{read.name} is not being created")
+            case ListAll():
+                mine = workload.is_of(read.resource) and read.labels.matches(item.meta.labels)
+                return (item,) if mine else ()
+        return await fetch(self._client, read)
+
+
+class _Created:
+    """A workload that is being created; as text it is what warnings call it."""
+
+    def __init__(self, request: AdmissionRequest, body: JSON) -> None:
+        self._kind, self._plural = request.kind, request.resource.resource
+        self.namespace = request.namespace
+        metadata = {**(body.get("metadata") or {}), "namespace": self.namespace}
+        # What has a uid counts as being there already.
+        metadata.pop("uid", None)
+        self.body: JSON = {**body, "metadata": metadata}
+        self.name: str = metadata.get("name") or ""
+        self._called: str = self.name or metadata.get("generateName") or ""
+        self._labels: dict[str, str] = metadata.get("labels") or {}
+
+    @property
+    def keys(self) -> Iterator[str]:
+        """What bindings that may select it are found by."""
+        for kind in (self._kind.kind, self._plural):
+            for name in dict.fromkeys((self.name, "")):
+                yield _key(self.namespace, self._kind.group, kind, name)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it can only be bound now."""
+        return (self._kind.group, self._plural) in FIXED
+
+    def is_of(self, resource: Resource) -> bool:
+        """Whether it is an object of this resource, in the version of the request."""
+        mine = (self._kind.group, self._kind.version, self._plural)
+        return mine == (resource.group, resource.version, resource.plural)
+
+    def is_selected_by(self, api: Api, binding: Object) -> bool:
+        """Whether a binding that was found by a key selects it."""
+        kind = api.kind(binding)
+        if kind is None or kind.version not in {"", self._kind.version}:
+            return False
+        reference = part(binding, "spec", _REFERENCES[api.name])
+        if reference.get("name"):
+            return bool(reference["name"] == self.name)
+        try:
+            return LabelSelector.from_dict(_selector(reference)).matches(self._labels)
+        except SelectorError:
+            return False
+
+    def __str__(self) -> str:
+        return f"{self._kind.kind} {self._called}"
+
+
+def _selected_by(api: Api, binding: Object) -> list[str]:
+    """The key of the workloads that a binding selects: by name, or by labels."""
+    kind = api.kind(binding)
+    if kind is None:
+        return []
+    reference = part(binding, "spec", _REFERENCES[api.name])
+    name = reference.get("name") or ""
+    return [_key(binding.meta.namespace, kind.group, kind.plural or kind.kind, str(name))]
+
+
+def _selector(reference: JSON) -> JSON | None:
+    found = reference.get("selector", reference.get("labelSelector"))
+    return found if isinstance(found, dict) else None
+
+
+def _key(namespace: str, group: str, kind: str, name: str) -> str:
+    return f"{namespace}/{group}/{kind}/{name}"
+
+
+def _rank(binding: Object) -> tuple[str, str, str]:
+    meta = binding.meta
+    return meta.creation_timestamp or "", meta.name, meta.uid
+
+
+def _is_collected(api: Api, binding: Object) -> bool:
+    """Whether the controllers have made of it, as it is now, a Secret to project.
+
+    And have noted what unbinding goes by, so that nothing can be left over.
+    """
+    meta, kind = binding.meta, api.kind(binding)
+    if meta.deleting or MAPPING_ANNOTATION in meta.annotations:
+        return False
+    collected = get_condition(stored_conditions(binding), COLLECTION_READY)
+    return (
+        api.finalizer in meta.finalizers
+        and kind in (read_kinds(meta.annotations) or ())
+        and collected is not None
+        and (collected.status, collected.observed_generation) == ("True", meta.generation)
+        and bool(api.secret(binding))
+    )
+
+
+def _is_secret_its_own(context: BaseContext) -> bool:
+    """Whether nobody else has the Secret's name; one of new content may be on its way."""
+    write = context.changes.secret
+    if write is None:
+        return True
+    there = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
+    return not isinstance(there, Object) or there.meta.owned_by(write.owner.uid)

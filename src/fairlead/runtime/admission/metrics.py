@@ -1,0 +1,56 @@
+"""What a scrape tells of the reviews of a webhook server: about what, what was said, how long.
+
+Labels have only words of ours: who sends a review chooses its operation, and whoever reaches the
+server can send one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Literal
+
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from fairlead.runtime.controller.queue import Histogram
+
+
+Said = Literal["allowed", "changed", "warned", "refused", "failed"]
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Seconds: an API server waits up to 10 unless it is told otherwise, and 30 at most."""
+_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+_UNKNOWN = "unknown"
+"""The operation of what could not be read, too."""
+
+
+class ReviewMetrics(Collector):
+    """Counts and times reviews, by the names of the webhooks that were asked."""
+
+    def __init__(self) -> None:
+        self._reviews: Counter[tuple[str, str, Said]] = Counter()
+        self._seconds: dict[str, Histogram] = {}
+
+    def reviewed(self, webhook: str, operation: str, said: Said, seconds: float) -> None:
+        """A review was answered, or could not be."""
+        known = operation if operation in _OPERATIONS else _UNKNOWN
+        self._reviews[webhook, known, said] += 1
+        self._seconds.setdefault(webhook, Histogram(BUCKETS)).observe(seconds)
+
+    def collect(self) -> Iterable[Metric]:
+        """All series; called at each scrape."""
+        total = CounterMetricFamily(
+            "fairlead_webhook_reviews",
+            "Admission reviews by what was said",
+            labels=("webhook", "operation", "verdict"),
+        )
+        for labels, number in sorted(self._reviews.items()):
+            total.add_metric(labels, number)
+        yield total
+        seconds = HistogramMetricFamily(
+            "fairlead_webhook_review_seconds", "Length of an admission review", labels=("webhook",)
+        )
+        for webhook, histogram in sorted(self._seconds.items()):
+            seconds.add_metric([webhook], histogram.cumulative(), sum_value=histogram.sum)
+        yield seconds
