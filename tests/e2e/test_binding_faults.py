@@ -14,6 +14,8 @@ import pytest
 from tests.support.binding import (
     DATA,
     GROUP,
+    PASSES,
+    RIGS,
     Team,
     administrator,
     bind,
@@ -228,6 +230,50 @@ async def test_kill_nine_among_two_hundred_bindings_and_unbindings(
     async with process(file, "--install-crds=false", name="binding"):
         await eventually(none_left, team)
     await unbound(team)
+
+
+async def test_controllers_that_start_again_find_everything_done(team: Team) -> None:
+    """A former Secret that nobody can tell the readers of stays, and nothing is written for it."""
+    await made(team, "web")
+    await team.create(RIGS, "rig", spec={"template": {"spec": {"containers": [{"name": "app"}]}}})
+    rig = {"apiVersion": RIGS.api_version, "kind": "Rig", "name": "rig"}
+    await team.create(SERVICEBINDINGS, "rig", spec=bind(type="own", workload=rig))
+    async with running(team.admin):
+        await eventually(_mounts, team, "")
+        former = mounted((await team.admin.get(RIGS, "rig", team.namespace)).to_dict())
+        await team.patch(SECRETS, "login", {"data": encoded(host="moved")})
+        await eventually(_mounts, team, former)
+        await eventually(_few_own_secrets, team)
+    assert former in {one.meta.name for one in await _own_secrets(team)}
+    before = await _versions(team)
+    PASSES.clear()
+    async with running(team.admin):
+        await eventually(_all_seen, team)
+        await idle(1.0)
+    assert await _versions(team) == before
+
+
+async def _mounts(team: Team, former: str) -> bool:
+    """Whether the rig has another Secret, and all are Ready."""
+    found = await team.admin.get(RIGS, "rig", team.namespace)
+    return mounted(found.to_dict()) not in {"", former} and (
+        [await _ready(team, resource) for resource in BINDINGS] == [2, 1]
+    )
+
+
+async def _few_own_secrets(team: Team) -> bool:
+    """Two of Deployments, and two of the rig."""
+    return len(await _own_secrets(team)) == 4
+
+
+async def _all_seen(team: Team) -> bool:
+    return PASSES[team.namespace, "web"] >= 2 and PASSES[team.namespace, "rig"] >= 1
+
+
+async def _versions(team: Team) -> list[str]:
+    kinds = (*BINDINGS, DEPLOYMENTS, RIGS, SECRETS)
+    found = [one for resource in kinds for one in await _listed(team, resource)]
+    return [f"{one.kind} {one.meta.name} {one.meta.resource_version}" for one in found]
 
 
 async def _some_ready(team: Team, count: int) -> bool:
