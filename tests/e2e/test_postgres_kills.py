@@ -116,13 +116,14 @@ async def made(
         team.grant("CONNECT", "CREATE", "USAGE", database=database),
         {**team.grant("SELECT", database=database), **table},
     ]
-    if policy == "Orphan" and team.superuser:
-        # A superuser's database has no other heir.
+    if policy == "Orphan":
+        # An administrator's database has no other heir.
         spec["orphanTo"] = team.name("heir")
         await team.sql(
             "DO $$ BEGIN CREATE ROLE {r}; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
             r=team.name("heir"),
         )
+        await team.sql("GRANT {r} TO {a}", r=team.name("heir"), a=team.administrator.username)
     return await team.create(suffix, cleanupPolicy=policy, grants=grants, **spec)
 
 
@@ -146,8 +147,8 @@ async def cleared(team: Team, names: list[str], policy: CleanupPolicy, database:
         assert await team.role_exists(name) is (policy == "Retain")
         query = "SELECT tableowner::text FROM pg_catalog.pg_tables WHERE tablename = %s"
         owners = [owner for (owner,) in await team.sql(query, values=(name,), database=there)]
-        heir = team.name("heir") if team.superuser else team.administrator.username
-        assert owners == {"Orphan": [heir], "Retain": [name]}.get(policy, [])
+        heirs = {"Orphan": [team.name("heir")], "Retain": [name]}
+        assert owners == heirs.get(policy, [])
         if policy == "Retain":
             await team.sql("DROP OWNED BY {r}", "DROP ROLE {r}", r=name, database=there)
 
@@ -204,6 +205,7 @@ class Ways:
         self.proxies.append(await self._stack.enter_async_context(proxy))
         profile = server_profile(name, team.postgres, port=proxy.port, database=database)
         profile["spec"]["credentialsSecretRef"]["name"] = team.server
+        profile["spec"]["allowedMemberOf"] = ["heir-*"]
         await team.client.create(POSTGRESSERVERS, profile)
         connection = {"serverRef": {"name": name}}
         await made(team, suffix, self.policy, database=database, connection=connection)

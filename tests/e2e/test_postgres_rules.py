@@ -15,6 +15,7 @@ from tests.support.waiting import condition, failed_with
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -299,3 +300,31 @@ async def test_roles_of_a_cluster_that_is_gone_are_taken_over(
     assert await unruled.logs_in(secret["uri"])
     owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'kept'"
     assert await unruled.fetch(owner) == [(role,)]
+
+
+async def test_nothing_is_given_to_roles_that_nobody_allows(unruled: World) -> None:
+    """Not by an edit while the access goes either: its login goes, what it owns stays."""
+    await unruled.create_database()
+    allowed, stranger = unruled.name("allowed"), unruled.name("stranger")
+    for role in (allowed, stranger):
+        await unruled.fetch(f'CREATE ROLE "{role}"')
+    fields = {"cleanupPolicy": "Orphan", "orphanTo": stranger}
+    name = await unruled.create(**fields)
+    await unruled.wait(name, failed_with("PolicyDenied"))
+    listed = {"spec": {"allowedMemberOf": [allowed]}}
+    await unruled.admin.merge_patch(POSTGRESSERVERS, unruled.server, "", listed)
+    await unruled.patch(name, orphanTo=allowed)
+    await unruled.ready(name)
+    secret = await unruled.secret(name)
+    await unruled.fetch(f'CREATE TABLE kept (); ALTER TABLE kept OWNER TO "{name}"')
+    await unruled.patch(name, orphanTo=stranger)
+    await unruled.wait(name, failed_with("PolicyDenied"))
+    await unruled.delete(name)
+    body = await unruled.wait(name, failed_with("OwnsObjects"))
+    assert "spec.orphanTo" in condition(body, "Ready")["message"]
+    assert not await unruled.logs_in(secret["uri"])
+    owner = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'kept'"
+    assert await unruled.fetch(owner) == [(name,)]
+    await unruled.patch(name, orphanTo=allowed)
+    await unruled.gone(name)
+    assert await unruled.fetch(owner) == [(allowed,)]

@@ -129,7 +129,8 @@ class Team:
             "password": self.administrator.password,
         }
         await self.client.create(SECRETS, secret)
-        await self.client.create(POSTGRESSERVERS, server_profile(name, self.postgres, **spec))
+        profile = server_profile(name, self.postgres, **{"allowedMemberOf": ["heir-*"], **spec})
+        await self.client.create(POSTGRESSERVERS, profile)
 
     # What the team does.
 

@@ -43,7 +43,8 @@ from fairlead.client.errors import (
 )
 from fairlead.client.kubeconfig import parse_kubeconfig
 from fairlead.client.loading import load_config
-from fairlead.client.transport import RequestMetrics, RetryPolicy, Timeouts
+from fairlead.client.metrics import RequestMetrics
+from fairlead.client.transport import RetryPolicy, Timeouts
 from fairlead.client.wire import ObjectList, WatchEvent
 
 

@@ -14,7 +14,8 @@ from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import explain
 from fairlead.client.discovery import Discovery
 from fairlead.client.errors import ConnectionFailed, Gone
-from fairlead.client.transport import RequestMetrics, RetryPolicy, Timeouts, Transport
+from fairlead.client.metrics import RequestMetrics
+from fairlead.client.transport import RetryPolicy, Timeouts, Transport
 from fairlead.client.wire import (
     APPLY_PATCH,
     JSON_PATCH,

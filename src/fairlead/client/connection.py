@@ -9,7 +9,6 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from weakref import WeakSet
 
@@ -19,28 +18,13 @@ from fairlead.client.config import ClusterConfig
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
 
-class mapped_errors:  # noqa: N801  used as the functions of contextlib are
-    """Raises :class:`ConnectionFailed` for every way in which a request can break.
+FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
+"""Every way in which a request can break."""
 
-    A class, for it is around every request, and a generator costs three times as much.
-    """
 
-    __slots__ = ("_server",)
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-
-    def __enter__(self) -> None:
-        """Nothing to prepare."""
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, aiohttp.ClientError | TimeoutError | OSError | UnicodeError):
-            raise ConnectionFailed(explain(self._server, error)) from error
+def failed(server: str, error: BaseException) -> ConnectionFailed:
+    """What to raise for one of :data:`FAULTS`."""
+    return ConnectionFailed(explain(server, error))
 
 
 def explain(server: str, error: BaseException) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import random
 import re
 import ssl
@@ -11,25 +10,19 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from urllib.parse import quote, urlencode, urlsplit
 
 import aiohttp
 import structlog
 from multidict import CIMultiDict
-from prometheus_client import CollectorRegistry, Counter, Histogram
-from yarl import URL
 
 from fairlead.client.config import ClusterConfig, Impersonation
-from fairlead.client.connection import Sockets, build_ssl_context, mapped_errors
+from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
-from fairlead.client.errors import (
-    ApiError,
-    ConnectionFailed,
-    Fenced,
-    api_error,
-    status_from_answer,
-)
+from fairlead.client.errors import ApiError, Fenced, api_error, status_from_answer
+from fairlead.client.exchange import IDEMPOTENT, Answer, Connections, Origin, Outgoing
+from fairlead.client.metrics import RequestMetrics
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
@@ -60,9 +53,6 @@ def parse_warnings(headers: Iterable[str]) -> list[str]:
         for value in headers
         for match in _WARNING.finditer(value)
     ]
-
-
-IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 
 
 @dataclass(frozen=True)
@@ -101,33 +91,6 @@ class RetryPolicy:
         return self.base * 2.0**attempt * random.uniform(1.0, 1.5)  # noqa: S311  jitter
 
 
-class RequestMetrics:
-    """Counts and times requests; one may serve the clients of several clusters."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        requests = Counter(
-            "rest_client_requests_total",
-            "Number of HTTP requests, partitioned by status code, method, and host.",
-            ("code", "method", "host"),
-            registry=registry,
-        )
-        duration = Histogram(
-            "rest_client_request_duration_seconds",
-            "Request latency in seconds, until the answer's headers, by verb and host.",
-            ("verb", "host"),
-            buckets=(0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
-            registry=registry,
-        )
-        # Looking up a series costs more than counting in it, and there are few.
-        self._count = cache(requests.labels)
-        self._time = cache(duration.labels)
-
-    def observe(self, method: str, host: str, code: str, seconds: float) -> None:
-        """Records one request; the code of one without an answer is ``<error>``."""
-        self._count(code, method, host).inc()
-        self._time(method, host).observe(seconds)
-
-
 @dataclass(frozen=True)
 class Timeouts:
     """Seconds; ``read`` and ``watch_idle`` limit silence, not the whole answer."""
@@ -162,17 +125,12 @@ class Transport:
         self._secure = config.server.startswith("https:")
         self._contexts: tuple[Credential, ssl.SSLContext] | None = None
         self._headers = _fixed_headers(config, user_agent)
-        self._session: aiohttp.ClientSession | None = None
-        self._sockets = Sockets()
-        self._closed = False
+        self._origins: tuple[Credential, Origin] | None = None
+        self._connections = Connections(config.server, self.timeouts.connect)
 
     async def close(self) -> None:
         """Closes every connection; requests under way fail, later ones too."""
-        self._closed = True
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
-            await self._sockets.close()
+        await self._connections.close()
 
     async def request(
         self,
@@ -191,19 +149,21 @@ class Transport:
             ConfigError: no credential or no TLS context can be made.
             Fenced: it is a write, and this process may not write any more.
         """
-        url = self._url(path, params)
+        target = self._target(path, params)
+        sent = Outgoing(method, target, headers or {}, body, self.timeouts.read)
         attempt, waited = 0, 0.0
         while True:
             # Before each attempt: the wait for a retry may outlast the Lease.
             if method != "GET" and (reason := self.fence(path)):
                 raise Fenced(f"{method} {path} was not sent: {reason}")
             try:
-                answer = await self._send(method, url, body, headers, self.timeouts.read)
+                answer = await self._send(sent)
                 try:
-                    with mapped_errors(self.config.server):
-                        return await answer.read()
+                    return await answer.read()
+                except FAULTS as error:
+                    raise failed(self.config.server, error) from error
                 finally:
-                    _end(answer)
+                    answer.end()
             except ApiError as error:
                 wait = self._retries.wait(method, error.code, error.retry_after, attempt, waited)
                 if wait is None:
@@ -226,88 +186,75 @@ class Transport:
             ConnectionFailed: the server was not reached.
             TimeoutError: from reading: nothing arrived for ``timeouts.watch_idle`` seconds.
         """
-        url = self._url(path, params)
-        answer = await self._send("GET", url, None, headers, self.timeouts.watch_idle)
+        target = self._target(path, params)
+        answer = await self._send(Outgoing("GET", target, headers, None, self.timeouts.watch_idle))
         try:
             yield answer.content
         finally:
-            _end(answer)
+            answer.end()
 
-    async def _send(
-        self,
-        method: str,
-        url: URL,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        silence: float,
-    ) -> aiohttp.ClientResponse:
+    async def _send(self, sent: Outgoing) -> Answer:
         """An answer with a good status, to be ended; a 401 is tried again with new credentials."""
         credential = await self._credentials.current()
-        answer = await self._exchange(method, url, body, headers, silence, credential)
+        answer = await self._exchange(sent, credential)
         try:
             if answer.status == 401:
                 # Once only: what is refused with fresh credentials too is really refused.
                 fresh = await self._credentials.refresh(credential)
                 if fresh is not None:
-                    answer.release()
-                    answer = await self._exchange(method, url, body, headers, silence, fresh)
+                    answer.end()
+                    answer = await self._exchange(sent, fresh)
             if not 200 <= answer.status < 300:
-                raise await self._refused(method, url, answer)
+                raise await self._refused(sent, answer)
         except BaseException:
-            _end(answer)
+            answer.end()
             raise
         return answer
 
-    async def _exchange(
-        self,
-        method: str,
-        url: URL,
-        body: bytes | None,
-        headers: Mapping[str, str] | None,
-        silence: float,
-        credential: Credential,
-    ) -> aiohttp.ClientResponse:
-        session = self._open_session()
-        sent = self._headers.copy()
-        sent.update(headers or {})
-        if credential.authorization:
-            sent["Authorization"] = credential.authorization
+    async def _exchange(self, sent: Outgoing, credential: Credential) -> Answer:
         started, code = time.monotonic(), "<error>"
         try:
-            with mapped_errors(self.config.server):
-                answer = await session.request(
-                    method,
-                    url,
-                    data=_payload(body),
-                    headers=sent,
-                    allow_redirects=False,
-                    ssl=self._ssl(credential),
-                    server_hostname=self.config.tls_server_name or None,
-                    proxy=self.config.proxy_url or None,
-                    timeout=_silence(self.timeouts.connect, silence),
-                )
+            answer = await self._connections.exchange(self._origin(credential), sent)
             code = str(answer.status)
+        except FAULTS as error:
+            raise failed(self.config.server, error) from error
         finally:
             if self._metrics is not None:
                 elapsed = time.monotonic() - started
-                self._metrics.observe(method, self.host, code, elapsed)
-        self._warnings.handle(answer.headers.getall("Warning", ()))
+                self._metrics.observe(sent.method, self.host, code, elapsed)
+        if "Warning" in answer.headers:
+            self._warnings.handle(answer.headers.getall("Warning"))
         return answer
 
-    async def _refused(self, method: str, url: URL, answer: aiohttp.ClientResponse) -> ApiError:
-        with mapped_errors(self.config.server):
+    async def _refused(self, sent: Outgoing, answer: Answer) -> ApiError:
+        try:
             body = await answer.read()
-        status = status_from_answer(answer.status, body, f"{method} {url.path}")
+        except FAULTS as error:
+            raise failed(self.config.server, error) from error
+        path = sent.target.partition("?")[0]
+        status = status_from_answer(answer.status, body, f"{sent.method} {path}")
         return api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
 
-    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
-        return URL.build(
-            scheme=self._server.scheme,
-            authority=self._server.netloc,
-            path=self._server.path + (path if _plain(path) else quote(path, safe=_PATH_SAFE)),
-            query_string=_encoded(tuple(params.items())) if params else "",
-            encoded=True,
-        )
+    def _target(self, path: str, params: Mapping[str, str] | None) -> str:
+        target = self._server.path + (path if _plain(path) else quote(path, safe=_PATH_SAFE))
+        return f"{target}?{_encoded(tuple(params.items()))}" if params else target
+
+    def _origin(self, credential: Credential) -> Origin:
+        """One as long as the credential stays the same."""
+        kept = self._origins
+        if kept is None or kept[0] != credential:
+            headers = self._headers.copy()
+            if credential.authorization:
+                headers["Authorization"] = credential.authorization
+            origin = Origin(
+                self.config.server,
+                headers,
+                context=self._ssl(credential),
+                server_hostname=self.config.tls_server_name,
+                proxy=self.config.proxy_url,
+            )
+            self._origins = kept = (credential, origin)
+        return kept[1]
 
     def _ssl(self, credential: Credential) -> ssl.SSLContext | bool:
         """One context as long as the client certificate stays the same."""
@@ -319,17 +266,6 @@ class Transport:
             context = build_ssl_context(self.config, credential.certificate, credential.key)
             self._contexts = kept = (credential, context)
         return kept[1]
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._closed:
-            raise ConnectionFailed(f"the client of {self.config.server} is closed")
-        if self._session is None:
-            # Without a limit, because each watch holds a connection for as long as it lasts.
-            connector = aiohttp.TCPConnector(limit=0, socket_factory=self._sockets.make)
-            self._session = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-            )
-        return self._session
 
 
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"
@@ -366,25 +302,6 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
         for value in values:
             headers.add(f"Impersonate-Extra-{escaped}", value)
     return headers
-
-
-@cache
-@lru_cache(maxsize=16)
-def _silence(connect: float, read: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read)
-
-
-def _end(answer: aiohttp.ClientResponse) -> None:
-    # Otherwise aiohttp would wait for the rest of a body that was not read to its end, and for the
-    # peer's close_notify in TLS.
-    if answer.connection is not None and answer.connection.transport is not None:
-        answer.connection.transport.abort()
-    answer.close()
-
-
-def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
-    """The body as aiohttp wants it: a large one as a file, which does not block the loop."""
-    return io.BytesIO(body) if body is not None and len(body) > 1 << 20 else body
 
 
 def _retry_after(value: str | None) -> float | None:

@@ -189,7 +189,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
 
 
-class WatchEvent(msgspec.Struct, frozen=True):
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One event; the object of a BOOKMARK has a resourceVersion and nothing else."""
 
     type: EventType
@@ -203,6 +203,14 @@ class _RawEvent(msgspec.Struct):
 
 _event_decoder = msgspec.json.Decoder(_RawEvent)
 
+_BEGINNINGS: dict[bytes, EventType] = {
+    b'{"type":"ADDED","object":': "ADDED",
+    b'{"type":"MODIFIED","object":': "MODIFIED",
+    b'{"type":"DELETED","object":': "DELETED",
+}
+_OBJECT = b'"object":'
+_LONGEST = max(map(len, _BEGINNINGS))
+
 
 def decode_event(line: bytes, resource: Resource) -> WatchEvent:
     """The event on a line.
@@ -211,6 +219,20 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
         ApiError: it is an ERROR event; :class:`~fairlead.client.errors.Gone` is one of them.
         UnexpectedAnswer: the line is no watch event.
     """
+    # Servers write all lines alike, so the object can be cut out without a look at the whole line.
+    # Its decoder takes nothing but one object: what was cut wrongly is decoded again as it is.
+    start = line.find(_OBJECT, 0, _LONGEST) + len(_OBJECT)
+    type_ = _BEGINNINGS.get(line[:start])
+    if type_ is not None and line.endswith(b"}"):
+        try:
+            item = decode_item(line[start:-1], resource.api_version, resource.kind)
+        except msgspec.MsgspecError:
+            return _decode_any(line, resource)
+        return WatchEvent(type_, item)
+    return _decode_any(line, resource)
+
+
+def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
     try:
         event = _event_decoder.decode(line)
         if event.type == "ERROR":

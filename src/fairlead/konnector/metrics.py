@@ -21,8 +21,8 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from fairlead.api.meta import Key
+from fairlead.client.metrics import Histogram
 from fairlead.runtime import Informer, Metrics
-from fairlead.runtime.controller.queue import Histogram
 
 
 LATENCY_BUCKETS = (

@@ -19,9 +19,9 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from fairlead.client.metrics import Histogram
 from fairlead.postgres.database.connections.sessions import Tally
 from fairlead.postgres.errors import AccessError
-from fairlead.runtime.controller.queue import Histogram
 
 
 CYCLE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 100.0)

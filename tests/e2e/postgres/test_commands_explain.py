@@ -122,6 +122,10 @@ async def test_what_keeps_a_deletion_waiting(team: Team) -> None:
     assert step(found, "role")[0] == "OwnsObjects"
     assert "may not log in any more" in step(found, "role")[1]
     assert "REASSIGN OWNED" in found.next_step
+    # Its database is an administrator's, who must not have it.
+    await team.patch(name, cleanupPolicy="Orphan")
+    await team.fails(name, "must not inherit objects")
+    assert "spec.orphanTo" in (await explained(team, name)).next_step
     for database in (team.database, second):
         await team.sql("DROP TABLE kept", database=database)
     await team.poke()

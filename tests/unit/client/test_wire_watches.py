@@ -24,7 +24,7 @@ from fairlead.client import (
     UnexpectedAnswer,
     WatchEvent,
 )
-from fairlead.client.wire import read_lines
+from fairlead.client.wire import decode_event, read_lines
 
 
 PATH = "/api/v1/namespaces/shop/configmaps"
@@ -91,6 +91,39 @@ class TestEvents:
         (found,) = await watch(client, metadata_only=True)
         assert (found.object.kind, found.object.api_version) == ("ConfigMap", "v1")
         assert "as=PartialObjectMetadata;" in server.seen[0].headers["Accept"]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            pytest.param(b'{"type":"ADDED","object":%s}', id="as-servers-write-it"),
+            pytest.param(b'{"type":"ADDED","object": %s }', id="spaces"),
+            pytest.param(b'{ "type" : "ADDED" , "object" : %s }', id="more-spaces"),
+            pytest.param(b'{"object":%s,"type":"ADDED"}', id="another-order"),
+            pytest.param(b'{"type":"ADDED","object":%s,"more":{"object":{}}}', id="more-members"),
+            pytest.param(b'{"type":"ADDED","object":{},"object":%s}', id="twice"),
+            pytest.param(b'{"type":"DELETED","object":%s,"type":"ADDED"}', id="another-type"),
+        ],
+    )
+    def test_any_json_of_an_event(self, line: bytes) -> None:
+        body = b'{"metadata":{"name":"a","labels":{"object":"}"}},"data":{"k":"v"}}'
+        found = decode_event(line % body, CONFIGMAPS)
+        assert (found.type, found.object.raw.strip()) == ("ADDED", body)
+        assert found.object.meta.name == "a"
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            b'{"type":"ADDED","object":{"metadata":{}}',
+            b'{"type":"ADDED","object":{"metadata":{}}}}',
+            b'{"type":"ADDED","object":[]}',
+            b'{"type":"ADDED","object":}',
+            b'{"type":"ADDED"}',
+            b'{"type":"GREETED","object":{}}',
+        ],
+    )
+    def test_what_is_no_event(self, line: bytes) -> None:
+        with pytest.raises(UnexpectedAnswer, match="an event of configmaps"):
+            decode_event(line, CONFIGMAPS)
 
     async def test_events_arrive_before_the_end(self, server: FakeServer, client: Client) -> None:
         done = asyncio.Event()

@@ -83,12 +83,17 @@ async def sync(endpoint: Endpoint, *accesses: Wanted) -> Synced:
 
 
 async def cleanup(
-    endpoint: Endpoint, username: str, claimed: Claim, policy: CleanupPolicy
+    endpoint: Endpoint,
+    username: str,
+    claimed: Claim,
+    policy: CleanupPolicy,
+    *,
+    orphan_to: str = "",
 ) -> bool:
     """Remove a role by sessions of its own."""
     sessions = Sessions(endpoint)
     try:
-        return await cleanup_role(sessions, username, claimed, policy)
+        return await cleanup_role(sessions, username, claimed, policy, orphan_to=orphan_to)
     finally:
         await sessions.close()
 

@@ -161,9 +161,17 @@ async def test_orphan_gives_objects_to_the_databases_owner(
             "ALTER DATABASE {d} OWNER TO owner",
             id="member-of-a-superuser",
         ),
+        pytest.param(
+            "CREATE ROLE owner CREATEROLE; ALTER DATABASE {d} OWNER TO owner", id="createrole"
+        ),
+        pytest.param(
+            "CREATE ROLE owner IN ROLE pg_execute_server_program;"
+            "ALTER DATABASE {d} OWNER TO owner",
+            id="runs-programs",
+        ),
     ],
 )
-async def test_orphan_gives_nothing_to_superusers(
+async def test_orphan_gives_nothing_to_who_has_powers(
     postgres: EmbeddedPostgres, endpoint: Endpoint, database: str, statement: str
 ) -> None:
     await run(postgres, "postgres", *statement.split(";"), d=database)
@@ -256,17 +264,18 @@ async def test_an_administrator_without_superpowers_cleans_up(
         "CREATE ROLE rds_iam",
     )
     await sync(modest, wanted("app", grant(database, "CONNECT", "SELECT", "CREATE", schema="s")))
-    await run(postgres, "postgres", "GRANT rds_iam TO app")
+    await run(postgres, "postgres", "GRANT rds_iam TO app", "CREATE ROLE heir")
+    await run(postgres, "postgres", "GRANT heir TO modest")
     async with await login(postgres, "app", PASSWORD, database) as session:
         await session.execute("CREATE TABLE s.mine (id int)")
-        await cleanup(modest, "app", claim(), "Orphan")
+        await cleanup(modest, "app", claim(), "Orphan", orphan_to="heir")
         with pytest.raises(psycopg.OperationalError):
             await session.execute("SELECT 1")
     assert "app" not in await names(postgres)
     owner = "SELECT tableowner::text FROM pg_tables WHERE tablename = 'mine'"
-    assert await fetch(postgres, database, owner) == [("modest",)]
-    member = "SELECT 1 FROM pg_auth_members WHERE member = 'modest'::regrole"
-    assert await fetch(postgres, "postgres", member) == []
+    assert await fetch(postgres, database, owner) == [("heir",)]
+    member = "SELECT roleid::regrole::text FROM pg_auth_members WHERE member = 'modest'::regrole"
+    assert await fetch(postgres, "postgres", member) == [("heir",)]
 
 
 async def test_restrict_clears_nothing_anywhere_while_one_database_blocks(

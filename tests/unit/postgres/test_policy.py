@@ -12,6 +12,7 @@ from fairlead.api.postgresaccess import PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.postgres.controllers.rules.policy import (
+    check_heir,
     check_host,
     check_membership,
     check_own_connections,
@@ -130,6 +131,31 @@ def test_memberships(
     with pytest.raises(AccessError, match=message) as refused:
         check_membership(role, "team", profile, settings)
     assert refused.value.reason == "PolicyDenied"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param({}, "", id="nobody-is-named"),
+        pytest.param({"orphan_to": "readers"}, "", id="nothing-is-given"),
+        pytest.param({"orphan_to": "heirs", "cleanup_policy": "Orphan"}, "", id="allowed"),
+        pytest.param(
+            {"orphan_to": "readers", "cleanup_policy": "Orphan"}, "spec.orphanTo", id="another"
+        ),
+    ],
+)
+def test_heirs(fields: dict[str, Any], message: str) -> None:
+    """Who gets code gets its callers: to give is as much as to be a member."""
+    spec = PostgresAccessSpec(
+        generated_secret="s", username="app", connection=Connection(), **fields
+    )
+    profile = server(allowedMemberOf=["heirs"])
+    if not message:
+        check_heir(spec, "team", profile, PostgresOptions())
+        return
+    with pytest.raises(AccessError, match=message) as refused:
+        check_heir(spec, "team", profile, PostgresOptions())
+    assert (refused.value.reason, refused.value.verdict) == ("PolicyDenied", True)
 
 
 @pytest.mark.parametrize(

@@ -416,15 +416,18 @@ async def test_a_claim_of_somebody_else_is_never_adopted(admin: Admin) -> None:
 @pytest.mark.parametrize(
     ("heir", "message"),
     [
-        pytest.param("mighty", "is a superuser, or a member of one", id="superuser"),
+        pytest.param("mighty", "is a superuser, has powers", id="superuser"),
+        pytest.param("operator", "has powers", id="administrator"),
+        pytest.param("taken", "is another PostgresAccess's", id="another-s"),
         pytest.param("nobody", "does not exist", id="absent"),
         pytest.param("heir", "", id="as-asked"),
     ],
 )
-async def test_orphans_go_to_whom_they_shall_and_to_no_superuser(
+async def test_orphans_go_to_whom_they_shall_and_to_nobody_with_powers(
     admin: Admin, heir: str, message: str
 ) -> None:
     await admin.execute("CREATE ROLE heir", "CREATE ROLE mighty SUPERUSER", "CREATE DATABASE d")
+    await admin.one(role("taken", uid="u2"))
     if not admin.superuser:
         await admin.execute("ALTER DATABASE d OWNER TO operator", "GRANT heir TO operator")
     await admin.one(role())

@@ -154,6 +154,48 @@ def test_a_reconciler_that_takes_too_long_is_stopped_and_retried(virtual: Run) -
     virtual(story())
 
 
+def test_each_request_has_the_whole_time(virtual: Run) -> None:
+    async def reconcile(request: Request) -> None:
+        try:
+            await asyncio.sleep(7 if request.name == "a" else 1000)
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+
+    async def story() -> None:
+        begun = asyncio.get_running_loop().time()
+        controller = Controller("c", reconcile, timeout=10, workers=1)
+        async with working(controller):
+            controller.enqueue(A)
+            controller.enqueue(B)
+            await asyncio.sleep(20)
+            assert [round(moment - begun) for moment in ended] == [7, 17]
+            assert controller.stats.timeouts == 1
+
+    ended: list[float] = []
+    virtual(story())
+
+
+def test_who_stops_a_worker_as_its_request_times_out_is_not_held_up(virtual: Run) -> None:
+    async def slow(request: Request) -> None:
+        try:
+            await asyncio.sleep(1000)
+        finally:
+            await asyncio.sleep(100)
+
+    async def story() -> None:
+        controller = Controller("c", slow, timeout=10)
+        async with working(controller) as task:
+            controller.enqueue(A)
+            await asyncio.sleep(11)
+            task.cancel()
+            await asyncio.wait([task], timeout=5)
+            assert task.done()
+            # It waits for the next run, not for a back-off.
+            assert len(controller.queue) == 1
+
+    virtual(story())
+
+
 def test_a_timeout_of_the_reconcilers_own_is_an_ordinary_failure(virtual: Run) -> None:
     async def story() -> None:
         controller = Controller("c", Recorder(TimeoutError("database")))

@@ -241,7 +241,7 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(
             description=(
                 "The role that Orphan gives everything to; default the owner of each database. It"
-                " must have no powers."
+                " must have no powers, and be allowed like a group of memberOf."
             )
         ),
     ] = None

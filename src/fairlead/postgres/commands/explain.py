@@ -26,6 +26,7 @@ from fairlead.postgres.commands.accesses import given_of
 from fairlead.postgres.commands.plan import DatabasePlan, by_database, idle, with_claims
 from fairlead.postgres.commands.steps import (
     NEXT,
+    NO_HEIR,
     STEPS,
     Step,
     StepName,
@@ -423,6 +424,9 @@ class _Explaining:
             return NEXT["Suspended"]
         if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"
+        orphans = access.spec.cleanup_policy == "Orphan"
+        if worst is not None and worst.reason == "OwnsObjects" and orphans:
+            return NO_HEIR
         if worst is not None:
             return NEXT.get(worst.reason, "correct what the message names")
         return NEXT.get(reason, "wait: the operator goes on by itself")

@@ -125,6 +125,12 @@ NEXT: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What helps, by reason; the messages themselves name the object."""
 
+NO_HEIR = (
+    "set spec.orphanTo to a role without powers that the server's profile allows, or give what the"
+    " role owns to another role (REASSIGN OWNED), or drop it"
+)
+"""What helps where what a role owns may not go to whom Orphan would give it."""
+
 _INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
 _STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
 

@@ -13,7 +13,7 @@ from typing import Literal
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead.runtime.controller.queue import Histogram
+from fairlead.client.metrics import Histogram
 
 
 Said = Literal["allowed", "changed", "warned", "refused", "failed"]

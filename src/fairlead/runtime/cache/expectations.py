@@ -30,9 +30,10 @@ class Expectations:
 
     def wrote(self, obj: Object, *, created: bool = False) -> None:
         """Remember what the server answered to a write."""
-        self._written[obj.key] = (obj, self._clock() + LAG)
+        key = obj.key
+        self._written[key] = (obj, self._clock() + LAG)
         if created:
-            self._created.add(obj.key)
+            self._created.add(key)
 
     def seen(self, key: Key) -> None:
         """The cache has told of the object: if it holds none, there is none."""
@@ -43,11 +44,12 @@ class Expectations:
 
         Writes carry the version that they are based on: nobody else's change lies between.
         """
-        written, _ = self._written.get(obj.key, (None, 0.0))
+        key = obj.key
+        written, _ = self._written.get(key, (None, 0.0))
         if written is None or written.meta.uid != obj.meta.uid:
             return False
         if obj.meta.resource_version == written.meta.resource_version:
-            self.forget(obj.key)
+            self.forget(key)
             return True
         return not _as_new(obj, written)
 

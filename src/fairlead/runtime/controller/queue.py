@@ -6,11 +6,11 @@ import asyncio
 import enum
 import heapq
 import weakref
-from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from fairlead.client.metrics import Histogram
 from fairlead.runtime.backoff import BackoffPolicy
 
 
@@ -159,13 +159,13 @@ class WorkQueue(Generic[K]):
         Raises:
             QueueClosed: the queue was shut down.
         """
-        while not len(self):
+        live, initial = self._bands
+        while not (live or initial):
             if self._closed:
                 raise QueueClosed
             await self._wait()
         if self._closed:
             raise QueueClosed
-        live, initial = self._bands
         # The oldest of the live ones; keys of the first list wait until there is none.
         band = live or initial
         key, since = band.popitem(last=False)
@@ -249,29 +249,6 @@ class WorkQueue(Generic[K]):
 
 QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 4))
 """Seconds; the buckets of controller-runtime's queue histograms."""
-
-
-class Histogram:
-    """Counts of values by bucket; ``sum`` is that of the values."""
-
-    def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-    def observe(self, value: float) -> None:
-        """Count a value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.sum += value
-
-    def cumulative(self) -> list[tuple[str, float]]:
-        """Bounds and cumulative counts as Prometheus has them."""
-        total = 0
-        rows: list[tuple[str, float]] = []
-        for bound, count in zip((*self.bounds, "+Inf"), self.counts, strict=True):
-            total += count
-            rows.append((str(bound), total))
-        return rows
 
 
 class QueueStats:

@@ -140,7 +140,9 @@ class Faults:
         self._rules = [rule for rule in self._rules if rule.times]
 
     def connected(self, transport: asyncio.Transport) -> None:
-        """Note a connection, so that a partition cuts it."""
+        """Note a connection, so that a partition cuts it; each of its requests tells of it."""
+        if transport in self._connections:
+            return
         self._connections = {one for one in self._connections if not one.is_closing()}
         self._connections.add(transport)
 

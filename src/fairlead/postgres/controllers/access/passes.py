@@ -74,6 +74,9 @@ class Pass:
     renamed: frozenset[str] = frozenset()
     """Roles that carry the claim of this access under another name."""
 
+    denied: str = ""
+    """Why what the role owns may not go to whom the spec names."""
+
     gone: bool = False
     """Whether the object has turned out to be gone."""
 

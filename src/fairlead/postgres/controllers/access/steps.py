@@ -226,6 +226,7 @@ class Steps:
             policy = "Fence" if policy == "Retain" else policy
         try:
             current.place = Place.of(access, await self._sources.endpoint(access, enforce=False))
+            policy = await self._allowed(current, policy)
         except AccessError as error:
             # A role is made after its Secret: without one no server was ever found.
             if not (access.status.username or current.facts.published):
@@ -238,7 +239,25 @@ class Steps:
                 Drop(username, claim, policy, access.spec.orphan_to or ""),
             )
 
+    async def _allowed(self, current: Pass, policy: Removal) -> Removal:
+        """The same; Restrict where what is owned may not go to spec.orphanTo.
+
+        So the login goes in any case, and nothing that is owned goes to anybody.
+        """
+        try:
+            await self._sources.check_heir(current.decoded)
+        except AccessError as error:
+            if not error.verdict:
+                raise
+            current.denied = error.message
+            return "Restrict"
+        return policy
+
     async def _dropped(self, current: Pass, answer: Answer) -> None:
+        if isinstance(answer, AccessError) and answer.reason == "OwnsObjects" and current.denied:
+            answer = AccessError(
+                answer.reason, f"{current.denied}; {answer.message}", blockers=answer.blockers
+            )
         if isinstance(answer, Exception):
             access = current.decoded
             verdict = isinstance(answer, AccessError) and answer.verdict

@@ -54,13 +54,35 @@ def check_policy(
             _deny(name, "allowedPrivileges", f"does not allow {', '.join(refused)}")
 
 
+def check_heir(
+    spec: PostgresAccessSpec,
+    namespace: str,
+    server: PostgresServer | None,
+    settings: PostgresOptions,
+) -> None:
+    """Whether spec.orphanTo may get what a role owns, whose code then runs with its rights.
+
+    PostgreSQL lets only members of the new owner give something away, and so does this.
+
+    Raises:
+        AccessError: PolicyDenied, naming the field that does not allow it.
+    """
+    if spec.cleanup_policy == "Orphan" and spec.orphan_to:
+        check_membership(spec.orphan_to, namespace, server, settings, field="spec.orphanTo")
+
+
 def check_membership(
-    role: str, namespace: str, server: PostgresServer | None, settings: PostgresOptions
+    role: str,
+    namespace: str,
+    server: PostgresServer | None,
+    settings: PostgresOptions,
+    *,
+    field: str = "spec.memberOf",
 ) -> None:
     """Whether a role may be joined; those of PostgreSQL and its providers by their names alone.
 
     The administrator of a tenant's own connection is the tenant's: there all others may be joined,
-    unless the Controller lists some.
+    unless the Controller lists some. ``field`` is the one that names the role.
 
     Raises:
         AccessError: PolicyDenied, naming the field that does not allow it.
@@ -73,10 +95,13 @@ def check_membership(
     if role in allowed or (not reserved(role) and _any(allowed, role, namespace)):
         return
     if server is not None:
-        _deny(server.metadata.name, "allowedMemberOf", f"does not allow membership in {role}")
+        what = f"does not allow membership in {role}"
+        if field != "spec.memberOf":
+            what += f", which {field} names"
+        _deny(server.metadata.name, "allowedMemberOf", what)
     raise refusal(
         "PolicyDenied",
-        f"spec.memberOf {role} is not allowed by the operator's Controller"
+        f"{field} {role} is not allowed by the operator's Controller"
         " (spec.settings.postgres.allowedMemberOf); ask who runs the operator",
     )
 

@@ -20,6 +20,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
 from fairlead.postgres.controllers.rules.policy import (
+    check_heir,
     check_host,
     check_membership,
     check_own_connections,
@@ -109,16 +110,28 @@ class Sources:
                 check_policy(server, access.spec, namespace, labels, needed_names(access))
                 for group in access.spec.member_of or ():
                     check_membership(group.role, namespace, server, self._settings.current)
+                check_heir(access.spec, namespace, server, self._settings.current)
             return await self.server_endpoint(server)
         settings = self._settings.current
         check_own_connections(settings)
         if enforce:
             for group in access.spec.member_of or ():
                 check_membership(group.role, access.metadata.namespace, None, settings)
+            check_heir(access.spec, access.metadata.namespace, None, settings)
         namespace = secret_namespace(connection, access.metadata.namespace, settings)
         endpoint = await self._own_endpoint(connection, namespace)
         listed = check_host(endpoint.host, endpoint.port, access.metadata.namespace, settings)
         return replace(endpoint, discreet=not listed)
+
+    async def check_heir(self, access: PostgresAccess) -> None:
+        """Whether what an access leaves behind may go to whom its spec names.
+
+        Raises:
+            AccessError: PolicyDenied; or why the server is not known.
+        """
+        reference = access.spec.connection.server_ref
+        server = await self._server(reference.name) if reference is not None else None
+        check_heir(access.spec, access.metadata.namespace, server, self._settings.current)
 
     async def server_endpoint(self, server: PostgresServer) -> Endpoint:
         """How to reach a PostgresServer; the same endpoint until it or one of its Secrets changes.

@@ -118,17 +118,19 @@ _GROUPS_16 = sql.SQL(
     _GROUPS.format(options="m.inherit_option, m.set_option", made=_BY_MAKING, lets_in=_BY_OTHERS)
 )
 
+POWERFUL = sql.SQL("""(s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
+                       -- Whoever may run programs or write files there, may do anything.
+                       OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
+                                        'pg_read_server_files'))""")
+"""Whether role ``s`` has powers over others, or over the server."""
+
 _GROUP_FACTS = sql.SQL("""
 SELECT g.rolname::text,
        EXISTS (SELECT FROM pg_catalog.pg_roles s
-                WHERE (s.rolsuper OR s.rolcreaterole OR s.rolreplication OR s.rolbypassrls
-                       -- Whoever may run programs or write files there, may do anything.
-                       OR s.rolname IN ('pg_execute_server_program', 'pg_write_server_files',
-                                        'pg_read_server_files'))
-                  AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
+                WHERE {} AND pg_catalog.pg_has_role(g.oid, s.oid, 'MEMBER'))
   FROM pg_catalog.pg_roles g
  WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
-""")
+""").format(POWERFUL)
 
 _RESERVED = sql.SQL("""
 SELECT pg_catalog.lower(s.name)

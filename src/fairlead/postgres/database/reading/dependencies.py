@@ -13,6 +13,8 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.plans.snapshot import Claim, parse_claim, parse_group
+from fairlead.postgres.database.reading.catalog import POWERFUL
 from fairlead.postgres.errors import AccessError
 
 
@@ -69,14 +71,16 @@ SELECT i.type || ' ' || i.identity
 _HEIR = sql.SQL("""
 SELECT o.rolname::text,
        EXISTS (SELECT FROM pg_catalog.pg_roles s
-                WHERE s.rolsuper AND pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'))
+                WHERE {} AND pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER')),
+       pg_catalog.shobj_description(o.oid, 'pg_authid')
   FROM pg_catalog.pg_database d
   JOIN pg_catalog.pg_roles o
     ON CASE WHEN %(name)s::text = '' THEN o.oid = d.datdba
             ELSE o.rolname = %(name)s::text::pg_catalog.name END
  WHERE d.datname = pg_catalog.current_database()
-""")
+""").format(POWERFUL)
 
+_POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
 _SHOWN = 3
 """Names that a message gives before it says "and more"."""
 
@@ -99,10 +103,11 @@ async def read_owned(session: Session, role: int) -> list[str]:
     return [text for (text,) in await session.rows(_OWNED, {"role": role})]
 
 
-async def read_heir(session: Session, name: str, database: str) -> str:
+async def read_heir(session: Session, name: str, database: str, claim: Claim | None) -> str:
     """Who gets what a role owns in this database: the role of this name, or the database's owner.
 
-    A superuser must not get it: a SECURITY DEFINER function would run with all powers.
+    A SECURITY DEFINER function or a view would run with the heir's rights: so nobody with powers
+    over others may get it, nor, by name, a role that another object than ``claim``'s has claimed.
 
     Raises:
         AccessError: OwnsObjects.
@@ -113,15 +118,24 @@ async def read_heir(session: Session, name: str, database: str) -> str:
             "OwnsObjects",
             f"role {name} of spec.orphanTo does not exist; create it, or name another",
         )
-    ((heir, unsafe),) = rows
-    if unsafe and name:
+    ((heir, unsafe, comment),) = rows
+    if not name:
+        if unsafe:
+            raise unsafe_owner(database, heir)
+        return str(heir)
+    if unsafe:
         raise AccessError(
             "OwnsObjects",
-            f"role {name} of spec.orphanTo is a superuser, or a member of one, who must not"
+            f"role {name} of spec.orphanTo {_POWERS}, and must not inherit objects; name another",
+        )
+    held = parse_claim(comment)
+    others = held is not None and not (claim is not None and held.same_object(claim))
+    if others or parse_group(comment) is not None:
+        raise AccessError(
+            "OwnsObjects",
+            f"role {name} of spec.orphanTo is another PostgresAccess's, or a group, and must not"
             " inherit objects; name another",
         )
-    if unsafe:
-        raise unsafe_owner(database, heir)
     return str(heir)
 
 
@@ -161,8 +175,8 @@ def unsafe_owner(database: str, owner: str) -> AccessError:
     """Why Orphan cannot be carried out."""
     return AccessError(
         "OwnsObjects",
-        f"database {database} is owned by superuser {owner}, who must not inherit objects;"
-        " give the database an owner without powers, or set another spec.cleanupPolicy",
+        f"database {database} is owned by {owner}, who {_POWERS}, and must not inherit objects;"
+        " set spec.orphanTo, or give the database an owner without powers",
     )
 
 

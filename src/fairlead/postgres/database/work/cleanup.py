@@ -328,7 +328,7 @@ class _Removal:
             await retried(alone, f"clear database {database} of role {self.role.name}")
 
     async def _reassign(self, session: Session, database: str) -> None:
-        owner = await read_heir(session, self.heir, database)
+        owner = await read_heir(session, self.heir, database, self.role.claim)
         await session.run(
             sql.SQL("REASSIGN OWNED BY {} TO {}").format(self._name, sql.Identifier(owner))
         )
