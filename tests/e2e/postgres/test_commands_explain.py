@@ -41,6 +41,7 @@ async def test_drift_is_not_ready(team: Team) -> None:
     name = await team.create(grants=[team.grant("SELECT")])
     await team.ready(name)
     await team.patch(name, suspend=True)
+    await team.ready(name)
     await team.build(f'REVOKE SELECT ON t FROM "{name}"')
     found = await explained(team, name)
     assert not found.ready

@@ -121,6 +121,7 @@ async def test_drift_is_planned_and_not_mended(team: Team) -> None:
     name = await team.create(grants=[team.grant("SELECT")])
     await team.ready(name)
     await team.patch(name, suspend=True)
+    await team.ready(name)
     await team.build(f'GRANT INSERT ON t TO "{name}"', f'REVOKE SELECT ON u FROM "{name}"')
     skipped = await plan_of(team, name)
     assert skipped.exit_code == IN_SYNC

@@ -27,6 +27,7 @@ async def test_row_55_the_commands_know_the_logins(team: Team) -> None:
     first, second = f"{name}_a", f"{name}_b"
     await rotate(team, name, "1", second)
     await team.patch(name, suspend=True)
+    await team.ready(name)
     report = await audited(team)
     kinds = {one.role: (one.kind, one.asked_by) for one in report.roles}
     me = f"{team.namespace}/{name}"
@@ -35,6 +36,7 @@ async def test_row_55_the_commands_know_the_logins(team: Team) -> None:
     await team.patch(name, suspend=False)
     assert statements(await plan_of(team, name)) == []
     await team.patch(name, suspend=True)
+    await team.ready(name)
     await team.sql("ALTER ROLE {b} RESET role", "ALTER ROLE {o} LOGIN", b=second, o=name)
     body = (await team.client.get(POSTGRESACCESSES, name, team.namespace)).to_dict()
     body["spec"]["suspend"] = False
