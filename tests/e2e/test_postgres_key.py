@@ -10,9 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.support.planes import ControlPlane
 
+from fairlead.api.keys import KEY_BYTES
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.postgres.controllers.keys import KEY_BYTES, KEY_SECRET, installation_key
+from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
 from fairlead.postgres.errors import AccessError
 
 

@@ -17,9 +17,10 @@ from fairlead.api.resource import CLUSTERROLES, SECRETS, Resource
 from fairlead.api.servicebinding.common import EXCLUSIVE, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.proof import PROOF_ANNOTATION
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.admission import serving
-from fairlead.binding.admission.names import NAME
+from fairlead.binding.admission.names import KEY_SECRET, NAME
 from fairlead.binding.app import controllers
 from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions, BindingOptions
 from fairlead.client import ApiError, Client, NotFound
@@ -74,8 +75,9 @@ async def running(
         namespace=DEFAULT_NAMESPACE,
         projector=projector,
     )
-    server = await serving.add(manager, cluster, options)
-    for controller in controllers(cluster, BindingOptions()):
+    chosen = BindingOptions(requester_key=(DEFAULT_NAMESPACE, KEY_SECRET))
+    server = await serving.add(manager, cluster, options, chosen)
+    for controller in controllers(cluster, chosen):
         manager.add(controller)
     async with asyncio.TaskGroup() as group:
         group.create_task(manager.run(stop))
@@ -104,11 +106,17 @@ async def configure(admin: Client, server: AdmissionServer, documents: list[JSON
     await answered(admin, SERVICEBINDINGS, spec_binding("probe", both=True), EXCLUSIVE)
     await answered(admin, COREOS_SERVICEBINDINGS, coreos("probe", both=True), EXCLUSIVE)
     await answered(admin, CLUSTERWORKLOADRESOURCEMAPPINGS, mapping(" "), "is blank")
-    body = spec_binding("probe")
+    await proving(admin)
+
+
+async def proving(admin: Client) -> None:
+    """Wait until the webhook notes who asks, and proves it."""
+    body = coreos("probe")
+    body["spec"]["services"][0]["namespace"] = "elsewhere"
 
     async def noted() -> bool:
-        made = await admin.create(SERVICEBINDINGS, body, "default", dry_run=True)
-        return REQUESTER_ANNOTATION in made.meta.annotations
+        made = await admin.create(COREOS_SERVICEBINDINGS, body, "default", dry_run=True)
+        return {REQUESTER_ANNOTATION, PROOF_ANNOTATION} <= set(made.meta.annotations)
 
     await repeated(noted)
 

@@ -65,7 +65,11 @@ def coreos_api(options: BindingOptions, workloads: FindWorkloads | None = None) 
         "servicebinding-coreos",
         COREOS_SERVICEBINDINGS,
         COREOS_FINALIZER,
-        DefaultBuilder(cross_namespace=options.cross_namespace, workloads=workloads),
+        DefaultBuilder(
+            cross_namespace=options.cross_namespace,
+            requester_key=options.requester_key,
+            workloads=workloads,
+        ),
         coreos.workload_kind,
         coreos.status_secret,
     )

@@ -111,8 +111,8 @@ class Builder(Generic[ContextT_co]):
         snapshot, pipeline = Snapshot(), self.build()
         for _ in range(MOST_READS):
             snapshot.restart()
-            context = self.provider(binding, snapshot)
             try:
+                context = self.provider(binding, snapshot)
                 pipeline.process(context)
             except Need as need:
                 for read in need.reads:
@@ -177,15 +177,23 @@ class DefaultBuilder(Builder[CoreosContext]):
     """binding.operators.coreos.com.
 
     ``workloads`` finds those of another place than Kubernetes; ``cross_namespace`` lets bindings
-    name services of other namespaces.
+    name services of other namespaces, ``requester_key`` does where it proves who asked for them.
     """
 
     def __init__(
-        self, *, cross_namespace: bool = False, workloads: FindWorkloads | None = None
+        self,
+        *,
+        cross_namespace: bool = False,
+        requester_key: tuple[str, str] | None = None,
+        workloads: FindWorkloads | None = None,
     ) -> None:
         def provider(binding: Object, snapshot: Snapshot) -> CoreosContext:
             return CoreosContext(
-                binding, snapshot, cross_namespace=cross_namespace, workloads=workloads
+                binding,
+                snapshot,
+                cross_namespace=cross_namespace,
+                requester_key=requester_key,
+                workloads=workloads,
             )
 
         stages = (

@@ -262,8 +262,8 @@ class BindingController:
 
         def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
             snapshot.restart()
-            context = self._api.builder.provider(binding, snapshot)
             try:
+                context = self._api.builder.provider(binding, snapshot)
                 chosen.process(context)
             except Need as need:
                 return need.reads

@@ -14,11 +14,14 @@ class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     ``cross_namespace`` lets bindings of binding.operators.coreos.com name services of other
     namespaces. Their Secrets are then read with the controller's rights, unless an admission
-    webhook notes in ``servicebinding.io/requester`` on whose behalf. ``workers`` is the number of
-    bindings of one API that are worked on at once.
+    webhook notes in ``servicebinding.io/requester`` on whose behalf. Without it, they may where
+    that note is proven with the key in the Secret ``requester_key``, a namespace and a name; where
+    that is None, they never may. ``workers`` is the number of bindings of one API that are worked
+    on at once.
     """
 
     cross_namespace: bool = False
+    requester_key: tuple[str, str] | None = None
     workers: int = DEFAULT_WORKERS
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from fairlead.binding import app
-from fairlead.binding.admission.names import host
+from fairlead.binding.admission.names import KEY_SECRET, host
 from fairlead.binding.manifests import NAME
 from fairlead.binding.options import (
     DEFAULT_NAMESPACE,
@@ -41,9 +41,10 @@ def command() -> None:
 @click.option(
     "--cross-namespace",
     type=bool,
-    default=False,
-    show_default=True,
-    help="Let bindings of binding.operators.coreos.com name services of other namespaces.",
+    default=None,
+    help="Whether bindings of binding.operators.coreos.com may name services of other namespaces. "
+    "Default: with --webhooks-bind-address those of which a webhook has recorded who asked, with "
+    "that user's rights; else false.",
 )
 @click.option(
     "--workers",
@@ -75,7 +76,7 @@ def command() -> None:
 )
 def run(
     namespace: str,
-    cross_namespace: bool,
+    cross_namespace: bool | None,
     workers: int,
     address: str,
     hosts: tuple[str, ...],
@@ -88,13 +89,24 @@ def run(
     Example:
         fairlead binding run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
-    options = BindingOptions(cross_namespace=cross_namespace, workers=workers)
     webhooks = _webhooks(address, hosts, namespace, projector=projector)
+    options = _options(cross_namespace, workers, webhooks)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, webhooks)
 
     run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+
+
+def _options(
+    cross_namespace: bool | None, workers: int, webhooks: AdmissionOptions | None
+) -> BindingOptions:
+    by_proof = webhooks is not None and cross_namespace is None
+    return BindingOptions(
+        cross_namespace=bool(cross_namespace),
+        requester_key=(webhooks.namespace, KEY_SECRET) if webhooks and by_proof else None,
+        workers=workers,
+    )
 
 
 def _webhooks(

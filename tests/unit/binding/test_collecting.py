@@ -493,6 +493,11 @@ def test_owned_resources_are_collected_where_they_are_wanted() -> None:
     )
     assert conditions(binding)["CollectionReady"] == FOUND
 
+    cluster.denied = [{"resource": "configmaps"}]
+    binding["metadata"]["annotations"]["servicebinding.io/requester"] = '{"username": "bob"}'
+    cluster.reconcile(binding)
+    assert "cannot read configmap c in namespace" in message(binding, "CollectionReady")
+
     served = FakeCluster(
         {**KINDS, "route.openshift.io/v1/Route": "routes"}, cluster.of(*KINDS.values())
     )

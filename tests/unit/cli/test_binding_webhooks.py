@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 import yaml
 from click.testing import CliRunner
 
 from fairlead.api.meta import JSON
+from fairlead.binding.admission import names
+from fairlead.binding.options import BindingOptions
 from fairlead.cli.manifests import command as manifests
 from fairlead.cli.servicebinding import command as binding
+from fairlead.runtime import Cluster, Manager
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,42 @@ def test_the_projector_fails_closed_when_it_is_asked_to() -> None:
     assert policies["projector"] == "Fail"
 
 
+def test_the_requester_is_noted_for_what_other_webhooks_make_of_a_spec() -> None:
+    hooks = [hook for document in printed() for hook in document.get("webhooks") or []]
+    again = [one["name"] for one in hooks if one.get("reinvocationPolicy") == "IfNeeded"]
+    assert again == ["requester.admission.servicebinding.io"]
+
+
 def test_without_the_projector_nothing_is_said_of_it() -> None:
     text = yaml.safe_dump(printed())
     assert "projector" not in text
     assert "fairlead-binding-projected" not in text
+
+
+@pytest.mark.parametrize(
+    ("args", "allowed", "by_proof"),
+    [
+        ([], False, False),
+        (["--cross-namespace", "true"], True, False),
+        (["--webhooks-bind-address", "127.0.0.1:0"], False, True),
+        (["--webhooks-bind-address", "127.0.0.1:0", "--cross-namespace", "true"], True, False),
+        (["--webhooks-bind-address", "127.0.0.1:0", "--cross-namespace", "false"], False, False),
+    ],
+)
+def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(
+    args: list[str], allowed: bool, by_proof: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[BindingOptions] = []
+
+    async def build(manager: Manager, cluster: Cluster, options: Any, webhooks: Any) -> None:
+        found.append(options)
+
+    def run_program(name: str, namespace: str, run: Any, install: Any, build: Any) -> None:
+        asyncio.run(build(None, None))
+
+    monkeypatch.setattr("fairlead.binding.app.build", build)
+    monkeypatch.setattr("fairlead.cli.servicebinding.run_program", run_program)
+    assert CliRunner().invoke(binding, ["run", *args, "--namespace", "own"]).exit_code == 0
+    (options,) = found
+    key = ("own", names.KEY_SECRET) if by_proof else None
+    assert (options.cross_namespace, options.requester_key) == (allowed, key)

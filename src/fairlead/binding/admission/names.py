@@ -13,6 +13,7 @@ from fairlead.api.meta import JSON
 NAME = "fairlead-binding"
 SERVICE = f"{NAME}-webhooks"
 SECRET = f"{NAME}-webhook-certificate"
+KEY_SECRET = f"{NAME}-requester-key"
 PORT = 9443
 
 REQUESTER_PATH = "/mutate-servicebinding"
@@ -60,6 +61,8 @@ def mutating(
         fail_closed: no workload of these kinds is created without the projector.
     """
     found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], namespace, fail_open)]
+    # What other webhooks make of a spec is what is proven to be asked for.
+    found[0]["reinvocationPolicy"] = "IfNeeded"
     return [*found, _projector(namespace, projected, fail_closed)] if projected else found
 
 

@@ -144,8 +144,8 @@ class Projector:
         snapshot, pipeline = Snapshot(), api.builder.build()
         for _ in range(MOST_READS):
             snapshot.restart()
-            context = api.builder.provider(binding, snapshot)
             try:
+                context = api.builder.provider(binding, snapshot)
                 pipeline.process(context)
             except Need as need:
                 asked = [self._answer(workload, item, read) for read in need.reads]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.binding.admission import requester, rules
+from fairlead.binding.admission.keeping import RequesterKey
 from fairlead.binding.admission.names import (
     CALLED,
     COREOS_PATH,
+    KEY_SECRET,
     MAPPING_PATH,
     NAME,
     PROJECTOR_PATH,
@@ -40,20 +43,14 @@ Rule = Callable[[JSON, JSON | None], str]
 
 
 def reviewers(
-    own_namespace: str, own_user: str, projector: Projector | None = None
+    own_namespace: str,
+    own_user: str,
+    projector: Projector | None = None,
+    key: Callable[[], bytes] = bytes,
 ) -> Mapping[str, Reviewer]:
-    """What is said under which path."""
-
-    def note(request: AdmissionRequest) -> Verdict:
-        if request.object is None:
-            return ALLOWED
-        found = requester.operations(
-            request.user_info, own_user, request.object, request.old_object
-        )
-        return Verdict(patch=found)
-
+    """What is said under which path; ``key`` is what requesters are proven with."""
     found: dict[str, Reviewer] = {
-        REQUESTER_PATH: note,
+        REQUESTER_PATH: partial(_note, own_user, key),
         COREOS_PATH: _validating(rules.coreos_binding),
         SPEC_PATH: _validating(rules.spec_binding),
         MAPPING_PATH: _validating(rules.mapping),
@@ -62,6 +59,20 @@ def reviewers(
         found[PROJECTOR_PATH] = projector.review
     exempt = frozenset({_SYSTEM, own_namespace})
     return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
+
+
+def _note(own_user: str, key: Callable[[], bytes], request: AdmissionRequest) -> Verdict:
+    new, namespace = request.object, request.namespace
+    if new is None:
+        return ALLOWED
+    noted = partial(requester.operations, request.user_info, own_user, new, request.old_object)
+    spec = requester.foreign_spec(new, namespace)
+    if spec is None:
+        return Verdict(patch=noted())
+    name = (new.get("metadata") or {}).get("name") or request.name
+    warnings: list[str] = []
+    patch = noted(requester.prover(key(), namespace, name, spec, warnings.append))
+    return Verdict(patch=patch, warnings=warnings)
 
 
 def _validating(rule: Rule) -> Reviewer:
@@ -114,7 +125,8 @@ async def add(
     """
     user = await own_user(cluster.client, options.namespace)
     projector = Projector(cluster, bindings or BindingOptions()) if options.projector else None
-    found = reviewers(options.namespace, user, projector)
+    requester_key = RequesterKey(cluster, options.namespace, KEY_SECRET)
+    found = reviewers(options.namespace, user, projector, requester_key)
     server = AdmissionServer(options.address, found, CALLED)
     manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
@@ -123,6 +135,7 @@ async def add(
     manager.add(
         CertificateKeeper(cluster, owner=NAME, key=key, configuration=NAME, hosts=options.hosts)
     )
+    manager.add(requester_key)
     manager.add_ready_check("admission-webhooks", server.not_ready)
     if projector is not None:
         manager.add_ready_check("projector", projector.not_ready)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from fairlead.api.keys import UnusableKeyError, key_in
 from fairlead.api.meta import JSON, Object
-from fairlead.api.servicebinding.common import EXCLUSIVE
+from fairlead.api.resource import SECRETS
+from fairlead.api.servicebinding.common import EXCLUSIVE, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
+from fairlead.api.servicebinding.proof import PROOF_ANNOTATION, foreign_services, is_proven
 from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
@@ -13,8 +16,8 @@ from fairlead.binding.contexts.base import (
     part,
     selector_dict,
 )
-from fairlead.binding.reads import Lookup, Snapshot
-from fairlead.binding.services.service import ServiceReference, WorkloadReference
+from fairlead.binding.reads import Get, Lookup, ReadError, Snapshot
+from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 
 
 _NOTHING: JSON = {
@@ -27,10 +30,12 @@ class CoreosContext(BaseContext):
     """One binding.operators.coreos.com ServiceBinding in one pass.
 
     Services of other namespaces are read with the controller's own rights unless an admission
-    webhook records who asked for them, so they are refused unless ``cross_namespace`` is set.
+    webhook records who asked for them, so they are refused unless ``cross_namespace`` is set, or
+    the key in the Secret ``requester_key`` proves such a record.
 
     Raises:
         InvalidBinding: the spec contradicts itself, or refers where it may not.
+        Need: the key is not read yet.
         msgspec.ValidationError: the object does not fit its type.
     """
 
@@ -40,13 +45,17 @@ class CoreosContext(BaseContext):
         snapshot: Snapshot,
         *,
         cross_namespace: bool = False,
+        requester_key: tuple[str, str] | None = None,
         workloads: FindWorkloads | None = None,
     ) -> None:
         super().__init__(binding, snapshot, workloads=workloads)
         self._parsed = decoded(binding, CoreosServiceBinding, _NOTHING)
         spec = self._parsed.spec
+        self._unread: ReadError | None = None
         if not self.meta.deleting:
-            self._validate(cross_namespace=cross_namespace)
+            self._validate()
+            if not cross_namespace:
+                self._judge_foreign(requester_key)
         self.bind_as_files = spec.bind_as_files
         self.naming_strategy = spec.naming_strategy or (
             "none" if spec.bind_as_files else "uppercase"
@@ -54,7 +63,7 @@ class CoreosContext(BaseContext):
         self.mappings = list({item.name: item.value for item in spec.mappings}.items())
         self.detect_owned = spec.detect_binding_resources
 
-    def _validate(self, *, cross_namespace: bool) -> None:
+    def _validate(self) -> None:
         spec = self._parsed.spec
         if spec.application.name and spec.application.label_selector is not None:
             raise InvalidBinding(
@@ -62,14 +71,54 @@ class CoreosContext(BaseContext):
             )
         if self.spec_name() in {".", ".."}:
             raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")
-        for position, service in enumerate(spec.services):
-            foreign = self._namespace(service) != self.meta.namespace
-            if foreign and not cross_namespace:
-                raise InvalidBinding(
-                    f"spec.services[{position}].namespace is not the binding's own: services "
-                    "of other namespaces are off, since their Secrets would be read with the "
-                    "controller's rights; the controller's --cross-namespace allows them"
-                )
+
+    def _judge_foreign(self, requester_key: tuple[str, str] | None) -> None:
+        foreign = foreign_services(self._parsed.spec, self.meta.namespace)
+        if not foreign:
+            return
+        if requester_key is None:
+            why = (
+                "services of other namespaces are off, since their Secrets would be read with the "
+                "controller's rights; the controller's --cross-namespace allows them"
+            )
+        elif self._is_proven(*requester_key):
+            return
+        else:
+            why = (
+                "no webhook has recorded who asked for this spec, so that nobody's rights can be "
+                "looked at; change a label or an annotation of the binding while the webhook "
+                "requester is on, as somebody who may read the services; or run the controller "
+                "with --cross-namespace true, to read them with its own rights"
+            )
+        raise InvalidBinding(
+            f"spec.services[{foreign[0]}].namespace is not the binding's own: {why}"
+        )
+
+    def _is_proven(self, namespace: str, name: str) -> bool:
+        """Whether a webhook noted the requester; if the key cannot be read, that is said later."""
+        annotations, meta = self.meta.annotations, self.meta
+        given = annotations.get(PROOF_ANNOTATION, "")
+        if not given or not self.reader.has_requester:
+            return False
+        try:
+            key = key_in(self.reader.snapshot.get(Get(SECRETS, namespace, name)))
+        except UnusableKeyError:
+            return False
+        except ReadError as error:
+            if error.missing:
+                return False
+            self._unread = error
+            return True
+        requester = annotations[REQUESTER_ANNOTATION]
+        spec = self._parsed.spec
+        return is_proven(given, key, meta.namespace, meta.name, requester, spec)
+
+    def services(self) -> list[Service]:
+        """The backing services; none is read where it cannot be told whether they may be."""
+        if self._unread is not None:
+            self.service_failure = self._unread.failure.code
+            raise self._unread
+        return super().services()
 
     def _namespace(self, service: CoreosService) -> str:
         return self.meta.namespace if service.namespace is None else service.namespace

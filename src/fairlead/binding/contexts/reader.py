@@ -59,6 +59,11 @@ class Reader:
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
         self._requester = None if binding.deleting else _requester(annotation)
 
+    @property
+    def has_requester(self) -> bool:
+        """Whether rights are looked at; without anybody to look for, all is allowed."""
+        return self._requester is not None
+
     def service(self, reference: ServiceReference) -> Service:
         """A service; ReadError says what is wrong with it."""
         resource = self.snapshot.lookup(reference.lookup)
@@ -131,7 +136,14 @@ class Reader:
         """
         read = Marked(resource, namespace, owner=uid)
         found = self._whole(read, self.snapshot.list(read))
-        return [item for item in found if item.meta.owned_by(uid)]
+        owned = [item for item in found if item.meta.owned_by(uid)]
+        reviews = [self._review("get", resource, item.meta) for item in owned]
+        self.snapshot.want(review for review in reviews if review)
+        for item in owned:
+            meta = item.meta
+            what = f"{resource.kind.lower()} {meta.name} in namespace {meta.namespace}"
+            self._check("get", resource, meta.namespace, meta.name, f"cannot read {what}")
+        return owned
 
     def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
         """The resource of workloads and those that are selected.

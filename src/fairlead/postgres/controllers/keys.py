@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import secrets
-
-from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import SECRETS
-from fairlead.client import AlreadyExists, Client
-from fairlead.client.lookups import find
-from fairlead.postgres.controllers.rules.resolution import secret_data
+from fairlead.api.keys import UnusableKeyError
+from fairlead.client import Client
 from fairlead.postgres.errors import invalid
+from fairlead.runtime.keys import kept_key
 
 
 KEY_SECRET = "fairlead-postgres-key"  # noqa: S105 - the Secret's name
-_KEY = "key"
-KEY_BYTES = 32
-"""Random bytes of the key: as many as SHA-256 gives."""
+_LABELS = {"app.kubernetes.io/managed-by": "fairlead-postgres"}
 
 
 class InstallationKey:
@@ -37,42 +30,11 @@ class InstallationKey:
 async def installation_key(client: Client, namespace: str) -> bytes:
     """The key of this installation, made once and kept in the operator's own namespace.
 
-    Two operators that start together agree: whose Secret was created first has made the key.
-
     Raises:
         AccessError: KeyInvalid, when the Secret holds something else.
         ApiError: the server refused.
     """
-    found = await find(client, SECRETS, KEY_SECRET, namespace)
-    if found is None:
-        try:
-            found = await client.create(SECRETS, _body(namespace), namespace)
-        except AlreadyExists:
-            found = await client.get(SECRETS, KEY_SECRET, namespace)
-    return _key_of(found)
-
-
-def _key_of(found: Object) -> bytes:
-    key = secret_data(found).get(_KEY, b"")
-    if len(key) != KEY_BYTES:
-        # Never made anew in silence: claims and fingerprints of the old key would all be unknown.
-        raise invalid(
-            "KeyInvalid",
-            f"key {_KEY} of Secret {found.key} has {len(key)} bytes instead of {KEY_BYTES};"
-            " restore it from a backup, or delete the Secret to have a new one made",
-        )
-    return key
-
-
-def _body(namespace: str) -> JSON:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": KEY_SECRET,
-            "namespace": namespace,
-            "labels": {"app.kubernetes.io/managed-by": "fairlead-postgres"},
-        },
-        "immutable": True,
-        "data": {_KEY: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()},
-    }
+    try:
+        return await kept_key(client, namespace, KEY_SECRET, labels=_LABELS)
+    except UnusableKeyError as error:
+        raise invalid("KeyInvalid", str(error)) from None

@@ -1,0 +1,55 @@
+"""Random keys that replicas of a program share, as the Secrets that hold them."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Mapping
+
+import msgspec
+
+from fairlead.api.meta import JSON, Object
+
+
+KEY_BYTES = 32
+"""Random bytes of a key: as many as SHA-256 gives."""
+
+_KEY = "key"
+
+
+class UnusableKeyError(ValueError):
+    """A Secret that holds no key; the text names it and the remedy, and shows nothing of it."""
+
+
+class _Body(msgspec.Struct):
+    data: dict[str, bytes] | None = None
+
+
+def key_in(secret: Object) -> bytes:
+    """The key that a Secret holds.
+
+    Raises:
+        UnusableKeyError: it holds something else.
+    """
+    try:
+        key = (secret.decode(_Body).data or {}).get(_KEY, b"")
+    except msgspec.ValidationError:
+        key = b""
+    if len(key) != KEY_BYTES:
+        # Never made anew in silence: whatever was made with the old key would be unknown.
+        raise UnusableKeyError(
+            f"key {_KEY} of Secret {secret.key} has {len(key)} bytes instead of {KEY_BYTES};"
+            " restore it from a backup, or delete the Secret to have a new one made"
+        )
+    return key
+
+
+def key_secret(namespace: str, name: str, labels: Mapping[str, str]) -> JSON:
+    """A Secret with a new key, which nobody can change afterwards."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "immutable": True,
+        "data": {_KEY: base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()},
+    }

@@ -1,0 +1,47 @@
+"""``servicebinding.io/requester-proof``: that a webhook noted the requester, for this very spec.
+
+Anybody who writes a binding while no webhook looks can name somebody else as its requester. So
+the webhook signs what it notes, with a key that the controllers alone have.
+"""
+
+from __future__ import annotations
+
+import hmac
+
+import msgspec
+
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosSpec
+
+
+PROOF_ANNOTATION = "servicebinding.io/requester-proof"
+"""Hex HMAC-SHA256 over names, requester and spec of a binding with foreign services."""
+
+_FORMAT = "fairlead requester 1"
+
+
+def foreign_services(spec: CoreosSpec, namespace: str) -> list[int]:
+    """The positions of the services that are not in the binding's own namespace."""
+    return [
+        position
+        for position, service in enumerate(spec.services)
+        if service.namespace is not None and service.namespace != namespace
+    ]
+
+
+def proof(key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpec) -> str:
+    """The annotation's value.
+
+    The spec counts as controllers read it, so that neither defaults that a server adds nor the
+    order of members change the value.
+    """
+    told = [_FORMAT, COREOS_SERVICEBINDINGS.group, namespace, name, requester, spec]
+    return hmac.digest(key, msgspec.json.encode(told, order="sorted"), "sha256").hex()
+
+
+def is_proven(
+    given: str, key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpec
+) -> bool:
+    """Whether a proof is the right one; it takes as long whatever is wrong with it."""
+    wanted = proof(key, namespace, name, requester, spec)
+    # As bytes: strings that are compared so must be ASCII, and this one may be anything.
+    return hmac.compare_digest(given.encode(), wanted.encode())

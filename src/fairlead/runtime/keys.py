@@ -1,0 +1,31 @@
+"""Random keys that the replicas of a program share, each kept in a Secret of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead.api.keys import key_in, key_secret
+from fairlead.api.resource import SECRETS
+from fairlead.client import AlreadyExists, Client
+from fairlead.client.lookups import find
+
+
+async def kept_key(
+    client: Client, namespace: str, name: str, *, labels: Mapping[str, str]
+) -> bytes:
+    """The key in a Secret, which is made if there is none.
+
+    Replicas that start together agree: whose Secret was created first has made the key.
+
+    Raises:
+        UnusableKeyError: the Secret holds something else.
+        ApiError: the server refused.
+    """
+    found = await find(client, SECRETS, name, namespace)
+    if found is None:
+        try:
+            body = key_secret(namespace, name, labels)
+            found = await client.create(SECRETS, body, namespace)
+        except AlreadyExists:
+            found = await client.get(SECRETS, name, namespace)
+    return key_in(found)
