@@ -129,7 +129,9 @@ class Team:
             "password": self.administrator.password,
         }
         await self.client.create(SECRETS, secret)
-        profile = server_profile(name, self.postgres, **{"allowedMemberOf": ["heir-*"], **spec})
+        profile = server_profile(
+            name, self.postgres, **{"allowedMemberOf": ["heir-*", "readers-*"], **spec}
+        )
         await self.client.create(POSTGRESSERVERS, profile)
 
     # What the team does.
