@@ -60,6 +60,16 @@ CASES = [
         {"passwordSecretRef": {"name": "s"}, "passwordPolicy": {"rotation": "TwoLogins"}},
     ),
     Case(
+        "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins",
+        "PasswordPolicyInvalid",
+        {"passwordPolicy": {"onAdoption": "Keep", "rotateEvery": "1h"}},
+    ),
+    Case(
+        "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins",
+        "PasswordPolicyInvalid",
+        {"passwordPolicy": {"onAdoption": "Keep", "rotation": "TwoLogins"}},
+    ),
+    Case(
         "passwordPolicy.gracePeriod must not be longer",
         "PasswordPolicyInvalid",
         {"passwordPolicy": {"rotateEvery": "1h", "gracePeriod": "2h"}},
@@ -105,6 +115,12 @@ CASES = [
         privileges=["SELECT"],
     ),
     _grant("GrantInvalid", "access is for a whole schema", access="Owner", on="Tables"),
+    _grant(
+        "GrantInvalid",
+        "access has USAGE on the schema in it",
+        access="Owner",
+        schemaUsage=False,
+    ),
     _grant("GrantInvalid", "names need on", privileges=["SELECT"], names=["t"]),
     _grant(
         "GrantInvalid",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import cast
 
 import pytest
 import yaml
@@ -12,30 +13,34 @@ from tests.e2e.postgres.test_commands_plan import statements as statements_of
 from tests.support.team import Team
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresaccess.controller import CONTROLLERS
+from fairlead.api.resource import SECRETS
 from fairlead.cli.postgresaccess.importing import text_of
+from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.importing import Imported, ImportReport, import_roles
 from fairlead.postgres.commands.plan import IN_SYNC
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
 @pytest.fixture
-async def adopting(team: Team) -> AsyncIterator[Team]:
-    """An operator that adopts roles, and lets them be members of any other."""
+async def lenient(team: Team) -> AsyncIterator[Team]:
+    """An operator that lets roles be members of any other."""
     body: JSON = {
         "apiVersion": CONTROLLERS.api_version,
         "kind": CONTROLLERS.kind,
-        "metadata": {"name": "adopting", "namespace": DEFAULT_NAMESPACE},
-        "spec": {"settings": {"postgres": {"allowAdoption": True, "allowedMemberOf": ["*"]}}},
+        "metadata": {"name": "lenient", "namespace": DEFAULT_NAMESPACE},
+        "spec": {"settings": {"postgres": {"allowedMemberOf": ["*"]}}},
     }
     await team.client.create(CONTROLLERS, body)
     yield team
-    await team.client.delete(CONTROLLERS, "adopting", DEFAULT_NAMESPACE)
+    await team.client.delete(CONTROLLERS, "lenient", DEFAULT_NAMESPACE)
 
 
-async def imported(team: Team, *names: str) -> ImportReport:
-    return await import_roles(await around(team), team.server, team.namespace, names)
+async def imported(team: Team, *names: str, claiming: bool = True) -> ImportReport:
+    return await import_roles(
+        await around(team), team.server, team.namespace, names, claiming=claiming
+    )
 
 
 def manifest_of(one: Imported, team: Team) -> JSON:
@@ -88,20 +93,27 @@ HELD = (
 )
 
 
-async def test_an_adoption_grants_and_revokes_nothing(adopting: Team) -> None:
-    team = adopting
+async def test_the_plan_of_an_import_is_empty(lenient: Team) -> None:
+    team = lenient
     role, readers = team.name("Hand Made"), team.name("readers")
     statements = [one.format(role=role, database=team.database) for one in HELD]
     await by_hand(
-        team, role, f'CREATE ROLE "{readers}"', f'GRANT "{readers}" TO "{role}"', *statements
+        team,
+        role,
+        f'CREATE ROLE "{readers}"',
+        f'GRANT "{readers}" TO "{role}"',
+        *statements,
+        f"COMMENT ON ROLE \"{role}\" IS 'of sales\nask Kim'",
     )
     before = await team.privileges(role), await shared(team, role)
     (one,) = (await imported(team, role)).accesses
     assert one.comments == ()
+    assert one.claimed
     body = manifest_of(one, team)
     spec = body["spec"]
     assert "grantsPolicy" not in spec
     assert spec["adoptionPolicy"] == "IfUnclaimed"
+    assert spec["passwordPolicy"] == {"onAdoption": "Keep"}
     assert spec["attributes"] == {
         "connectionLimit": 7,
         "validUntil": "2099-01-01T00:00:00Z",
@@ -117,20 +129,139 @@ async def test_an_adoption_grants_and_revokes_nothing(adopting: Team) -> None:
         "privileges": ["EXECUTE"],
     } in spec["grants"]
 
-    planned = statements_of(await plan_files(team, body))
-    assert [text.partition(' "')[0] for text in planned] == ["ALTER ROLE", "COMMENT ON ROLE"]
-    assert planned[0] == f"ALTER ROLE \"{role}\" PASSWORD '***'"
+    planned = await plan_files(team, body)
+    assert statements_of(planned) == []
+    assert (planned.problems, planned.exit_code) == ((), IN_SYNC)
 
     name = body["metadata"]["name"]
     await team.client.create(POSTGRESACCESSES, body)
-    await team.ready(name)
+    found = await team.ready(name)
+    assert "binding" not in found["status"]
+    assert "secret" not in found["status"]
+    assert "rotate-at" in found["status"]["warnings"][0]
+    assert await team.secrets() == []
     assert ran(team, role) == []
     assert (await team.privileges(role), await shared(team, role)) == before
+    assert await comment(team, role) == ["of sales", "ask Kim"]
     assert (await plan_of(team, name)).exit_code == IN_SYNC
-    async with team.login(name) as session:
-        await session.execute("SELECT FROM s.a")
+    assert await team.can_login(role, "hand", team.database)
+    async with team.unwritten():
+        await team.stands_still()
     await team.removed(name)
     await team.build(f'DROP ROLE "{readers}"')
+
+
+async def comment(team: Team, role: str) -> list[str]:
+    """What a role's comment says below its claim."""
+    query = """SELECT pg_catalog.shobj_description(oid, 'pg_authid')
+                 FROM pg_catalog.pg_roles WHERE rolname = %s"""
+    ((text,),) = cast("list[tuple[str]]", await team.sql(query, values=(role,)))
+    claim, *note = text.split("\n")
+    assert claim.startswith("managed by Fairlead: {")
+    return note
+
+
+async def test_a_role_that_was_imported_gets_a_password_when_one_is_asked_for(team: Team) -> None:
+    role = team.name("hand")
+    await by_hand(team, role, f"COMMENT ON ROLE \"{role}\" IS 'of sales'")
+    (one,) = (await imported(team, role)).accesses
+    name = one.manifest["metadata"]["name"]
+    await team.client.create(POSTGRESACCESSES, one.manifest)
+    await team.ready(name)
+    asked = {"metadata": {"annotations": {ROTATE_ANNOTATION: "now"}}}
+    await team.client.merge_patch(POSTGRESACCESSES, name, team.namespace, asked)
+    found = await team.wait(name, lambda body: "binding" in body["status"])
+    assert found["status"]["binding"]["name"] == one.manifest["spec"]["generatedSecret"]
+    async with team.login(name):
+        pass
+    assert not await team.can_login(role, "hand", team.database)
+    # By now the claim is the object's own, and still below it what people wrote.
+    assert await comment(team, role) == ["of sales"]
+    assert (await plan_of(team, name)).exit_code == IN_SYNC
+    await team.abandon(name)
+    await team.delete(name)
+    await team.gone(name)
+    assert await team.role_exists(role)
+    await team.sql("DROP OWNED BY {r}", "DROP ROLE {r}", r=role)
+
+
+async def test_the_password_that_a_role_has_can_be_given(team: Team) -> None:
+    role = team.name("hand")
+    # Where verifiers cannot be read, the operator logs in to see.
+    await by_hand(team, role, f'GRANT CONNECT ON DATABASE "{team.database}" TO "{role}"')
+    (one,) = (await imported(team, role)).accesses
+    body, name = one.manifest, one.manifest["metadata"]["name"]
+    given: JSON = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "known", "namespace": team.namespace},
+        "stringData": {"password": "hand"},
+    }
+    await team.client.create(SECRETS, given)
+    body["spec"]["passwordSecretRef"] = {"name": "known"}
+    assert statements_of(await plan_files(team, body)) == []
+    await team.client.create(POSTGRESACCESSES, body)
+    found = await team.ready(name)
+    assert found["status"]["warnings"] == []
+    assert ran(team, role) == []
+    assert (await team.secret(name))["password"] == "hand"
+    await team.removed(name)
+
+
+async def test_a_role_that_shall_keep_its_password_is_not_made(team: Team) -> None:
+    name = await team.create(passwordPolicy={"onAdoption": "Keep"})
+    await team.fails(name, "role " + name + " does not exist, and spec.passwordPolicy.onAdoption")
+    assert await team.secrets() == []
+    await team.build(f"CREATE ROLE \"{name}\" LOGIN PASSWORD 'hand'")
+    await team.poke()
+    await team.fails(name, "was not made by Fairlead")
+    await team.delete(name)
+    await team.gone(name)
+    await team.sql("DROP ROLE {r}", r=name)
+
+
+async def test_a_dry_run_leaves_the_server_as_it_is(team: Team) -> None:
+    role = team.name("hand")
+    await by_hand(team, role)
+    async with dropped(team, role):
+        before = await team.xid()
+        (one,) = (await imported(team, role, claiming=False)).accesses
+        assert await team.xid() == before
+        assert not one.claimed
+        assert "Adoption will write" in text_of(one, team.server)
+        planned = await plan_files(team, one.manifest)
+        assert [(one.reason) for one in planned.problems] == ["AdoptionRefused"]
+
+
+async def test_what_was_imported_waits_for_its_object(team: Team) -> None:
+    """It is no leftover, and can be imported again for another one."""
+    role, other = team.name("hand"), "elsewhere"
+    await by_hand(team, role)
+    async with dropped(team, role):
+        (first,) = (await imported(team, role)).accesses
+        await team.create("busy")
+        await team.ready(team.name("busy"))
+        await team.cycles()
+        assert await team.can_login(role, "hand", team.database)
+        (found,) = (await audit(await around(team), team.server, [role])).roles
+        assert found.kind == "imported"
+        look = await around(team)
+        (second,) = (await import_roles(look, team.server, other, [role])).accesses
+        assert second.claimed
+        planned = await plan_files(team, first.manifest)
+        assert [one.reason for one in planned.problems] == ["UsernameConflict"]
+        assert statements_of(await plan_files(team, second.manifest)) == []
+
+
+async def test_an_import_claims_nothing_that_others_have(team: Team) -> None:
+    role = team.name("hand")
+    await by_hand(team, role)
+    (one,) = (await imported(team, role)).accesses
+    await team.client.create(POSTGRESACCESSES, one.manifest)
+    await team.ready(one.manifest["metadata"]["name"])
+    (left,) = (await imported(team, role)).skipped
+    assert left.why == "a PostgresAccess of this cluster claims it already"
+    await team.removed(one.manifest["metadata"]["name"])
 
 
 async def shared(team: Team, role: str) -> list[object]:
@@ -147,8 +278,7 @@ async def shared(team: Team, role: str) -> list[object]:
     return [await team.sql(query, values=(role,)) for query in queries]
 
 
-async def test_what_grants_cannot_say_is_left_alone(adopting: Team) -> None:
-    team = adopting
+async def test_what_grants_cannot_say_is_left_alone(team: Team) -> None:
     role = team.name("odd")
     await by_hand(
         team,
@@ -174,17 +304,31 @@ async def test_what_grants_cannot_say_is_left_alone(adopting: Team) -> None:
     await team.removed(one.manifest["metadata"]["name"])
 
 
-async def test_an_adoption_that_changes_something_says_so(adopting: Team) -> None:
-    """USAGE on a schema comes with whatever is granted in it; here it was PUBLIC's alone."""
-    team = adopting
+async def test_what_public_has_on_a_schema_is_not_granted_anew(team: Team) -> None:
+    """As on schema public, where every database lets everybody in."""
     role = team.name("open")
     await by_hand(
         team, role, "CREATE SCHEMA s", "GRANT USAGE ON SCHEMA s TO PUBLIC",
         "CREATE TABLE s.t (id int)", f'GRANT SELECT ON s.t TO "{role}"',
+        "CREATE TABLE public.u (id int, n int)", f'GRANT UPDATE (n) ON public.u TO "{role}"',
     )  # fmt: skip
     async with dropped(team, role):
         (one,) = (await imported(team, role)).accesses
-        assert one.comments == (f'Adoption would also run: GRANT USAGE ON SCHEMA "s" TO "{role}"',)
+        assert one.comments == ()
+        assert all(grant["schemaUsage"] is False for grant in one.manifest["spec"]["grants"])
+        assert statements_of(await plan_files(team, one.manifest)) == []
+
+
+async def test_an_adoption_that_changes_something_says_so(team: Team) -> None:
+    role = team.name("open")
+    await by_hand(team, role, f'GRANT CONNECT ON DATABASE "{team.database}" TO "{role}"')
+    closed = team.name("closed")
+    await team.offer(closed, revokePublic=["TEMPORARY"])
+    async with dropped(team, role):
+        report = await import_roles(await around(team), closed, "x", [role])
+        (one,) = report.accesses
+        (comment_,) = one.comments
+        assert comment_.startswith("Adoption would also run: REVOKE TEMPORARY ON DATABASE")
 
 
 async def test_roles_that_cannot_be_adopted_are_skipped_and_said_why(team: Team) -> None:
@@ -193,7 +337,7 @@ async def test_roles_that_cannot_be_adopted_are_skipped_and_said_why(team: Team)
     mighty, group = team.name("mighty"), team.name("group")
     await team.sql("CREATE ROLE {m} LOGIN CREATEROLE", "CREATE ROLE {g}", m=mighty, g=group)
     try:
-        report = await imported(team)
+        report = await imported(team, claiming=False)
         named = await imported(team, group, "no-such-role", "pg_monitor")
     finally:
         await team.sql("DROP ROLE {m}", "DROP ROLE {g}", m=mighty, g=group)

@@ -316,7 +316,7 @@ async def test_a_role_that_was_made_anew_by_another_meanwhile_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await sync(endpoint, wanted("app"))
-    theirs = comment_role("app", claim(namespace="other"))
+    theirs = comment_role("app", claim(namespace="other"), "")
 
     async def replaced(*_: object, **__: object) -> None:
         async with await psycopg.AsyncConnection.connect(postgres.dsn(), autocommit=True) as other:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from fairlead.api.meta import Object, object_from_dict
@@ -139,6 +140,19 @@ async def test_a_role_is_removed_when_the_server_says_that_its_object_is_gone(
         assert (claim.namespace, claim.name) == ("", "")
     await world.sweep(claim)
     assert world.removed == (["app"] if removed else [])
+
+
+async def test_what_an_import_has_claimed_waits_for_its_object(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody's leftover, and not fenced either, whatever object there is under that name."""
+    world = World(monkeypatch)
+    hashed = await world.claims.of(access("u-1", "app").meta)
+    claim = msgspec.structs.replace(hashed, uid="", namespace="", name="")
+    await world.sweep(claim)
+    world.cached = [access("u-1", "other")]
+    await world.sweep(claim)
+    assert (world.removed, world.fenced) == ([], [])
 
 
 async def test_a_role_that_was_renamed_by_hand_loses_its_login(

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import contextlib
+
+import msgspec
 import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from psycopg import sql
 from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
 
 from fairlead.postgres.database.connections.failures import (
@@ -12,17 +16,21 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
 )
 from fairlead.postgres.database.plans import names, password
-from fairlead.postgres.database.plans.claiming import check_role
+from fairlead.postgres.database.plans.attributes import GroupFacts
+from fairlead.postgres.database.plans.claiming import check_adoption, check_role, takes_over
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.plans.plan import plan_databases, plan_role
 from fairlead.postgres.database.plans.snapshot import (
+    GIVEN_UP,
     Claim,
     DatabaseFacts,
     RoleFacts,
     ServerFacts,
     Snapshot,
     parse_claim,
+    parse_note,
 )
+from fairlead.postgres.database.plans.statements import comment_role
 from fairlead.postgres.errors import AccessError
 
 
@@ -125,6 +133,55 @@ def test_excluded_users(users: list[str], expected: bool) -> None:
 
 def test_a_claim_survives_its_comment() -> None:
     assert parse_claim(claim().text()) == claim()
+
+
+@pytest.mark.parametrize("ours", ["", GIVEN_UP, claim().text()])
+@pytest.mark.parametrize("note", ["", "of sales", "ask Kim\n\nmanaged by Fairlead: {}", "\n"])
+def test_what_people_write_in_a_comment_stays(ours: str, note: str) -> None:
+    statement = comment_role("app", ours, note).as_string()
+    written = ours + ("\n" if ours and note else "") + note
+    assert sql.Literal(written or None).as_string() in statement
+    assert parse_note(written) == note
+    assert parse_claim(written) == (claim() if "{" in ours else None)
+
+
+def test_an_imported_role_is_claimed_anew_once_it_is_changed() -> None:
+    imported = msgspec.structs.replace(claim(), uid="")
+    found = msgspec.structs.replace(role(claimed=imported), note="of sales")
+    known = Snapshot(server=SERVER, roles={"app": found}, databases={})
+    assert plan_role(wanted("app"), known, None) == ([], [])
+    changes, _ = plan_role(wanted("app"), known, "SCRAM-SHA-256$x")
+    assert [one.statement.as_string().split(" IS ")[0] for one in changes] == [
+        "ALTER ROLE \"app\" PASSWORD 'SCRAM-SHA-256$x'",
+        'COMMENT ON ROLE "app"',
+    ]
+    assert claim().text() in changes[1].shown()
+    assert changes[1].shown().endswith("\nof sales'")
+
+
+def test_imports_for_two_objects_are_not_one() -> None:
+    one = Claim(installation="i", object="a", uid="")
+    assert not one.same_object(msgspec.structs.replace(one, object="b"))
+    assert one.same_object(msgspec.structs.replace(one, uid="u"))
+
+
+@pytest.mark.parametrize(
+    ("held", "adopt", "taken"),
+    [
+        pytest.param(None, False, False, id="not-allowed"),
+        pytest.param(None, True, True, id="allowed"),
+        pytest.param(claim(), True, False, id="claimed"),
+        pytest.param(msgspec.structs.replace(claim(), uid=""), False, True, id="imported"),
+    ],
+)
+def test_whoever_takes_a_role_over_gets_no_powers(
+    held: Claim | None, adopt: bool, taken: bool
+) -> None:
+    found = msgspec.structs.replace(role(), claim=held)
+    assert takes_over(found, adopt=adopt) is taken
+    powerful = {"app": GroupFacts(powerful=True)}
+    with pytest.raises(AccessError) if taken else contextlib.nullcontext():
+        check_adoption(found, powerful, adopt=adopt)
 
 
 @pytest.mark.parametrize(

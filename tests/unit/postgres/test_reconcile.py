@@ -89,6 +89,13 @@ def failure(step: Step) -> Failure:
         pytest.param(resolved(), Step.CHECK_ROLE, id="E-yes->S-decide-first"),
         pytest.param(resolved(checked=True), Step.WRITE_SECRET, id="E-yes->S,T"),
         pytest.param(published(), Step.WRITE_SECRET, id="S->T-yes"),
+        pytest.param(resolved(keeping=True), Step.WRITE_SECRET, id="adopted->S-no-password"),
+        pytest.param(
+            resolved(keeping=True, secret="none"), Step.SYNC_DATABASE, id="adopted->R1-no-Secret"
+        ),
+        pytest.param(
+            resolved(keeping=True, secret="none", synced=True), Step.REPORT, id="adopted->X"
+        ),
         pytest.param(resolved(failure=failure(Step.CHECK_ROLE)), Step.REPORT, id="refused->ERRD"),
         pytest.param(resolved(failure=failure(Step.WRITE_SECRET)), Step.REPORT, id="W->ERRS"),
         pytest.param(secured("reused"), Step.SYNC_DATABASE, id="T-yes->U,W->R1"),

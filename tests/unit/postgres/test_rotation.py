@@ -23,6 +23,7 @@ from fairlead.postgres.controllers.rules.rotation import (
     ends_of,
     grace_of,
     is_due,
+    keeps_password,
     mark_of,
     password_info,
     password_rules,
@@ -93,6 +94,34 @@ def test_policies(
     assert made != rules.generate()
 
 
+KEEP: JSON = {"passwordPolicy": {"onAdoption": "Keep"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "marked", "published", "info", "keeps"),
+    [
+        pytest.param({}, False, False, None, False, id="nobody-asks-for-it"),
+        pytest.param({"passwordPolicy": {}}, False, False, None, False, id="replaced"),
+        pytest.param(KEEP, False, False, None, True, id="kept"),
+        pytest.param(KEEP, True, False, None, False, id="rotation-is-asked-for"),
+        pytest.param(KEEP, False, True, None, False, id="there-is-a-Secret"),
+        pytest.param(KEEP, False, False, known(), False, id="the-operator-has-set-one"),
+        pytest.param(
+            {**KEEP, "passwordSecretRef": {"name": "s"}}, False, False, None, False, id="given"
+        ),
+    ],
+)
+def test_whose_password_is_kept(
+    fields: JSON, marked: bool, published: bool, info: PasswordInfo | None, keeps: bool
+) -> None:
+    found = PostgresAccess(
+        metadata=ObjectMeta(annotations={ROTATE_ANNOTATION: "1"} if marked else {}),
+        spec=spec(None, **fields),
+        status=PostgresAccessStatus(password=info),
+    )
+    assert keeps_password(found, published=published) is keeps
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
@@ -103,13 +132,15 @@ def test_policies(
         pytest.param({"rotateEvery": "59s"}, "59s is no duration from 1m", id="short"),
         pytest.param({"rotateEvery": "87601h"}, "87601h is no duration", id="long"),
         pytest.param({"rotateEvery": "0.1m"}, "0.1m is no duration", id="fraction"),
+        pytest.param({"onAdoption": "Keep", "rotateEvery": "1h"}, "Keep excludes", id="kept"),
+        pytest.param({"onAdoption": "Keep", "rotation": "TwoLogins"}, "TwoLogins", id="kept-two"),
     ],
 )
 def test_policies_that_are_refused(policy: JSON, message: str) -> None:
     with pytest.raises(AccessError, match="PasswordPolicyInvalid: spec") as refused:
         password_rules(spec(policy), PasswordDefaults())
     assert message in refused.value.message
-    field = "rotateEvery" if "rotateEvery" in policy else "alphabet"
+    field = next((one for one in ("onAdoption", "rotateEvery") if one in policy), "alphabet")
     assert f"passwordDefaults.{field}" in refused.value.message
 
 

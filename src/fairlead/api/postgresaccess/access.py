@@ -313,6 +313,11 @@ _NO_TURNS = (
     "!(has(self.passwordSecretRef) && has(self.passwordPolicy)"
     " && has(self.passwordPolicy.rotation) && self.passwordPolicy.rotation == 'TwoLogins')"
 )
+_NOTHING_TO_ROTATE = (
+    "!has(self.passwordPolicy) || !has(self.passwordPolicy.onAdoption)"
+    " || self.passwordPolicy.onAdoption != 'Keep' || (!has(self.passwordPolicy.rotateEvery)"
+    " && (!has(self.passwordPolicy.rotation) || self.passwordPolicy.rotation == 'InPlace'))"
+)
 _GRACE_OF_USE = (
     "!has(self.passwordPolicy) || !has(self.passwordPolicy.gracePeriod)"
     " || !has(self.passwordPolicy.rotateEvery)"
@@ -330,6 +335,10 @@ _SPEC_RULES = Meta(
     extra_json_schema=_rules(
         (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
         (_NO_TURNS, "passwordSecretRef excludes passwordPolicy.rotation TwoLogins; remove one"),
+        (
+            _NOTHING_TO_ROTATE,
+            "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins; remove one",
+        ),
         (_GRACE_OF_USE, "passwordPolicy.gracePeriod must not be longer than rotateEvery"),
         (
             f"{_secret_type('self')} == {_secret_type('oldSelf')}",

@@ -215,6 +215,7 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
 
 Rotation = Literal["InPlace", "TwoLogins"]
+OnAdoption = Literal["Replace", "Keep"]
 
 
 class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=True):
@@ -245,3 +246,13 @@ class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=Tr
             ),
         ),
     ] = None
+    on_adoption: Annotated[
+        OnAdoption,
+        Meta(
+            description=(
+                "What becomes of the password of a role that was made by hand. Replace gives it a"
+                " new one. Keep leaves it: nobody can read it, and so there is no Secret, until a"
+                " rotation is asked for by annotation, or passwordSecretRef names the password."
+            ),
+        ),
+    ] = "Replace"

@@ -104,6 +104,10 @@ GRANT_RULES = _rules(
         "access is for a whole schema: remove on, names and columns",
     ),
     (
+        "!has(self.access) || !has(self.schemaUsage) || self.schemaUsage",
+        "access has USAGE on the schema in it: remove schemaUsage",
+    ),
+    (
         f"!has(self.names) || {_ON} in {_listed(_NAMED_LEVELS)}",
         "names need on: Tables, Sequences, Routines or Types",
     ),
@@ -196,6 +200,15 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
         IncludeFuture | None,
         Meta(description="Default privileges for what is created later."),
     ] = None
+    schema_usage: Annotated[
+        bool,
+        Meta(
+            description=(
+                "Whether USAGE on the schema comes with what is granted in it. False is for roles"
+                " that have it otherwise, such as through PUBLIC."
+            ),
+        ),
+    ] = True
 
     @property
     def level(self) -> GrantLevel | None:

@@ -34,6 +34,7 @@ _STYLES = {
     "group": "green",
     "stranger": "yellow",
     "leftover": "yellow",
+    "imported": "yellow",
     "foreign": "yellow",
     "superuser": "red",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import yaml
 
+from fairlead.api.postgresaccess import ROTATE_ANNOTATION
 from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
@@ -19,22 +20,31 @@ from fairlead.postgres.commands.surroundings import Surroundings
 
 
 _COMMENT = (
-    "Role {role} of PostgresServer {server}, as it is. Adoption claims it in its comment,\n"
-    "and gives it a new password: the one it has cannot be read. To keep that, put it into a\n"
-    "Secret and name it in spec.passwordSecretRef."
+    "Role {role} of PostgresServer {server}, as it is. {claim}\n"
+    "It keeps its password, which cannot be read, so that there is no Secret: put it into one\n"
+    f"and name that in spec.passwordSecretRef, or annotate the object with\n{ROTATE_ANNOTATION}"
+    " to have a new one made."
 )
+_CLAIMED = "Its comment says that it is this object's."
+_UNCLAIMED = "Adoption will write into its comment whose it is."
 
 
 @click.command("import")
 @cluster_options
 @server_option
 @roles_option("all that may log in")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Leave the server as it is: the plan of a manifest then has the claim on its role.",
+)
 @namespace_option("Of the manifests; default: the context's.")
 @operator_namespace_option
 @json_option
 def command(
     server: str,
     roles: tuple[str, ...],
+    dry_run: bool,
     namespace: str,
     operator_namespace: str,
     as_json: bool,
@@ -42,6 +52,10 @@ def command(
     context: str | None,
 ) -> None:
     """Print PostgresAccesses that ask for what existing roles have, so that nothing changes.
+
+    The comment of each role is given a line that says which PostgresAccess it is of: that claims
+    it for the object of the manifest, whose plan is empty then. Nothing else is written, and the
+    role keeps its password.
 
     Privileges are written without names where they cover all objects of a schema, and with names
     elsewhere. Each manifest is held against the server: what its adoption would change all the
@@ -59,7 +73,7 @@ def command(
     there = namespace or config.namespace or "default"
 
     async def work(around: Surroundings) -> ImportReport:
-        return await import_roles(around, server, there, roles)
+        return await import_roles(around, server, there, roles, claiming=not dry_run)
 
     found = look(config, operator_namespace, work)
     if as_json:
@@ -76,7 +90,8 @@ def command(
 
 def text_of(one: Imported, server: str) -> str:
     """One document of YAML, with its comments before it."""
-    comments = _COMMENT.format(role=plain(one.role), server=server).splitlines()
+    claim = _CLAIMED if one.claimed else _UNCLAIMED
+    comments = _COMMENT.format(role=plain(one.role), server=server, claim=claim).splitlines()
     comments += [
         plain(line) if line.strip() == line else f"  {plain(line)}" for line in one.comments
     ]

@@ -35,6 +35,7 @@ Kind = Literal[
     "asked",
     "group",
     "leftover",
+    "imported",
     "foreign",
     "administrator",
     "superuser",
@@ -43,7 +44,8 @@ Kind = Literal[
     "stranger",
 ]
 """Of roles: ``asked`` for by a PostgresAccess; a ``group`` of those who ask for the same; a
-``leftover`` of a PostgresAccess that is gone, or a group that nobody shares; ``foreign`` ones are
+``leftover`` of a PostgresAccess that is gone, or a group that nobody shares; ``imported`` for a
+PostgresAccess that is not there yet; ``foreign`` ones are
 another installation's, and a ``stranger`` is nobody's."""
 
 
@@ -346,7 +348,8 @@ class _Auditing:
             return "provider" if reserved(role.name) else "stranger"
         if self._around.installation not in {"", role.claim.installation}:
             return "foreign"
-        return "asked" if self._asker(role) else "leftover"
+        unasked: Kind = "imported" if role.claim.is_imported else "leftover"
+        return "asked" if self._asker(role) else unasked
 
     def _asker(self, role: RoleFacts) -> str:
         """Which access asks for a role; of logins only those that carry a claim are any's."""

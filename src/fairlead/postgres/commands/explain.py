@@ -232,6 +232,10 @@ class _Explaining:
     async def _secret(self) -> None:
         access = self._access
         try:
+            if await self._around.keeps_password(access):
+                message = "there is none, for the role keeps a password that nobody can read"
+                self._learn(Step(name="Secret", state="ok", message=message))
+                return
             password = await self._around.password(access)
         except AccessError as error:
             if error.reason == "SecretForbidden":

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, get_args
 
+import msgspec
+
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.postgresaccess import (
     Attributes,
@@ -90,12 +92,21 @@ def _express_schema(
     levels: Mapping[str, Sequence[Held]],
 ) -> None:
     if schema:
-        for one in levels.get("schema", ()):
-            found.grants.extend(_plain(database, schema, "Schema", _atoms(one, role)))
+        inside = Expressed([], found.left)
         for level, on in _LEVELS.items():
             objects = _Objects(role, database, schema, on)
-            objects.express(found, levels.get(level, ()), levels.get(FUTURE[level], ()))
-        _columns(found, role, database, schema, levels.get("column", ()))
+            objects.express(inside, levels.get(level, ()), levels.get(FUTURE[level], ()))
+        _columns(inside, role, database, schema, levels.get("column", ()))
+        itself = [atom for one in levels.get("schema", ()) for atom in _atoms(one, role)]
+        # An owner needs none, and is given none.
+        usage = any(name == "USAGE" for name, _ in itself) or any(
+            one.owner == role for one in levels.get("schema", ())
+        )
+        found.grants.extend(_plain(database, schema, "Schema", itself))
+        found.grants.extend(
+            one if usage else msgspec.structs.replace(one, schema_usage=False)
+            for one in inside.grants
+        )
     elsewhere = [
         one for level, some in levels.items() for one in some if _is_global(level, schema)
     ]

@@ -9,8 +9,9 @@ import psycopg
 
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, PostgresAccessSpec
-from fairlead.api.postgresaccess.connection import Connection, ServerRef
+from fairlead.api.postgresaccess.connection import Connection, LoginPolicy, ServerRef
 from fairlead.api.postgresaccess.server import Groups, PostgresServer
+from fairlead.client import Forbidden
 from fairlead.postgres.commands.expressing import (
     attributes_of,
     express,
@@ -18,7 +19,7 @@ from fairlead.postgres.commands.expressing import (
     members_of,
     object_name,
 )
-from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.commands.surroundings import Surroundings, list_installed
 from fairlead.postgres.controllers.rules.policy import check_membership
 from fairlead.postgres.controllers.rules.wishes import wanted_of
 from fairlead.postgres.controllers.servers.jobs import Place
@@ -26,20 +27,25 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded
 from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.plans.snapshot import RoleFacts, Snapshot
+from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts, Snapshot
 from fairlead.postgres.database.reading.catalog import read_around, read_logins, read_snapshot
 from fairlead.postgres.database.reading.holdings import Held, read_holdings
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.reserving import reserve
 from fairlead.postgres.database.work.retries import explain, working
 from fairlead.postgres.errors import AccessError
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The manifest of one role; ``comments`` say what it does not, or what adoption changes."""
+    """The manifest of one role; ``comments`` say what it does not, or what adoption changes.
+
+    One that is ``claimed`` is known on the server as the role of this manifest's object.
+    """
 
     role: str
     manifest: JSON
+    claimed: bool = False
     comments: tuple[str, ...] = ()
 
 
@@ -60,25 +66,36 @@ class ImportReport(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def import_roles(
-    around: Surroundings, server_name: str, namespace: str, names: Sequence[str] = ()
+    around: Surroundings,
+    server_name: str,
+    namespace: str,
+    names: Sequence[str] = (),
+    *,
+    claiming: bool = True,
 ) -> ImportReport:
-    """Make manifests of a server's login roles.
+    """Make manifests of a server's login roles, and claim these for their objects.
 
     Args:
         around: the cluster.
         server_name: of the PostgresServer.
         namespace: of the manifests.
         names: of the roles, none for all that may log in.
+        claiming: whether to write the claims; without them nothing is changed.
 
     Raises:
         AccessError: the server could not be asked.
         ClientError: the cluster cannot be reached, or refuses.
     """
     server = await around.server(server_name)
+    if claiming:
+        await around.make_key()
     sessions = Sessions(await around.sources.server_endpoint(server))
     try:
         importing = _Importing(around, server, namespace, sessions)
+        await importing.look_around()
         await importing.run(names)
+        if claiming:
+            await importing.claim()
     finally:
         await sessions.close()
     return importing.report()
@@ -97,6 +114,24 @@ class _Importing:
         self._comments: dict[str, list[str]] = {}
         self._skipped: list[LeftOut] = []
         self._names: set[str] = set()
+        self._objects: set[str] | None = set()
+        self._refused: set[str] = set()
+        self._carried: dict[str, Claim] = {}
+        self._claimed: set[str] = set()
+
+    async def look_around(self) -> None:
+        """Which objects there are, so that none is written over, and none loses its role."""
+        try:
+            found = await list_installed(self._around.client, POSTGRESACCESSES)
+        except Forbidden:
+            self._objects = None
+            self._around.notes.append(
+                "you may not list the PostgresAccesses of all namespaces: roles that an import has"
+                " claimed before are taken for theirs, and a manifest may have the name of one"
+            )
+            return
+        self._objects = {self._around.claim(one.meta).object for one in found}
+        self._names |= {one.meta.name for one in found if one.meta.namespace == self._namespace}
 
     async def run(self, names: Sequence[str]) -> None:
         """Read the roles, say in manifests what they have, and hold these against the server."""
@@ -140,18 +175,20 @@ class _Importing:
             why = f"it has {', '.join(sorted(role.powers))}"
         elif not role.login:
             why = "it may not log in"
-        elif role.claim is not None:
-            ours = role.claim.installation == self._around.installation
-            why = (
-                "a PostgresAccess of this cluster claims it already"
-                if ours
-                else "another installation of Fairlead claims it"
-            )
+        elif role.claim is not None and role.claim.installation != self._around.installation:
+            why = "another installation of Fairlead claims it"
+        elif role.claim is not None and not self._is_free(role.claim):
+            why = "a PostgresAccess of this cluster claims it already"
         elif excluded(role.name, settings.excluded_users, settings.excluded_user_patterns):
             why = "it is one of the operator's excluded users"
         if why:
             self._skip(role.name, why)
         return not why
+
+    def _is_free(self, claim: Claim) -> bool:
+        """Whether an import has made the claim, and its object is not there."""
+        is_known = self._around.knows_claims and self._objects is not None
+        return claim.is_imported and is_known and claim.object not in (self._objects or ())
 
     async def _read(self, roles: Iterable[RoleFacts], snapshot: Snapshot) -> None:
         """What they hold, each database once."""
@@ -206,12 +243,15 @@ class _Importing:
             username=role.name,
             generated_secret=f"{name}-login",
             adoption_policy="IfUnclaimed",
+            password_policy=LoginPolicy(on_adoption="Keep"),
             grants=grants,
             grants_policy="Additive" if left else "Authoritative",
             attributes=attributes,
             groups=self._groups(sources),
             member_of=members if members and not denied else None,
         )
+        if role.claim is not None:
+            self._carried[role.name] = role.claim
         meta = ObjectMeta(name=name, namespace=self._namespace)
         self._accesses[role.name] = PostgresAccess(metadata=meta, spec=spec)
         self._comments[role.name] = comments
@@ -243,26 +283,60 @@ class _Importing:
                 continue
             for name in one.usernames:
                 self._comments[name].append(f"Adoption would also run: {one.text}")
-        for name, found in planned.refused.items():
+        self._refuse(planned.refused)
+
+    def _refuse(self, refused: Mapping[str, Sequence[AccessError]]) -> None:
+        for name, found in refused.items():
+            self._refused.add(name)
             self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
 
     def _wanted(self, access: PostgresAccess) -> Wanted:
-        claim = self._around.claim(access.metadata)
         scope = self._around.scope(Place.of(access, self._sessions.endpoint), access)
-        return wanted_of(access, claim, password="", ends="", adopt=True, scope=scope)
+        # What an import has claimed for another object before is planned as if it were that one's.
+        claim = self._carried.get(access.spec.username) or self._claim(access)
+        return wanted_of(
+            access,
+            claim,
+            password="",
+            keeps=True,
+            ends="",
+            adopt=True,
+            scope=scope,
+        )
+
+    def _claim(self, access: PostgresAccess) -> Claim:
+        return msgspec.structs.replace(
+            self._around.claim(access.metadata), uid="", namespace="", name=""
+        )
+
+    async def claim(self) -> None:
+        """Claim the roles for the objects of their manifests, those that can be adopted."""
+        claims = {
+            name: self._claim(access)
+            for name, access in self._accesses.items()
+            if name not in self._refused
+        }
+        if not claims:
+            return
+        failed = await reserve(self._sessions, claims)
+        self._refuse({name: [error] for name, error in failed.items()})
+        self._claimed = claims.keys() - failed.keys()
 
     def report(self) -> ImportReport:
         """What was made."""
-        if self._accesses and not self._around.settings.allow_adoption:
+        if self._accesses.keys() - self._claimed and not self._around.settings.allow_adoption:
             self._around.notes.append(
-                "the operator adopts no role as long as its Controller has not"
+                "the operator adopts no role without a claim as long as its Controller has not"
                 " spec.settings.postgres.allowAdoption: true"
             )
         return ImportReport(
             server=self._server.metadata.name,
             accesses=tuple(
                 Imported(
-                    role=name, manifest=manifest(access), comments=tuple(self._comments[name])
+                    role=name,
+                    manifest=manifest(access),
+                    claimed=name in self._claimed,
+                    comments=tuple(self._comments[name]),
                 )
                 for name, access in self._accesses.items()
             ),
@@ -294,6 +368,6 @@ def manifest(access: PostgresAccess) -> JSON:
 
 
 _ORDER = (
-    *("connection", "username", "generatedSecret", "adoptionPolicy", "attributes", "memberOf"),
-    *("groups", "grantsPolicy", "grants"),
+    *("connection", "username", "generatedSecret", "adoptionPolicy", "passwordPolicy"),
+    *("attributes", "memberOf", "groups", "grantsPolicy", "grants"),
 )

@@ -18,7 +18,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import scope_of
-from fairlead.postgres.controllers.keys import KEY_SECRET
+from fairlead.postgres.controllers.keys import KEY_SECRET, installation_key
 from fairlead.postgres.controllers.rules.login_secret import (
     check_name,
     check_ours,
@@ -33,6 +33,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
 from fairlead.postgres.controllers.rules.resolution import secret_data
 from fairlead.postgres.controllers.rules.rotation import (
     current_of,
+    keeps_password,
     password_defaults,
     password_rules,
     rotation_of,
@@ -51,7 +52,7 @@ from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans import password as passwords
 from fairlead.postgres.database.plans.plan import Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -127,6 +128,28 @@ class Surroundings:
             return None
         return scope_of(place.owner, self._key)
 
+    async def make_key(self) -> None:
+        """Make what claims are written with, where the operator has not done so yet.
+
+        Raises:
+            AccessError: KeyInvalid, when there can be no claims.
+        """
+        if not self.installation:
+            raise invalid(
+                "KeyInvalid",
+                "which cluster this is cannot be read: get the right to get Namespace kube-system",
+            )
+        if self._key:
+            return
+        try:
+            self._key = await installation_key(self.client, self.settings.namespace)
+        except ApiError as error:
+            raise invalid(
+                "KeyInvalid",
+                f"Secret {self.settings.namespace}/{KEY_SECRET} cannot be made, which claims are"
+                f" written with: {error.message}",
+            ) from None
+
     @property
     def knows_claims(self) -> bool:
         """Whether claims are whole, so that those of roles can be compared with them."""
@@ -161,10 +184,12 @@ class Surroundings:
         Raises:
             AccessError: see :meth:`password`.
         """
-        login, password = "", ""
+        login, password, keeps = "", "", False
         try:
-            login, found = await self._login(access)
-            password = found or passwords.generate()
+            keeps = await self.keeps_password(access)
+            if not keeps:
+                login, found = await self._login(access)
+                password = found or passwords.generate()
         except AccessError as error:
             if error.reason not in blind and "*" not in blind:
                 raise
@@ -184,11 +209,26 @@ class Surroundings:
             access,
             self.claim(access.metadata),
             password=password,
+            keeps=keeps,
             ends=expires_at(access),
             turns=turns_of(access, login),
             adopt=may_adopt(access, self.settings),
             scope=self.scope(place, access),
         )
+
+    async def keeps_password(self, access: PostgresAccess) -> bool:
+        """Whether the role keeps a password that nobody can read, so that there is no Secret.
+
+        Raises:
+            AccessError: as in :meth:`password`.
+        """
+        if not keeps_password(access, published=False):
+            return False
+        spec, meta = access.spec, access.metadata
+        password_rules(spec, password_defaults(self.settings.passwords))
+        secret = await self._secret(spec.generated_secret, meta.namespace)
+        published = secret is not None and bool(meta.uid) and secret.meta.owned_by(meta.uid)
+        return keeps_password(access, published=published)
 
     async def _login(self, access: PostgresAccess) -> tuple[str, str | None]:
         """The login that the Secret has, or shall have, and its password; None makes a new one."""

@@ -43,7 +43,7 @@ from fairlead.postgres.controllers.access.status import (
 from fairlead.postgres.controllers.access.steps import Steps
 from fairlead.postgres.controllers.access.turns import Turns
 from fairlead.postgres.controllers.keys import InstallationKey
-from fairlead.postgres.controllers.rules.rotation import password_defaults
+from fairlead.postgres.controllers.rules.rotation import keeps_password, password_defaults
 from fairlead.postgres.controllers.rules.wishes import (
     expires_at,
     names_of,
@@ -302,6 +302,7 @@ class AccessController:
         current.renamed = self._leftovers.renamed.get(found.meta.uid, frozenset())
         ready = get_condition(status.conditions, READY)
         told = ready is not None and ready.reason == "Expired"
+        published = self._publication.exists(current)
         current.learn(
             suspended=access.spec.suspend,
             expired=expired,
@@ -311,7 +312,8 @@ class AccessController:
                 excluded(name, settings.excluded_users, settings.excluded_user_patterns)
                 for name in names_of(access)
             ),
-            published=self._publication.exists(current),
+            published=published,
+            keeping=keeps_password(access, published=published),
             rotating=self._publication.may_rotate(current),
         )
         return current

@@ -11,6 +11,7 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import PasswordInfo, PostgresAccess, ServerInfo
 from fairlead.postgres.controllers.access.reconcile import AccessStep, Facts, Failure
 from fairlead.postgres.controllers.access.status import (
+    WITHOUT_SECRET,
     Login,
     Outcome,
     expired,
@@ -149,9 +150,10 @@ def login_of(current: Pass) -> Login | None:
     if synced is None or current.place is None:
         return None
     spec, endpoint = current.decoded.spec, current.place.endpoint
+    kept = [WITHOUT_SECRET] if current.facts.keeping else []
     return Login(
         username=spec.username,
-        secret=spec.generated_secret,
+        secret="" if current.facts.keeping else spec.generated_secret,
         secret_uid=current.secret_uid,
         password=current.password_info,
         logins=synced.logins,
@@ -162,7 +164,7 @@ def login_of(current: Pass) -> Login | None:
         ),
         applied=_ledger(current, synced),
         group=synced.group or (current.decoded.status.group if synced.problems else ""),
-        warnings=[*synced.warnings, *map(renamed, sorted(current.renamed))],
+        warnings=[*kept, *synced.warnings, *map(renamed, sorted(current.renamed))],
     )
 
 

@@ -104,8 +104,11 @@ class Publication:
         return secret is not None and secret.meta.owned_by(meta.uid)
 
     async def password_of(self, current: Pass) -> str:
-        """The password that there is; without a Secret one that nobody has."""
+        """The password that there is; without a Secret one that nobody has, or "" to keep it."""
         spec, namespace = current.decoded.spec, current.found.meta.namespace
+        if current.facts.keeping:
+            current.login = spec.username
+            return ""
         existing = None
         if self.exists(current):
             existing = await find(self._client, SECRETS, spec.generated_secret, namespace)
@@ -183,6 +186,10 @@ class Publication:
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=given, opened=self._opened
         )
+        if current.facts.keeping:
+            current.login = spec.username
+            current.learn(secret="none")  # noqa: S106
+            return
         password = await self._given(current) if given else ""
         current.iterations = rules.iterations
         stored = await self._publish(current, rules, password)

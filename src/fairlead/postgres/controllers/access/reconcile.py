@@ -58,12 +58,14 @@ class Failure(msgspec.Struct, frozen=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What is known so far.
 
-    ``published`` says that there is a generated Secret, ``rotating`` that its password may be
-    due, ``checked`` that the role is not another's as far as can be said, ``answers`` that the
-    server has said so, ``secret`` whether the password was there already. Of two logins the next
-    one is ``due`` in the database before the Secret has it, and then it is ``staged``. ``expired``
-    is an access whose time is up, ``ended`` one whose role has gone for that. ``planning`` says
-    why nothing is done before it was ``planned``: it is only observed, or has to be ``approved``.
+    ``published`` says that there is a generated Secret, ``keeping`` that there is none because the
+    role keeps a password that nobody here knows, ``rotating`` that its password may be due,
+    ``checked`` that the role is not another's as far as can be said, ``answers`` that the server
+    has said so, ``secret`` whether the password was there already, or there is to be none. Of two
+    logins the next one is ``due`` in the database before the Secret has it, and then it is
+    ``staged``. ``expired`` is an access whose time is up, ``ended`` one whose role has gone for
+    that. ``planning`` says why nothing is done before it was ``planned``: it is only observed, or
+    has to be ``approved``.
     """
 
     found: bool = True
@@ -79,10 +81,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     planned: bool = False
     approved: bool = False
     published: bool = False
+    keeping: bool = False
     rotating: bool = False
     checked: bool = False
     answers: bool = False
-    secret: Literal["unknown", "due", "staged", "reused", "generated"] = "unknown"  # noqa: S105
+    secret: Literal["unknown", "due", "staged", "reused", "generated", "none"] = "unknown"  # noqa: S105
     synced: bool = False
     given_up: bool = False
     dropped: bool = False
@@ -124,7 +127,7 @@ def _live(facts: Facts) -> AccessStep:
         return AccessStep.PLAN
     if facts.planning and not facts.approved:
         return AccessStep.REPORT
-    if not facts.checked and (facts.rotating or not facts.published):
+    if not (facts.checked or facts.keeping) and (facts.rotating or not facts.published):
         # A refused access gets no Secret, for that would log in nowhere; and no password is made
         # anew for a server that is away, for the old one still logs in there.
         return AccessStep.CHECK_ROLE

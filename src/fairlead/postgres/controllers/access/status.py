@@ -20,6 +20,7 @@ from fairlead.api.postgresaccess import (
     IN_PROGRESS,
     READY,
     RECONCILING,
+    ROTATE_ANNOTATION,
     STALLED,
     SUCCESS,
     Binding,
@@ -40,6 +41,12 @@ from fairlead.postgres.errors import AccessError, Retry
 
 IN_SYNC = "PostgresAccess is in sync"
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
+WITHOUT_SECRET = (
+    "the role keeps the password that it was made with, which nobody can read, so that there is no"
+    f" Secret; annotate the object with {ROTATE_ANNOTATION} for a new one, or name the Secret that"
+    " has it in spec.passwordSecretRef"
+)
+"""What the warning about an adopted role says."""
 MAX_LOG = 1024
 """Characters of a message in the status."""
 RENAMED = "carries the claim of this object"
@@ -63,7 +70,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the database once the login works."""
+    """What is known of the database once the login works; ``secret`` is "" where there is none."""
 
     username: str
     secret: str
@@ -276,9 +283,9 @@ def new_status(
         return status_
     return msgspec.structs.replace(
         status_,
-        binding=Binding(name=login.secret),
+        binding=Binding(name=login.secret) if login.secret else None,
         username=login.username,
-        secret=SecretInfo(name=login.secret, uid=login.secret_uid),
+        secret=SecretInfo(name=login.secret, uid=login.secret_uid) if login.secret else None,
         password=login.password,
         logins=list(login.logins),
         server=login.server,

@@ -173,6 +173,7 @@ class Steps:
             current.decoded,
             await self._claims.of(current.found.meta),
             password=current.password,
+            keeps=current.facts.keeping,
             ends=current.expires_at,
             turns=turns_of(current.decoded, current.login, staged=staged),
             iterations=current.iterations,

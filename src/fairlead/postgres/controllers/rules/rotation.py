@@ -106,6 +106,8 @@ def _period(
     spec: PostgresAccessSpec, own: LoginPolicy, defaults: PasswordDefaults
 ) -> timedelta | None:
     every = own.rotate_every
+    if own.on_adoption == "Keep" and (every or own.rotation != "InPlace"):
+        raise _wrong("onAdoption", "Keep excludes rotateEvery and TwoLogins; remove one of them")
     if spec.password_secret_ref is not None:
         if every:
             raise _wrong("rotateEvery", "spec.passwordSecretRef excludes it; remove one of them")
@@ -155,6 +157,23 @@ def asked_for(access: ObjectMeta, secret: ObjectMeta) -> bool:
     """Whether the access carries a value that no password was made for yet."""
     wanted = mark_of(access)
     return bool(wanted) and wanted != mark_of(secret)
+
+
+def keeps_password(access: PostgresAccess, *, published: bool) -> bool:
+    """Whether the role has the password that it was taken over with, which nobody can read.
+
+    Args:
+        access: the object.
+        published: whether it has a Secret, which tells the password.
+    """
+    spec, status = access.spec, access.status
+    return (
+        spec.password_policy is not None
+        and spec.password_policy.on_adoption == "Keep"
+        and spec.password_secret_ref is None
+        and status.password is None
+        and not (published or mark_of(access.metadata))
+    )
 
 
 def rotation_of(spec: PostgresAccessSpec) -> Rotation:

@@ -101,6 +101,7 @@ def wanted_of(
     *,
     password: str,
     ends: str,
+    keeps: bool = False,
     turns: Turns | None = None,
     iterations: int = ITERATIONS,
     adopt: bool = False,
@@ -113,6 +114,7 @@ def wanted_of(
         claim: that it makes on its role.
         password: of the login; "" leaves that of a role which exists alone.
         ends: when it ends, "" for never.
+        keeps: whether the role has to be there, with a password that stays as it is.
         turns: whose turn it is to log in.
         iterations: of the verifier of a new password.
         adopt: whether it may take over a role that nobody has claimed.
@@ -122,6 +124,7 @@ def wanted_of(
     return Wanted(
         username=spec.username,
         password=password,
+        keeps=keeps,
         iterations=iterations,
         claim=claim,
         grants=tuple(spec.grants),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.postgres.database.plans.attributes import GroupFacts
 from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts, Snapshot
-from fairlead.postgres.errors import refusal
+from fairlead.postgres.errors import AccessError, refusal
 
 
 def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
@@ -54,6 +54,27 @@ def check_roles(
         check_role(snapshot.roles.get(name), claim, snapshot.server.admin, adopt=adopt and owner)
 
 
+def takes_over(role: RoleFacts | None, *, adopt: bool) -> bool:
+    """Whether whoever may have the role takes it over from whom made it by hand."""
+    if role is None:
+        return False
+    return adopt if role.claim is None else role.claim.is_imported
+
+
+def check_password(role: RoleFacts | None, username: str, *, keeps: bool) -> None:
+    """Refuse to make a role that shall keep the password which it was made with.
+
+    Raises:
+        AccessError: RoleNotFound.
+    """
+    if role is None and keeps:
+        raise AccessError(
+            "RoleNotFound",
+            f"role {username} does not exist, and spec.passwordPolicy.onAdoption Keep makes none;"
+            " create it, or remove that field to have it made with a new password",
+        )
+
+
 def check_adoption(
     role: RoleFacts | None, groups: Mapping[str, GroupFacts], *, adopt: bool
 ) -> None:
@@ -62,7 +83,7 @@ def check_adoption(
     Raises:
         AccessError: AdoptionRefused.
     """
-    if not adopt or role is None or role.claim is not None:
+    if role is None or not takes_over(role, adopt=adopt):
         return
     if groups.get(role.name, GroupFacts()).powerful:
         raise refusal(

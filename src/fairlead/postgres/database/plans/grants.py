@@ -3,7 +3,7 @@
 CONNECT and TEMPORARY are the database's, CREATE and USAGE the schema's, EXECUTE that of all
 routines, the rest that of all tables and views, unless a grant says what it is on
 (https://www.postgresql.org/docs/current/ddl-priv.html). Whoever may do something in a schema gets
-USAGE on it too, as access-operator has it.
+USAGE on it too, as access-operator has it, unless the grant leaves that out.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ def _contradictions(grant: Grant) -> Iterator[str]:
         yield "set one of privileges and access"
     if grant.access and (level or grant.names or grant.columns):
         yield "access is for a whole schema: remove on, names and columns"
+    if grant.access and not grant.schema_usage:
+        yield "access has USAGE on the schema in it: remove schemaUsage"
     if grant.names and level in {None, "Database", "Schema"}:
         yield "names need on: Tables, Sequences, Routines or Types"
     of_columns = level == "Tables" and grant.names and privileges <= COLUMN_PRIVILEGES | {"ALL"}
@@ -199,7 +201,7 @@ class _Collected:
             return
         for target in _targets(grant, level):
             _merge(self._objects.setdefault(target, {}), privilege, passed_on=grant.grant_option)
-        if level != "Schema":
+        if level != "Schema" and grant.schema_usage:
             schema = Target("schema", grant.schema)
             _merge(self._objects.setdefault(schema, {}), "USAGE", passed_on=False)
 

@@ -55,6 +55,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     username: str
     password: str
     claim: Claim
+    keeps: bool = False
+    """Whether a role that was made by hand has to be there, and keeps its password."""
     grants: tuple[Grant, ...] = ()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
@@ -334,6 +336,7 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
         return Change(statement=statement, what=what, why="; ".join(why), usernames=users)
 
     attributes = [_OTHER_ATTRIBUTES] if parts else []
+    as_it_was = role is not None and role.login and verifier is None and not parts
     if role is None:
         statement = statements.create_role(name, verifier or "", parts)
         yield change(statement, f"create role {name}", "there is no role of this name")
@@ -347,13 +350,14 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
     elif parts:
         statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
         yield change(statement, f"change the attributes of role {name}", *attributes)
-    yield from _claim_steps(wanted, name, role)
+    if not (as_it_was and role is not None and role.claim is not None and role.claim.is_imported):
+        yield from _claim_steps(wanted, name, role)
 
 
 def _claim_steps(wanted: Wanted, name: str, role: RoleFacts | None) -> Iterator[Change]:
     if role is None or role.claim is None or role.claim.text() != wanted.claim.text():
         yield Change(
-            statement=statements.comment_role(name, wanted.claim),
+            statement=statements.comment_role(name, wanted.claim, role.note if role else ""),
             what=f"claim role {name}",
             why=_claiming(role),
             usernames=(wanted.username,),
@@ -361,7 +365,7 @@ def _claim_steps(wanted: Wanted, name: str, role: RoleFacts | None) -> Iterator[
 
 
 def _password_reason(role: RoleFacts) -> str:
-    if role.claim is None:
+    if role.claim is None or role.claim.is_imported:
         return "a role that is taken over gets a password of its own"
     return "the server has another password than the Secret"
 
@@ -371,6 +375,8 @@ def _claiming(role: RoleFacts | None) -> str:
         return "the comment says which object has made the role"
     if role.claim is None:
         return "nobody has claimed the role, and spec.adoptionPolicy takes it over"
+    if role.claim.is_imported:
+        return "the object begins to change the role, which an import has claimed for it"
     return "the claim is older, or of an object that was made anew"
 
 

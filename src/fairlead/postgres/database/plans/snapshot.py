@@ -52,7 +52,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whose role it is; ``installation`` is one cluster's operator.
 
     Everybody who logs in reads comments on roles, so that ``object`` is a keyed hash of the
-    object's namespace and name. Older claims have those themselves.
+    object's namespace and name. Older claims have those themselves. A claim without a ``uid`` was
+    made by an import, for an object that need not be there yet.
     """
 
     installation: str
@@ -66,11 +67,16 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         shown = self if not self.object else msgspec.structs.replace(self, namespace="", name="")
         return _PREFIX + msgspec.json.encode(shown).decode()
 
+    @property
+    def is_imported(self) -> bool:
+        """Whether its object has changed nothing of the role itself so far."""
+        return not self.uid
+
     def same_object(self, other: Claim) -> bool:
         """Whether both name one object, a recreated one included."""
         if self.installation != other.installation:
             return False
-        if self.uid == other.uid or (self.object and self.object == other.object):
+        if (self.uid and self.uid == other.uid) or (self.object and self.object == other.object):
             return True
         names = (self.namespace, self.name)
         return names == (other.namespace, other.name) and names != ("", "")
@@ -81,9 +87,21 @@ def parse_claim(comment: str | None) -> Claim | None:
     if comment is None or not comment.startswith(_PREFIX):
         return None
     try:
-        return msgspec.json.decode(comment.removeprefix(_PREFIX), type=Claim)
+        return msgspec.json.decode(_line(comment).removeprefix(_PREFIX), type=Claim)
     except msgspec.DecodeError:
         return None
+
+
+def _line(comment: str) -> str:
+    """What is ours in a comment; what people have written follows in lines of its own."""
+    return comment.partition("\n")[0]
+
+
+def parse_note(comment: str | None) -> str:
+    """What people have written in a role's comment."""
+    if comment is None or not comment.startswith((_PREFIX, GIVEN_UP, _GROUP_PREFIX)):
+        return comment or ""
+    return comment.partition("\n")[2]
 
 
 _GROUP_PREFIX = "managed by Fairlead as a group of logins: "
@@ -108,7 +126,7 @@ def parse_group(comment: str | None) -> GroupClaim | None:
     if comment is None or not comment.startswith(_GROUP_PREFIX):
         return None
     try:
-        return msgspec.json.decode(comment.removeprefix(_GROUP_PREFIX), type=GroupClaim)
+        return msgspec.json.decode(_line(comment).removeprefix(_GROUP_PREFIX), type=GroupClaim)
     except msgspec.DecodeError:
         return None
 
@@ -129,6 +147,7 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
+    ``note`` is what people have written in its comment, which outlives claims.
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
     none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
     which its sessions begin as another role instead, ``groups`` the memberships.
@@ -139,6 +158,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     login: bool
     powers: frozenset[str] = frozenset()
     claim: Claim | None = None
+    note: str = ""
     verifier: str | None = None
     inherit: bool = True
     connection_limit: int = -1

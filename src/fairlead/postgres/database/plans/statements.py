@@ -56,10 +56,11 @@ def fence_role(username: str) -> sql.Composed:
     return sql.SQL("ALTER ROLE {} NOLOGIN").format(sql.Identifier(username))
 
 
-def comment_role(username: str, comment: Claim | str | None) -> sql.Composed:
-    """Write the claim or another comment, or remove it."""
+def comment_role(username: str, comment: Claim | str, note: str) -> sql.Composed:
+    """Write the claim or another comment, "" for none, and below it what people have written."""
     text = comment.text() if isinstance(comment, Claim) else comment
-    return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(text))
+    whole = "\n".join(filter(None, [text, note])) or None
+    return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(whole))
 
 
 class DatabaseAction(NamedTuple):

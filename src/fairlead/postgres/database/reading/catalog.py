@@ -24,6 +24,7 @@ from fairlead.postgres.database.plans.snapshot import (
     Snapshot,
     parse_claim,
     parse_group,
+    parse_note,
 )
 
 
@@ -369,6 +370,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         login=login,
         powers=frozenset(power for power, has in zip(_POWERS, powers, strict=True) if has),
         claim=parse_claim(comment),
+        note=parse_note(comment),
         verifier=verifier,
         inherit=inherit,
         connection_limit=limit,

@@ -230,7 +230,7 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
                 if role is not None and role.claim == claim:
                     # Not nothing, for unmanagedUsers Drop takes a login without a word for a
                     # stranger's.
-                    await session.run(comment_role(username, GIVEN_UP))
+                    await session.run(comment_role(username, GIVEN_UP, role.note))
 
         await retried(release, what)
 
@@ -264,8 +264,8 @@ class _Removal:
         async def release() -> None:
             async with self._session.transaction():
                 # Whoever stays in a group of ours stays known as one of its members.
-                comment = GIVEN_UP if any(map(is_group, self.role.groups)) else None
-                await self._session.run(comment_role(self.role.name, comment))
+                comment = GIVEN_UP if any(map(is_group, self.role.groups)) else ""
+                await self._session.run(comment_role(self.role.name, comment, self.role.note))
 
         await retried(release, f"take the claim off role {self.role.name}")
 

@@ -10,6 +10,7 @@ from psycopg import sql
 from fairlead.postgres.database.connections.failures import explain_statement
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import Around
+from fairlead.postgres.database.plans.claiming import takes_over
 from fairlead.postgres.database.plans.grants import Desired
 from fairlead.postgres.database.plans.groups import Sharing, group_warnings
 from fairlead.postgres.database.plans.plan import (
@@ -41,7 +42,7 @@ async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snap
     for one in wanted:
         groups |= {group.role for group in one.member_of or ()}
         role = snapshot.roles.get(one.username)
-        if one.adopt and role is not None and role.claim is None:
+        if takes_over(role, adopt=one.adopt):
             groups.add(one.username)
         if one.attributes is not None:
             stored = [name for known in one.names for name in _config(snapshot, known)]

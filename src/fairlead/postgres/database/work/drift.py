@@ -139,7 +139,9 @@ def _differs(
     role = snapshot.roles.get(wanted.login)
     if role is None:
         return True
-    if snapshot.server.reads_verifiers:
+    if wanted.keeps:
+        changed = False
+    elif snapshot.server.reads_verifiers:
         changed = not verifiers.holds(wanted.login, role.verifier)
     else:
         changed = verifiers.is_due(wanted.login)

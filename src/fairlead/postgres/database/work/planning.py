@@ -14,7 +14,11 @@ from psycopg import sql
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import differences
-from fairlead.postgres.database.plans.claiming import check_adoption, check_roles
+from fairlead.postgres.database.plans.claiming import (
+    check_adoption,
+    check_password,
+    check_roles,
+)
 from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.groups import (
     Membering,
@@ -105,6 +109,7 @@ class _Planning:
                 role = snapshot.roles.get(one.username)
                 check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
                 check_adoption(role, around.groups, adopt=one.adopt)
+                check_password(role, one.username, keeps=one.keeps)
             except AccessError as error:
                 self._refuse(one.username, [error])
         given = [

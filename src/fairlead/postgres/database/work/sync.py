@@ -19,7 +19,12 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
-from fairlead.postgres.database.plans.claiming import check_adoption, check_roles
+from fairlead.postgres.database.plans.claiming import (
+    check_adoption,
+    check_password,
+    check_roles,
+    takes_over,
+)
 from fairlead.postgres.database.plans.family import login_infos, retired
 from fairlead.postgres.database.plans.grants import Desired
 from fairlead.postgres.database.plans.groups import (
@@ -93,7 +98,12 @@ async def check_claims(
     async with working(sessions, "read the catalogs") as session:
         names = {name for one in asked for name in one.names}
         snapshot = await read_snapshot(session, names, "")
-        around = await read_around(session, [one.username for one in asked if one.adopt])
+        taken_over = [
+            one.username
+            for one in asked
+            if takes_over(snapshot.roles.get(one.username), adopt=one.adopt)
+        ]
+        around = await read_around(session, taken_over)
     refused: dict[str, AccessError | None] = {}
     for one in asked:
         refused[one.username] = None
@@ -203,7 +213,8 @@ class _RolePass:
         )
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
-        missing, unknown = await self._verifiers.missing(self._sessions, wanted, snapshot)
+        known_here = [one for one in wanted if not one.keeps]
+        missing, unknown = await self._verifiers.missing(self._sessions, known_here, snapshot)
         self.failed |= unknown
         wanted = [one for one in wanted if one.username not in unknown]
         self._stored = missing.keys()
@@ -270,6 +281,8 @@ class _RolePass:
         for one in wanted:
             try:
                 check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
+                role = snapshot.roles.get(one.username)
+                check_password(role, one.username, keeps=one.keeps)
             except AccessError as error:
                 self.failed[one.username] = error
 
