@@ -267,7 +267,7 @@ async def test_an_import_claims_nothing_that_others_have(team: Team) -> None:
 async def shared(team: Team, role: str) -> list[object]:
     """The rows of the shared catalogs that grants and attributes would write, with versions."""
     queries = [
-        "SELECT rolconnlimit, rolinherit, rolvaliduntil FROM pg_roles WHERE rolname = %s",
+        "SELECT rolconnlimit, rolinherit, rolvaliduntil::text FROM pg_roles WHERE rolname = %s",
         """SELECT d.xmin::text, d.datacl::text FROM pg_database d, pg_roles r
             WHERE r.rolname = %s AND d.datname = current_database()""",
         """SELECT m.xmin::text FROM pg_auth_members m JOIN pg_roles r ON r.oid = m.member
@@ -355,6 +355,22 @@ async def test_roles_that_cannot_be_adopted_are_skipped_and_said_why(team: Team)
         "no-such-role": "there is no such role",
         "pg_monitor": "it may not log in",
     }
+
+
+async def test_a_role_that_the_administrator_may_not_change_is_not_claimed(team: Team) -> None:
+    """Since PostgreSQL 16 a role's maker alone may, unless a superuser is asked."""
+    role = team.name("theirs")
+    await team.sql("CREATE ROLE {r} LOGIN", r=role)
+    ((version,),) = await team.sql("SHOW server_version_num")
+    may = team.superuser or int(version) < 160000
+    async with dropped(team, role):
+        report = await imported(team, role)
+        (one,) = report.accesses
+        assert one.claimed is may
+        said = [note for note in report.notes if "not claimed" in note]
+        assert (
+            len(said) == len([line for line in one.comments if "would fail" in line]) == (not may)
+        )
 
 
 async def test_parameters_that_make_another_role_of_it_are_left(team: Team) -> None:

@@ -84,7 +84,10 @@ def command(
     note(found.notes)
     for left in found.skipped:
         click.echo(f"skipped: role {plain(left.role)}: {plain(left.why)}", err=True)
-    if roles and {one.role for one in found.skipped} & {*roles}:
+    left_out = {one.role for one in found.skipped}
+    if not dry_run:
+        left_out |= {one.role for one in found.accesses if not one.claimed}
+    if left_out & {*roles}:
         raise click.exceptions.Exit(1)
 
 

@@ -320,6 +320,7 @@ class _Importing:
             return
         failed = await reserve(self._sessions, claims)
         self._refuse({name: [error] for name, error in failed.items()})
+        self._around.notes += [f"not claimed: {error.message}" for error in failed.values()]
         self._claimed = claims.keys() - failed.keys()
 
     def report(self) -> ImportReport:

@@ -336,7 +336,7 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
         return Change(statement=statement, what=what, why="; ".join(why), usernames=users)
 
     attributes = [_OTHER_ATTRIBUTES] if parts else []
-    as_it_was = role is not None and role.login and verifier is None and not parts
+    changed = role is None or not role.login or verifier is not None or bool(parts)
     if role is None:
         statement = statements.create_role(name, verifier or "", parts)
         yield change(statement, f"create role {name}", "there is no role of this name")
@@ -350,12 +350,17 @@ def _role_steps(wanted: Wanted, role: RoleFacts | None, verifier: str | None) ->
     elif parts:
         statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
         yield change(statement, f"change the attributes of role {name}", *attributes)
-    if not (as_it_was and role is not None and role.claim is not None and role.claim.is_imported):
-        yield from _claim_steps(wanted, name, role)
+    yield from _claim_steps(wanted, name, role, changed=changed)
 
 
-def _claim_steps(wanted: Wanted, name: str, role: RoleFacts | None) -> Iterator[Change]:
-    if role is None or role.claim is None or role.claim.text() != wanted.claim.text():
+def _claim_steps(
+    wanted: Wanted, name: str, role: RoleFacts | None, *, changed: bool = True
+) -> Iterator[Change]:
+    """The claim that is missing; that of an import does as long as nothing of the role changes."""
+    held = role.claim if role is not None else None
+    if held is not None and held.is_imported and not changed:
+        return
+    if held is None or held.text() != wanted.claim.text():
         yield Change(
             statement=statements.comment_role(name, wanted.claim, role.note if role else ""),
             what=f"claim role {name}",
