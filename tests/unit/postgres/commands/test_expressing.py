@@ -138,8 +138,26 @@ SELECT = (ROLE, "SELECT", False)
     ],
 )
 def test_grants_of_a_schema(rows: list[Held], grants: list[JSON]) -> None:
+    usage = held("schema", "s", to=[(ROLE, "USAGE", False)])
+    found = express(ROLE, "d", {}, [usage, *rows])
+    asked = {"on": "Schema", "privileges": ["USAGE"]}
+    assert (said(found), found.left) == ([asked, *grants], [])
+
+
+@pytest.mark.parametrize(
+    ("schema", "asks"),
+    [
+        pytest.param(held("schema", "s", to=[(ROLE, "CREATE", False)]), False, id="none"),
+        pytest.param(held("schema", "s", to=[(0, "USAGE", False)]), False, id="everybody-s"),
+        pytest.param(held("schema", "s", to=[(ROLE, "USAGE", True)]), True, id="its-own"),
+        pytest.param(held("schema", "s", owner=ROLE), True, id="an-owner-s"),
+    ],
+)
+def test_a_grant_asks_for_usage_where_the_role_has_it(schema: Held, asks: bool) -> None:
+    rows = [schema, held("table", "a", to=[SELECT]), held("sequence", "q", to=[SELECT])]
     found = express(ROLE, "d", {}, rows)
-    assert (said(found), found.left) == (grants, [])
+    inside = [one.schema_usage for one in found.grants if one.on != "Schema"]
+    assert inside == [asks, asks]
 
 
 @pytest.mark.parametrize(
