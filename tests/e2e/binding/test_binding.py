@@ -15,7 +15,6 @@ from tests.support.binding import (
     PASSES,
     RIGS,
     Team,
-    administrator,
     bind,
     condition,
     crd,
@@ -44,12 +43,6 @@ from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.runtime import install_crds
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with administrator(control_plane) as client:
-        yield client
 
 
 @pytest.fixture

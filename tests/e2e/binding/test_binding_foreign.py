@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from tests.support.binding import DATA, Team, administrator, encoded, mounted
+from tests.support.binding import DATA, Team, encoded, mounted
 from tests.support.bindinghooks import Served, coreos, proving, repeated, serving_webhooks
-from tests.support.planes import ControlPlane
 
 from fairlead.api.keys import key_in
 from fairlead.api.manifests import rule
@@ -38,12 +37,6 @@ from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
 RBAC = "rbac.authorization.k8s.io"
 UNPROVEN = "no webhook has recorded who asked for this spec"
 FORGED = json.dumps({"username": "admin", "groups": ["system:masters"]})
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with administrator(control_plane) as client:
-        yield client
 
 
 @contextlib.asynccontextmanager

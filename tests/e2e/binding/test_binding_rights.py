@@ -11,7 +11,6 @@ from tests.support.binding import (
     DATABASES,
     GROUP,
     Team,
-    administrator,
     bind,
     condition,
     crd,
@@ -21,7 +20,6 @@ from tests.support.binding import (
     role,
     running,
 )
-from tests.support.planes import ControlPlane
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, SECRETS, Resource
@@ -30,12 +28,6 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with administrator(control_plane) as client:
-        yield client
 
 
 @pytest.fixture

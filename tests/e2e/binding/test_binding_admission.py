@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
-from tests.support.binding import mounted, prepare
+from tests.support.binding import mounted
 from tests.support.bindinghooks import (
     Served,
     coreos,
@@ -41,7 +41,7 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.admission.names import NAME, SECRET
 from fairlead.binding.manifests import manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE
-from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
+from fairlead.client import ApiError, Client, NotFound
 from fairlead.client.config import Impersonation
 from fairlead.demo.identity import as_service_account
 from fairlead.runtime import Cluster
@@ -51,13 +51,6 @@ from fairlead.runtime.admission.server import AdmissionServer
 
 ANN = Impersonation(user="ann", groups=("developers",))
 DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
-        yield client
 
 
 @pytest.fixture

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import base64
-import uuid
-from collections.abc import AsyncIterator
 
 import pytest
-from tests.support.binding import DATABASES, Team, crd, pod, prepare, running
-from tests.support.planes import ControlPlane
+from tests.support.binding import DATABASES, Team, crd, pod, running
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
@@ -17,19 +14,15 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import Document, collection
 from fairlead.binding.outside.rendering import render
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 
 
 DATA = {"type": "postgresql", "host": "db", "password": "s3cret"}
 
 
 @pytest.fixture
-async def team(control_plane: ControlPlane) -> AsyncIterator[Team]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
-        team = Team(client, f"render-{uuid.uuid4().hex[:8]}")
-        await team.start()
-        yield team
+async def team(admin: Client) -> Team:
+    return await Team.arrive(admin, login=False)
 
 
 async def test_what_is_rendered_is_what_the_controller_writes(team: Team) -> None:

@@ -11,7 +11,6 @@ from tests.support.binding import (
     DATA,
     RIGS,
     Team,
-    administrator,
     bind,
     condition,
     encoded,
@@ -19,7 +18,6 @@ from tests.support.binding import (
     pod,
     running,
 )
-from tests.support.planes import ControlPlane
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
@@ -35,17 +33,6 @@ from fairlead.demo.identity import create_all
 SERVICE = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
 COREOS_SERVICE = {"group": "", "version": "v1", "kind": "Secret", "name": "login"}
 ENV = [{"name": "X", "key": "host"}]
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with administrator(control_plane) as client:
-        yield client
-
-
-@pytest.fixture
-async def team(admin: Client) -> Team:
-    return await Team.arrive(admin)
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import asyncio
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.support.binding import (
     PASSES,
     RIGS,
     Team,
-    administrator,
     bind,
     condition,
     crd,
@@ -49,17 +47,6 @@ from fairlead.runtime import install_crds
 BINDINGS = (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
 MANY = 200
 ENV = [{"name": "DB_HOST", "key": "host"}]
-
-
-@pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with administrator(control_plane) as client:
-        yield client
-
-
-@pytest.fixture
-async def team(admin: Client) -> Team:
-    return await Team.arrive(admin)
 
 
 def spec(workload: str) -> JSON:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.support.binding import GROUP, Team, crd, mounted, pod, prepare, running
-from tests.support.planes import ControlPlane
+from tests.support.binding import GROUP, Team, crd, mounted, pod, running
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRETS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 from fairlead.client.lookups import wait_for
 from fairlead.runtime import install_crds
 
@@ -27,18 +25,8 @@ DATA = {"type": "postgresql", "host": "db"}
 
 
 @pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
-        yield client
-
-
-@pytest.fixture
 async def team(admin: Client) -> AsyncIterator[Team]:
-    team = Team(admin, f"binding-{uuid.uuid4().hex[:8]}")
-    await team.start()
-    data = {name: base64.b64encode(text.encode()).decode() for name, text in DATA.items()}
-    await team.create(SECRETS, "login", data=data)
+    team = await Team.arrive(admin)
     await team.deployment("web")
     async with running(admin):
         yield team

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.binding import DATABASES, Team, administrator, bind, encoded, prepare, running
+from tests.support.binding import DATABASES, Team, bind, encoded, prepare, running
 from tests.support.commands import fairlead
 from tests.support.konnector import WIDGETS, World, widget
-from tests.support.planes import ControlPlane
 from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
@@ -33,9 +31,8 @@ DATABASE = {"apiVersion": DATABASES.api_version, "kind": "Database", "name": "db
 
 
 @pytest.fixture
-async def team(control_plane: ControlPlane) -> AsyncIterator[Team]:
-    async with administrator(control_plane) as admin:
-        yield await Team.arrive(admin, login=False)
+async def team(admin: Client) -> Team:
+    return await Team.arrive(admin, login=False)
 
 
 async def one(team: Team, target: str = "servicebinding/db") -> Chain:

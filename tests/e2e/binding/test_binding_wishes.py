@@ -3,35 +3,24 @@
 from __future__ import annotations
 
 import base64
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.support.binding import RIGS, Team, mounted, pod, prepare, running
-from tests.support.planes import ControlPlane
+from tests.support.binding import RIGS, Team, mounted, pod, running
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import Client
 
 
 DATA = {"type": "postgresql", "host": "db"}
 
 
 @pytest.fixture
-async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
-        await prepare(client)
-        yield client
-
-
-@pytest.fixture
 async def team(admin: Client) -> AsyncIterator[Team]:
-    team = Team(admin, f"binding-{uuid.uuid4().hex[:8]}")
-    await team.start()
-    await team.create(SECRETS, "login", data=encoded(**DATA))
+    team = await Team.arrive(admin)
     async with running(admin):
         yield team
 
