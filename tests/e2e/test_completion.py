@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import shlex
 import shutil
 import socket
 import subprocess
@@ -159,6 +160,30 @@ async def test_the_tab_key_completes_a_name_of_the_cluster(
         await screen.shows("ready")
         screen.type(f"{program} unbind {options} dat\t")
         await screen.shows("database")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        pytest.param("Sho", "Shop\\ Team\\!", id="bare"),
+        pytest.param("Shop\\ T", "Shop\\ Team\\!", id="escaped"),
+        pytest.param("'Sho", "Shop Team!", id="quoted"),
+        pytest.param("\\*", "\\*star", id="pattern"),
+    ],
+)
+async def test_bash_quotes_a_name_that_is_more_than_one_word(
+    tmp_path: Path, typed: str, expected: str
+) -> None:
+    path = tmp_path / "two.kubeconfig"
+    path.write_text("contexts: [{name: Shop Team!, context: {}}, {name: '*star', context: {}}]\n")
+    setup, words = SHELLS["bash"][1], ["fairlead", "unbind", "--kubeconfig", str(path)]
+    line = " ".join(shlex.quote(word) for word in [*words, "--context", typed])
+    # What bash calls at the tab key, with the words as they stand in the line.
+    script = (
+        f"{setup}; COMP_WORDS=({line}) COMP_CWORD={len(words) + 1}; "
+        """_fairlead_completion fairlead; printf '%s\\n' "${COMPREPLY[@]}\""""
+    )
+    assert await answer("bash", "--norc", "-c", script) == [expected]
 
 
 async def complete(line: str, **more: str) -> list[str]:

@@ -137,9 +137,13 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
     assert out == f"{name} has a new token\n"
     assert "token kube-binder is taken away" in err.splitlines()
 
-    code, out, err = await operator.run("provider", "revoke", f"{name}0", "--yes")
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert f"consumer {name}0 does not exist; did you mean {name}?" in err
+    for sure in ((), ("--yes",)):
+        code, out, err = await operator.run("provider", "revoke", f"{name}0", *sure)
+        assert (code, out, len(err.splitlines())) == (1, "", 1)
+        assert f"consumer {name}0 does not exist; did you mean {name}?" in err
+    code, out, err = await operator.run("provider", "revoke", name)
+    assert (code, out) == (2, "")
+    assert "there is no terminal to ask on: say --yes" in err
     code, _, err = await operator.run("provider", "revoke", name, answer="n")
     assert (code, "Aborted" in err) == (1, True)
     assert "1 object and 1 namespace are deleted for ever" in err
@@ -168,6 +172,14 @@ async def test_data_can_be_kept(operator: Operator) -> None:
     assert "1 object and 1 namespace stay, and are nobody's" in err
     assert (await world.provider.get(world.widgets, "blue", there)).meta.name == "blue"
     assert name not in await operator.consumers()
+
+
+async def test_a_template_that_cannot_be_is_one_that_is_missing(operator: Operator) -> None:
+    output = ("-o", str(operator.folder / "invitation.json"))
+    code, _, err = await operator.run("provider", "invite", "a", "--template", "No Such", *output)
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "APIServiceExportTemplate No Such does not exist; " in err
+    assert operator.template in err
 
 
 async def test_inviting_again_keeps_the_address_and_says_so(operator: Operator) -> None:

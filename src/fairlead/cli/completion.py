@@ -29,6 +29,12 @@ PATIENCE_SECONDS = 1.5
 PATIENCE_VARIABLE = "FAIRLEAD_COMPLETION_SECONDS"
 _HARD_LIMIT_SECONDS = 2.5
 """So much later the process ends whatever it does: a resolver, for one, is not interrupted."""
+_BASH_ADDS = "COMPREPLY+=($value)"
+_BASH_ADDS_QUOTED = """case ${COMP_WORDS[COMP_CWORD]} in
+                [\\'\\"]*) COMPREPLY+=("$value") ;;
+                *) COMPREPLY+=("$(printf %q "$value")") ;;
+            esac"""
+"""Bash puts candidates into the line as they are; click's function leaves spaces in them bare."""
 PROGRAMS = ("fairlead", "kubectl-fairlead")
 Names = Callable[["Client"], Awaitable[Iterable[str]]]
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]
@@ -56,7 +62,9 @@ def command(shell: str) -> None:
     assert complete is not None  # noqa: S101
     for program in PROGRAMS:
         variable = f"_{program}_COMPLETE".replace("-", "_").upper()
-        click.echo(complete(main, {}, program, variable).source())
+        click.echo(
+            complete(main, {}, program, variable).source().replace(_BASH_ADDS, _BASH_ADDS_QUOTED)
+        )
 
 
 def kubectl_complete() -> None:

@@ -56,10 +56,14 @@ def explained(*, debug: bool = False) -> Iterator[None]:
 
     Raises:
         click.ClickException: carries the line and the exit code.
+        BrokenPipeError: nobody reads standard output any more.
     """
     try:
         yield
     except (click.ClickException, click.Abort, click.exceptions.Exit):
+        raise
+    except BrokenPipeError:
+        # Who reads our output has enough, as `| head` has: click ends without a word.
         raise
     except Exception as error:
         if debug:

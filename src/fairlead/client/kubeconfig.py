@@ -73,6 +73,8 @@ def choose_context(
     contexts = config.contexts or []
     name = wanted or config.current_context
     have = ", ".join(sorted(context.name for context in contexts)) or "none"
+    if not name and not contexts:
+        raise ConfigError(f"{where} has no contexts: it is empty, or no kubeconfig")
     if not name:
         raise ConfigError(f"{where} has no current-context: {hint} (it has {have})")
     for context in contexts:

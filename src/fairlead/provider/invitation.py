@@ -75,9 +75,10 @@ async def invite(
     """
     chosen = options or InviteOptions()
     request = binding_name or template
+    # A template of an impossible name is told as one that is missing, with those that there are.
+    spec = await _template(client, template)
     if errors := subdomain_errors(request):
         raise InviteError(f"binding name {request!r} cannot be used: {errors[0]}")
-    spec = await _template(client, template)
     identity = identity or name
     namespace = await ensure_cluster_namespace(
         client, identity=identity, author=author, prefix=chosen.namespace_prefix

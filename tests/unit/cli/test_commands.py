@@ -70,7 +70,6 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(
             ["manifests", "konnector", "--invitations"], "provider alone", id="invitations"
         ),
-        pytest.param(["provider", "revoke", "a"], "say --yes", id="nobody-to-ask"),
         pytest.param(
             ["provider", "revoke", "a", "--yes", "--timeout", "soon"], "no duration", id="revoke"
         ),

@@ -47,6 +47,33 @@ def test_a_command_of_the_documents_exists_with_its_options(file: str, text: str
         assert words[0].startswith(("-", "...")), f"{file}: no command {words[0]} in {text}"
 
 
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for path in [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "bench" / "results.md"]:
+        for target in LINK.findall(path.read_text()):
+            yield path, target
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [pytest.param(*one, id=f"{one[0].name} {one[1]}") for one in sorted(set(links()))],
+)
+def test_a_link_of_the_documents_leads_somewhere(path: Path, target: str) -> None:
+    name, _, anchor = target.partition("#")
+    there = path.parent / name if name else path
+    assert there.exists()
+    if anchor and there.suffix == ".md":
+        assert anchor in {_anchor(one) for one in HEADING.findall(there.read_text())}
+
+
+def _anchor(heading: str) -> str:
+    """What GitHub calls a heading in links."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+
+
 def _resolved(words: list[str]) -> tuple[click.Command, list[str]]:
     command: click.Command = main
     while words and isinstance(command, click.Group):

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -71,3 +75,12 @@ def test_usage_errors_stay_what_they_are() -> None:
 def test_debug_lets_errors_through() -> None:
     with pytest.raises(StoryError), explained(debug=True):
         raise StoryError("the reason")
+
+
+def test_nothing_is_said_when_nobody_reads_on() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "fairlead", "crds"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")

@@ -110,6 +110,7 @@ def unbound(
         crds,
         claimed=claimed,
         obstacle=obstacle,
+        patience=90.0,
         given_up=given_up,
         undeletable=undeletable,
     )
@@ -158,7 +159,8 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
     condition = unbound(binding(), crd(), obstacle="the provider is down").condition
     assert condition is not None
     assert "the provider is down" in condition.message
-    assert "kubebind.io/syncer" in condition.message
+    assert "for 90 s (the konnector's --unbind-timeout) is given up" in condition.message
+    assert "remove the finalizer kubebind.io/syncer from them" in condition.message
 
 
 @pytest.mark.parametrize(

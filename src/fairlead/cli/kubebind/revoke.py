@@ -60,8 +60,6 @@ def revoke(
         fairlead provider revoke shop-team
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    if not yes and not sys.stdin.isatty():
-        raise click.UsageError("there is no terminal to ask on: say --yes")
     config = cluster_config(kubeconfig, context)
 
     async def look(stop: asyncio.Event) -> Inventory:
@@ -87,7 +85,10 @@ def revoke(
 
             await process.cancel_on(stop, done())
 
+    # A name that is wrong is told before anything is asked.
     about = process.run(look)
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: say --yes")
     click.echo(about.text(keep_data=keep_data, force=force), err=True)
     if not yes:
         click.confirm("Revoke it?", abort=True, err=True)

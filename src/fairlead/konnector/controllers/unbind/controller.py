@@ -83,6 +83,7 @@ class UnbindController:
             self._owned(found),
             claimed=_claimed(found.decode(APIServiceBinding), provider),
             obstacle=fault or (provider.problem(request.name) if provider else ""),
+            patience=self._patience.timeout,
             given_up=given_up,
             undeletable=bool(refused),
         )
@@ -158,7 +159,7 @@ class Patience:
     """
 
     def __init__(self, timeout: float) -> None:
-        self._timeout = timeout
+        self.timeout = timeout
         self._since: dict[str, float] = {}
 
     def ended(self, binding: str, *, unreachable: bool, now: float) -> bool:
@@ -166,7 +167,7 @@ class Patience:
         if not unreachable:
             self.forget(binding)
             return False
-        return now - self._since.setdefault(binding, now) >= self._timeout
+        return now - self._since.setdefault(binding, now) >= self.timeout
 
     def forget(self, binding: str) -> None:
         """The binding is gone, or waits no more."""

@@ -36,6 +36,7 @@ def reconcile(
     *,
     claimed: Sequence[str],
     obstacle: str,
+    patience: float,
     given_up: bool = False,
     undeletable: bool = False,
 ) -> Plan:
@@ -46,6 +47,7 @@ def reconcile(
         crds: the CRDs that it owns and that are still there.
         claimed: claimed objects that still have a copy.
         obstacle: what keeps copies from going, "" when nothing does.
+        patience: seconds after which a provider that cannot be reached counts as gone.
         given_up: whether the provider was unreachable for so long that it counts as gone; then
             objects are let go without it, and what it has claimed goes with the binding.
         undeletable: whether the right to delete the CRDs is missing; when that is given up, the
@@ -57,7 +59,7 @@ def reconcile(
         return Plan(release=True)
     return Plan(
         delete=[crd for crd in crds if not crd.meta.deleting],
-        condition=_unbinding(crds, claimed, obstacle, given_up=given_up),
+        condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up),
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
     )
 
@@ -77,7 +79,12 @@ def left_message(refused: str) -> str:
 
 
 def _unbinding(
-    crds: Sequence[Object], claimed: Sequence[str], obstacle: str, *, given_up: bool
+    crds: Sequence[Object],
+    claimed: Sequence[str],
+    obstacle: str,
+    patience: float,
+    *,
+    given_up: bool,
 ) -> Condition:
     names = [f"CustomResourceDefinition {crd.meta.name}" for crd in crds]
     if given_up:
@@ -87,8 +94,9 @@ def _unbinding(
         message = f"unbinding: waiting until copies on the provider are gone for {waiting}"
     if obstacle:
         message += (
-            f"; {obstacle}. A provider that stays unreachable is given up after a while; to give "
-            "up the copies at once, remove the finalizer kubebind.io/syncer from the objects"
+            f"; {obstacle}. A provider that stays unreachable for {patience:g} s (the konnector's "
+            "--unbind-timeout) is given up; to let objects go at once, remove the finalizer "
+            "kubebind.io/syncer from them"
         )
     amiss = bool(obstacle or given_up)
     return false(CONNECTED, UNBINDING, message, severity="Warning" if amiss else "Info")
