@@ -26,7 +26,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, Resource
 from fairlead.client import Client, Forbidden, Invalid, NotFound, parse_kubeconfig
 from fairlead.provider.invitation import invite
-from fairlead.provider.offer import Record, record_of
+from fairlead.provider.offer import InvitationRecord, record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import install_crds
 
@@ -88,7 +88,7 @@ async def succeeded(team: Consumer, name: str) -> None:
     )
 
 
-async def record(admin: Client, team: Consumer) -> Record:
+async def record(admin: Client, team: Consumer) -> InvitationRecord:
     return record_of(await admin.get(CLUSTERBINDINGS, "cluster", team.namespace))
 
 

@@ -10,7 +10,7 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Namespaced
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.sync.collection import EVERYWHERE, Collection
+from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
 from fairlead.konnector.sync.execution import BothEnds, Executor
 
 
@@ -35,6 +35,6 @@ def executor(consumer: Any, provider: Any) -> Executor:
     return Executor(both_ends(consumer, provider), POLICY.outcome)
 
 
-def _collection(side: Any, client: Any) -> Collection:
+def _collection(side: Any, client: Any) -> WatchedCollection:
     cluster = cast("Any", SimpleNamespace(client=client))
-    return Collection(side, cluster, CONFIGMAPS, lambda: EVERYWHERE)
+    return WatchedCollection(side, cluster, CONFIGMAPS, lambda: EVERYWHERE)

@@ -45,7 +45,7 @@ def to_json(document: object) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-class Step(Protocol):
+class ShownStep(Protocol):
     """One step of an explanation, and how it stands: ok, failed, waiting or unknown."""
 
     @property
@@ -77,7 +77,7 @@ def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: st
         out.print(Text(f"  {plain(message)}"))
 
 
-def steps(out: Console, found: Iterable[Step]) -> None:
+def steps(out: Console, found: Iterable[ShownStep]) -> None:
     """A line for each step."""
     every = list(found)
     width = max((len(step.name) for step in every), default=0) + 2

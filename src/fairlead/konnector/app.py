@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import consumer_crds
 from fairlead.client import Client
-from fairlead.konnector.connections import Connections
+from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
 from fairlead.konnector.controllers.bundle.controller import BundleController
@@ -38,7 +38,7 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
         await install_crds(cluster.client)
     manager.add_cluster(cluster)
     consumer = Consumer(cluster, options, manager.metrics)
-    connections = Connections()
+    connections = RunningConnections()
     manager.add(BindingSecretController(consumer))
     manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, connections)))
     manager.add(UnbindController(consumer, connections))

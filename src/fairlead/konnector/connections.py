@@ -8,7 +8,7 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.work import SecretKey
 
 
-class Connections:
+class RunningConnections:
     """The connections that run."""
 
     def __init__(self) -> None:

@@ -12,7 +12,12 @@ from fairlead.postgres.controllers.servers.controller import ServerController
 from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.singleton import SingletonController
-from fairlead.postgres.controllers.watches import Watches, relabelled, rewritten, server_turned
+from fairlead.postgres.controllers.watches import (
+    AccessWatches,
+    relabelled,
+    rewritten,
+    server_turned,
+)
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
@@ -31,7 +36,7 @@ def controllers(
     """All controllers, ready to run; they share their informers."""
     counted = metrics or PostgresMetrics()
     flags = options or PostgresOptions()
-    watches = Watches(cluster, flags)
+    watches = AccessWatches(cluster, flags)
     # The first to hear of Controllers: nobody works with settings that are not in force any more.
     settings = Settings(flags, watches.controllers)
     sources = Sources(cluster.client, settings, watches)

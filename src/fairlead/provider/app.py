@@ -11,7 +11,7 @@ from fairlead.provider.controllers.exportrequest.controller import RequestContro
 from fairlead.provider.controllers.namespace.controller import NamespaceController
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.options import InviteOptions, ProviderOptions
-from fairlead.provider.watches import Watches
+from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
 
@@ -26,7 +26,7 @@ def controllers(
     ``invitations`` says how consumers are invited who ask for it by an object.
     """
     chosen = options or ProviderOptions()
-    watches = Watches(cluster)
+    watches = ProviderWatches(cluster)
     return [
         RequestController(cluster, watches, chosen).controller,
         ExportController(cluster, watches).controller,

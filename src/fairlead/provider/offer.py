@@ -32,7 +32,7 @@ _LONG = 128
 """So many characters of each."""
 
 
-class Record(msgspec.Struct, frozen=True):
+class InvitationRecord(msgspec.Struct, frozen=True):
     """What a ClusterBinding says of its consumer's invitations.
 
     ``templates`` are their names, in order; None where nothing was recorded, for a consumer that
@@ -46,26 +46,26 @@ class Record(msgspec.Struct, frozen=True):
 class Offer(NamedTuple):
     """A record and the templates that it names, None where there is no such template."""
 
-    record: Record
+    record: InvitationRecord
     templates: Mapping[str, TemplateSpec | None]
 
 
-def record_of(binding: Object | None) -> Record:
+def record_of(binding: Object | None) -> InvitationRecord:
     """The record of a consumer; nothing is recorded where it has no ClusterBinding."""
     if binding is None:
-        return Record()
+        return InvitationRecord()
     stored = binding.decode(_WithSpec).spec.service_provider_spec
     try:
         read = msgspec.convert(stored, _Stored)
     except msgspec.ValidationError:
-        return Record(revoked=stored.get("revoked") is True)
+        return InvitationRecord(revoked=stored.get("revoked") is True)
     if read.templates is None:
-        return Record(revoked=read.revoked)
+        return InvitationRecord(revoked=read.revoked)
     names = dict.fromkeys(template.name for template in read.templates)
-    return Record(tuple(names), read.revoked)
+    return InvitationRecord(tuple(names), read.revoked)
 
 
-def with_template(service_provider_spec: JSON, record: Record, template: str) -> JSON:
+def with_template(service_provider_spec: JSON, record: InvitationRecord, template: str) -> JSON:
     """The serviceProviderSpec of a consumer that was invited to one more template."""
     names = dict.fromkeys([*(record.templates or ()), template])
     return service_provider_spec | {"templates": [{"name": name} for name in names]}

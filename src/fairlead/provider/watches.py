@@ -40,7 +40,7 @@ BY_EXPORT = "export"
 BY_TEMPLATE = "template"
 
 
-class Watches:
+class ProviderWatches:
     """The informers that the controllers share; each runs once whoever asks for it."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import JSON, Key
 from fairlead.binding.commands.chain import (
     NEXT,
-    Bound,
+    BoundWorkload,
     Chain,
     Link,
     Seen,
@@ -27,7 +27,7 @@ from fairlead.binding.commands.chain import (
 )
 from fairlead.binding.commands.explain import Target, parse_target
 from fairlead.binding.workloads.records import Bound as InContainer
-from fairlead.binding.workloads.records import Place, Record, read_records
+from fairlead.binding.workloads.records import ContainerPath, Record, read_records
 
 
 def there(kind: str, name: str, **body: Any) -> Seen:
@@ -88,18 +88,20 @@ RECORD = Record(
     secret="login",
     volume="db",
     containers=[
-        Place(path="x", env=(), volume_mounts=(), bound={"app": InContainer(["A"], False, "/b")})
+        ContainerPath(
+            path="x", env=(), volume_mounts=(), bound={"app": InContainer(["A"], False, "/b")}
+        )
     ],
 )
-WEB = Bound(workload=there("Deployment", "web"), record=RECORD)
-BARE = Bound(workload=there("Deployment", "web"))
+WEB = BoundWorkload(workload=there("Deployment", "web"), record=RECORD)
+BARE = BoundWorkload(workload=there("Deployment", "web"))
 
 
 def whole(
     says: Told,
     service: Seen = DB,
     secrets: Sequence[Seen] = (LOGIN,),
-    workloads: Sequence[Bound] = (WEB,),
+    workloads: Sequence[BoundWorkload] = (WEB,),
     *more: Link,
 ) -> Chain:
     made = secret_link(secrets, None)
@@ -158,7 +160,7 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
             "binding", "Error", "waiting failed ok ok", id="something-in-the-way",
         ),
         pytest.param(
-            whole(NOT_INJECTED, workloads=[Bound(workload=absent("Deployment", "web"))]),
+            whole(NOT_INJECTED, workloads=[BoundWorkload(workload=absent("Deployment", "web"))]),
             "binding", "Error", "failed failed ok ok", id="no-workload",
         ),
         pytest.param(
@@ -220,7 +222,7 @@ def test_what_a_workload_has_lost() -> None:
     body = cluster.get("deployments", "web")
     (record,) = read_records(body["metadata"]["annotations"]).values()
     seen = Seen(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
-    bound = Bound(workload=seen, record=record)
+    bound = BoundWorkload(workload=seen, record=record)
     ready = told(("Ready", "True", "ApplicationsBound"), secret="s1")
     assert [one.state for one in workload_links([bound], ready, "")] == ["ok"]
     container = pod(body)["containers"][0]
@@ -235,8 +237,10 @@ def test_what_a_workload_has_lost() -> None:
 
 
 def test_many_workloads_are_counted_and_those_amiss_come_first() -> None:
-    many = [Bound(workload=there("Deployment", f"w{n}"), record=RECORD) for n in range(500)]
-    gone = Bound(workload=absent("Deployment", "odd"))
+    many = [
+        BoundWorkload(workload=there("Deployment", f"w{n}"), record=RECORD) for n in range(500)
+    ]
+    gone = BoundWorkload(workload=absent("Deployment", "odd"))
     first, rest = workload_links([*many, gone], READY, "")
     assert (first.state, first.object) == ("failed", "Deployment shop/odd")
     assert (rest.state, rest.object) == ("ok", "500 workloads")

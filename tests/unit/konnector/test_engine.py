@@ -18,7 +18,7 @@ from fairlead.konnector.reports import Reports
 from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.collection import Fault
 from fairlead.konnector.sync.engine import Engine
-from fairlead.konnector.sync.passes import Surroundings
+from fairlead.konnector.sync.passes import EngineContext
 from fairlead.runtime import Controller, Delta, Request
 from fairlead.runtime.cache import expectations
 
@@ -106,7 +106,7 @@ class World:
         self.engine = Engine(
             ends,
             Copying(),
-            Surroundings(
+            EngineContext(
                 name="sync-configmaps",
                 binding="db",
                 report=Reports().of("db", "configmaps", "ConfigMap"),

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.objects import ObjectRow, happened_at, object_rows
-from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind, make_row
+from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind, make_row
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Prefixed, ServiceNamespaced, Strategy
 from fairlead.konnector.policies.steps import Pair
@@ -220,7 +220,7 @@ def kind(
     return Kind(objects, copies=Copies(POLICY, strategy, {one.key: one for one in copies}))
 
 
-def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
+def numbers(bound: FetchedBinding) -> tuple[int | None, int | None, float | None]:
     row = make_row(bound, NOW)
     return row.in_sync, row.objects, row.lag_seconds
 
@@ -229,15 +229,17 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
     ("bound", "expected"),
     [
         pytest.param(
-            Bound(binding(READY), [kind(copies=[])], reached=True), (0, 0, None), id="no-objects"
+            FetchedBinding(binding(READY), [kind(copies=[])], reached=True),
+            (0, 0, None),
+            id="no-objects",
         ),
         pytest.param(
-            Bound(binding(READY), [kind(thing(), copies=[copy()])], reached=True),
+            FetchedBinding(binding(READY), [kind(thing(), copies=[copy()])], reached=True),
             (1, 1, None),
             id="in-sync",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 [kind(thing(), thing("b"), thing("c"), copies=[copy("b")])],
                 reached=True,
@@ -246,7 +248,7 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
             id="missing-copies",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 [
                     kind(thing(meta={"creationTimestamp": MINUTE_AGO}), copies=[]),
@@ -258,7 +260,7 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
             id="the-oldest-of-all-kinds-counts",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 [
                     kind(
@@ -274,12 +276,14 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
             id="a-status-waits-since-the-copy-changed",
         ),
         pytest.param(
-            Bound(binding(READY), [kind(thing(namespace="new"), copies=[])], reached=True),
+            FetchedBinding(
+                binding(READY), [kind(thing(namespace="new"), copies=[])], reached=True
+            ),
             (0, 1, 3600.0),
             id="no-namespace-there-yet",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 [
                     kind(
@@ -294,7 +298,7 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
             id="prefixed",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 [kind(thing(meta={"creationTimestamp": "2026-01-01T13:00:00Z"}), copies=[])],
                 reached=True,
@@ -303,15 +307,17 @@ def numbers(bound: Bound) -> tuple[int | None, int | None, float | None]:
             id="a-clock-that-is-ahead",
         ),
         pytest.param(
-            Bound(binding(READY), [kind(thing())], problem="no route"),
+            FetchedBinding(binding(READY), [kind(thing())], problem="no route"),
             (None, 1, None),
             id="provider-not-seen",
         ),
-        pytest.param(Bound(binding(READY), problem="forbidden"), (None, None, None), id="nothing"),
+        pytest.param(
+            FetchedBinding(binding(READY), problem="forbidden"), (None, None, None), id="nothing"
+        ),
     ],
 )
 def test_objects_in_sync(
-    bound: Bound, expected: tuple[int | None, int | None, float | None]
+    bound: FetchedBinding, expected: tuple[int | None, int | None, float | None]
 ) -> None:
     assert numbers(bound) == expected
 
@@ -319,29 +325,35 @@ def test_objects_in_sync(
 @pytest.mark.parametrize(
     ("bound", "expected"),
     [
-        pytest.param(Bound(binding(READY), reached=True), "", id="well"),
+        pytest.param(FetchedBinding(binding(READY), reached=True), "", id="well"),
         pytest.param(
-            Bound(binding(), reached=True, absence="there is no sign"),
+            FetchedBinding(binding(), reached=True, absence="there is no sign"),
             "no konnector has picked it up: there is no sign",
             id="new",
         ),
         pytest.param(
-            Bound(binding(condition("Ready", "False", "Pending", "x")), absence="it runs"),
+            FetchedBinding(
+                binding(condition("Ready", "False", "Pending", "x")), absence="it runs"
+            ),
             "no konnector has picked it up: it runs",
             id="pending",
         ),
         pytest.param(
-            Bound(binding(condition("Ready", "False", "NoSecret", "no Secret k")), reached=True),
+            FetchedBinding(
+                binding(condition("Ready", "False", "NoSecret", "no Secret k")), reached=True
+            ),
             "NoSecret: no Secret k",
             id="not-ready",
         ),
         pytest.param(
-            Bound(binding(READY, condition("Conflicts", "True", "NameTooLong", "1 object: a"))),
+            FetchedBinding(
+                binding(READY, condition("Conflicts", "True", "NameTooLong", "1 object: a"))
+            ),
             "NameTooLong: 1 object: a",
             id="conflicts",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(
                     condition("Ready", "False", "NoSecret", "no Secret k"),
                     condition("Conflicts", "True", "NameTooLong", "1 object: a"),
@@ -351,25 +363,25 @@ def test_objects_in_sync(
             id="not-ready-before-conflicts",
         ),
         pytest.param(
-            Bound(binding(READY, condition("Conflicts", "False"))), "", id="no-conflicts"
+            FetchedBinding(binding(READY, condition("Conflicts", "False"))), "", id="no-conflicts"
         ),
         pytest.param(
-            Bound(binding(READY, condition("Heartbeating", "Unknown"))),
+            FetchedBinding(binding(READY, condition("Heartbeating", "Unknown"))),
             "Heartbeating is Unknown",
             id="what-ready-does-not-tell",
         ),
         pytest.param(
-            Bound(binding(READY), problem="cannot reach https://p"),
+            FetchedBinding(binding(READY), problem="cannot reach https://p"),
             "cannot reach https://p",
             id="not-reached",
         ),
         pytest.param(
-            Bound(binding(READY, meta={"deletionTimestamp": MINUTE_AGO})),
+            FetchedBinding(binding(READY, meta={"deletionTimestamp": MINUTE_AGO})),
             "it is being deleted",
             id="deleting",
         ),
         pytest.param(
-            Bound(
+            FetchedBinding(
                 binding(READY),
                 cluster_binding=cluster(condition("Ready", "False", "HeartbeatTimeout", "late")),
             ),
@@ -377,14 +389,18 @@ def test_objects_in_sync(
             id="the-provider-complains",
         ),
         pytest.param(
-            Bound(binding(READY), cluster_binding=cluster(READY)), "", id="the-provider-is-content"
+            FetchedBinding(binding(READY), cluster_binding=cluster(READY)),
+            "",
+            id="the-provider-is-content",
         ),
         pytest.param(
-            Bound(binding(boundSchemas="none")), "it cannot be read: ", id="what-cannot-be-read"
+            FetchedBinding(binding(boundSchemas="none")),
+            "it cannot be read: ",
+            id="what-cannot-be-read",
         ),
     ],
 )
-def test_problems(bound: Bound, expected: str) -> None:
+def test_problems(bound: FetchedBinding, expected: str) -> None:
     found = make_row(bound, NOW).problem
     assert found.startswith(expected)
     assert bool(found) == bool(expected)
@@ -392,10 +408,10 @@ def test_problems(bound: Bound, expected: str) -> None:
 
 def test_provider_and_heartbeat() -> None:
     known = cluster(lastHeartbeatTime=MINUTE_AGO)
-    row = make_row(Bound(binding(READY), cluster_binding=known), NOW)
+    row = make_row(FetchedBinding(binding(READY), cluster_binding=known), NOW)
     assert (row.provider, row.resources) == ("Acme", ["things.example.org"])
     assert row.heartbeat_age(NOW) == 60.0
-    told = make_row(Bound(binding(READY, providerPrettyName="The factory")), NOW)
+    told = make_row(FetchedBinding(binding(READY, providerPrettyName="The factory")), NOW)
     assert (told.provider, told.heartbeat_age(NOW)) == ("The factory", None)
 
 
@@ -404,7 +420,7 @@ def listed(ours: Object, theirs: Object | None, *warnings: JSON) -> list[ObjectR
     known = {target: theirs} if target is not None and theirs is not None else {}
     copies = Copies(POLICY, SERVED, known)
     about = {warning["involvedObject"]["uid"]: object_from_dict(warning) for warning in warnings}
-    return object_rows(Bound(binding(), [Kind([ours], copies)], reached=True), about, NOW)
+    return object_rows(FetchedBinding(binding(), [Kind([ours], copies)], reached=True), about, NOW)
 
 
 GOING: JSON = {"deletionTimestamp": MINUTE_AGO, "finalizers": ["example.org/audit"]}
@@ -443,7 +459,9 @@ def test_what_an_object_waits_for(ours: Object, theirs: Object | None, expected:
 def test_a_namespace_that_the_provider_refuses_is_told() -> None:
     nowhere = ServiceNamespaced(provider_namespace=lambda _: "", consumer_namespace=lambda _: "")
     copies = Copies(POLICY, nowhere, {}, {"default": "kube-system is reserved"})
-    found = object_rows(Bound(binding(), [Kind([thing()], copies)], reached=True), {}, NOW)
+    found = object_rows(
+        FetchedBinding(binding(), [Kind([thing()], copies)], reached=True), {}, NOW
+    )
     assert "kube-system is reserved" in found[0].waits_for
 
 
@@ -479,7 +497,7 @@ def test_the_last_warning_of_an_object(told: list[JSON], expected: tuple[str, fl
 
 def test_what_waits_longest_is_first() -> None:
     things = [thing("new", meta={"creationTimestamp": MINUTE_AGO}), thing("old")]
-    bound = Bound(binding(), [Kind(things, Copies(POLICY, SERVED, {}))], reached=True)
+    bound = FetchedBinding(binding(), [Kind(things, Copies(POLICY, SERVED, {}))], reached=True)
     assert [row.name for row in object_rows(bound, {}, NOW)] == ["old", "new"]
 
 

@@ -14,7 +14,7 @@ from fairlead.client import Client
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.sync.collection import EVERYWHERE, Collection
+from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
 from fairlead.runtime import Cluster, Delta
 
 
@@ -133,7 +133,7 @@ class Watched:
         self.namespaces = frozenset(namespaces)
         self.seen: list[Key] = []
         self.synced: list[str] = []
-        self.collection = Collection("consumer", cluster, SECRETS, lambda: self.namespaces)
+        self.collection = WatchedCollection("consumer", cluster, SECRETS, lambda: self.namespaces)
 
     async def run(self) -> None:
         await self.collection.run(self._take, self.synced.append)

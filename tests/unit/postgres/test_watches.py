@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Delta
 from fairlead.runtime.cache.store import IndexFunction, Store
@@ -76,23 +76,23 @@ def cluster() -> FakeCluster:
 
 
 @pytest.fixture
-def watches(cluster: FakeCluster) -> Watches:
-    return Watches(cast("Any", cluster), PostgresOptions())
+def watches(cluster: FakeCluster) -> AccessWatches:
+    return AccessWatches(cast("Any", cluster), PostgresOptions())
 
 
-def put(watches: Watches, *accesses: Object) -> None:
+def put(watches: AccessWatches, *accesses: Object) -> None:
     for one in accesses:
         cast("FakeInformer", watches.accesses).store.put(one)
 
 
-async def follow(watches: Watches, name: str, *, wanted: bool) -> int:
+async def follow(watches: AccessWatches, name: str, *, wanted: bool) -> int:
     opened: list[object] = []
     await watches.follow_passwords("team", name, wanted=wanted, opened=opened.append)
     return len(opened)
 
 
 async def test_a_namespace_is_watched_once_and_until_the_last_has_gone(
-    cluster: FakeCluster, watches: Watches
+    cluster: FakeCluster, watches: AccessWatches
 ) -> None:
     put(watches, access("one", "vault"), access("two", "vault"), access("none"))
     assert await follow(watches, "none", wanted=False) == 0
@@ -107,14 +107,14 @@ async def test_a_namespace_is_watched_once_and_until_the_last_has_gone(
     assert not cluster.open("team")
 
 
-async def test_a_change_concerns_those_that_take_it(watches: Watches) -> None:
+async def test_a_change_concerns_those_that_take_it(watches: AccessWatches) -> None:
     put(watches, access("one", "vault"), access("two", "other"), access("none"))
     delta = Delta("MODIFIED", secret("vault", "1"), secret("vault", "2"))
     assert [one.name for one in watches.accesses_of_password(delta)] == ["one"]
 
 
 async def test_versions_are_known_of_what_is_watched(
-    cluster: FakeCluster, watches: Watches
+    cluster: FakeCluster, watches: AccessWatches
 ) -> None:
     put(watches, access("one", "vault"))
     await follow(watches, "one", wanted=True)

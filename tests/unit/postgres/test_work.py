@@ -17,7 +17,7 @@ from tests.unit.postgres.helpers import claim, wanted
 
 from fairlead.postgres.controllers.servers import work as module
 from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
-from fairlead.postgres.controllers.servers.work import Surroundings, Work
+from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import Turns
@@ -78,7 +78,7 @@ class World:
         self.interval = 3600.0
         self.sweep_fails: Exception | None = None
         self.work = Work(
-            Surroundings(
+            WorkCallbacks(
                 answered=self._answered,
                 differs=lambda request: self.differing.append(request.name),
                 sweep=self._sweep,

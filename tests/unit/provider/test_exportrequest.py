@@ -23,7 +23,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.provider.controllers.exportrequest.reconcile import Plan, State, follows, reconcile
-from fairlead.provider.offer import Offer, Record
+from fairlead.provider.offer import InvitationRecord, Offer
 from fairlead.provider.options import ProviderOptions
 
 
@@ -486,11 +486,11 @@ def invited(*plurals: str, versions: tuple[str, ...] = ("v1",)) -> Offer:
         for plural in plurals
     ]
     spec = TemplateSpec(scope="Namespaced", resources=resources)
-    return Offer(Record(("postgres",)), {"postgres": spec})
+    return Offer(InvitationRecord(("postgres",)), {"postgres": spec})
 
 
-UNRECORDED = Offer(Record(), {})
-REVOKED = Offer(Record((), revoked=True), {})
+UNRECORDED = Offer(InvitationRecord(), {})
+REVOKED = Offer(InvitationRecord((), revoked=True), {})
 
 
 def refused(result: Plan) -> str:

@@ -9,8 +9,8 @@ from tests.support.kubebind import claim, kube, resource
 from fairlead.api.kubebind import ExportResource, PermissionClaim, Selector, TemplateSpec
 from fairlead.api.meta import JSON, Object
 from fairlead.provider.offer import (
+    InvitationRecord,
     Offer,
-    Record,
     beyond,
     covers,
     record_of,
@@ -36,7 +36,7 @@ def offer(*specs: JSON, **more: Any) -> Offer:
         for index, spec in enumerate(specs)
     }
     templates |= dict.fromkeys(more.get("gone", ()))
-    return Offer(Record(tuple(templates)), templates)
+    return Offer(InvitationRecord(tuple(templates)), templates)
 
 
 def asked(offered: Offer, resources: list[JSON], *claims: JSON) -> str:
@@ -54,26 +54,30 @@ SECRETS = {**WIDGETS, "permissionClaims": [claim("secrets", labelSelector={})]}
 @pytest.mark.parametrize(
     ("stored", "expected"),
     [
-        pytest.param(None, Record(), id="nothing was recorded"),
-        pytest.param({"region": "eu"}, Record(), id="something of somebody else's"),
-        pytest.param({"templates": []}, Record(()), id="invited to nothing"),
+        pytest.param(None, InvitationRecord(), id="nothing was recorded"),
+        pytest.param({"region": "eu"}, InvitationRecord(), id="something of somebody else's"),
+        pytest.param({"templates": []}, InvitationRecord(()), id="invited to nothing"),
         pytest.param(
             {"templates": [{"name": "b"}, {"name": "a"}, {"name": "b"}]},
-            Record(("b", "a")),
+            InvitationRecord(("b", "a")),
             id="in order, each once",
         ),
-        pytest.param({"templates": "all"}, Record(), id="damaged: as good as nothing"),
-        pytest.param({"templates": [{}]}, Record(), id="a template without a name"),
-        pytest.param({"templates": 1, "revoked": True}, Record(revoked=True), id="damaged, going"),
-        pytest.param({"templates": [], "revoked": True}, Record((), revoked=True), id="going"),
+        pytest.param({"templates": "all"}, InvitationRecord(), id="damaged: as good as nothing"),
+        pytest.param({"templates": [{}]}, InvitationRecord(), id="a template without a name"),
+        pytest.param(
+            {"templates": 1, "revoked": True}, InvitationRecord(revoked=True), id="damaged, going"
+        ),
+        pytest.param(
+            {"templates": [], "revoked": True}, InvitationRecord((), revoked=True), id="going"
+        ),
     ],
 )
-def test_the_record_of_a_consumer(stored: JSON | None, expected: Record) -> None:
+def test_the_record_of_a_consumer(stored: JSON | None, expected: InvitationRecord) -> None:
     assert record_of(binding(stored)) == expected
 
 
 def test_a_consumer_without_a_clusterbinding_has_no_record() -> None:
-    assert record_of(None) == Record()
+    assert record_of(None) == InvitationRecord()
 
 
 def test_an_invitation_adds_its_template_and_leaves_the_rest() -> None:
@@ -85,7 +89,7 @@ def test_an_invitation_adds_its_template_and_leaves_the_rest() -> None:
 
 def test_a_revocation_leaves_no_template() -> None:
     revoked = with_revocation({"region": "eu", "templates": [{"name": "a"}]})
-    assert record_of(binding(revoked)) == Record((), revoked=True)
+    assert record_of(binding(revoked)) == InvitationRecord((), revoked=True)
     assert revoked["region"] == "eu"
 
 
@@ -192,7 +196,7 @@ def test_a_refusal_is_short_whatever_was_asked_for() -> None:
 
 
 def test_without_a_record_nothing_can_be_requested() -> None:
-    assert "provider invite" in asked(Offer(Record(), {}), [resource()])
+    assert "provider invite" in asked(Offer(InvitationRecord(), {}), [resource()])
 
 
 def test_a_consumer_that_is_being_revoked_gets_nothing() -> None:

@@ -41,7 +41,7 @@ from fairlead.provider.controllers.namespace.departure import LOOK_AGAIN
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.options import ProviderOptions
-from fairlead.provider.watches import Watches
+from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Request, Result
 
 
@@ -74,10 +74,10 @@ async def watching(
     live: Sequence[Object] = (),
     absent: StatusDetails | None = GONE,
     server: type[StaleServer] = StaleServer,
-) -> AsyncIterator[tuple[StaleServer, Cluster, Watches]]:
+) -> AsyncIterator[tuple[StaleServer, Cluster, ProviderWatches]]:
     stale = server(cached, live, absent=absent)
     cluster = Cluster("provider", stale.client)
-    watches = Watches(cluster)
+    watches = ProviderWatches(cluster)
     running = asyncio.create_task(cluster.run())
     for informer in vars(watches).values():
         await informer.synced()
@@ -277,7 +277,7 @@ async def test_what_is_missing_is_told_when_the_server_says_so(
         assert bool(server.written("patch", plural)) is told
 
 
-def _requests(cluster: Cluster, watches: Watches) -> RequestController:
+def _requests(cluster: Cluster, watches: ProviderWatches) -> RequestController:
     return RequestController(cluster, watches, ProviderOptions())
 
 

@@ -134,7 +134,7 @@ def seen(text: str, found: Object) -> Seen:
     return Seen(text=text, sight="there", body=found.to_dict(), key=found.key)
 
 
-class Bound(msgspec.Struct, frozen=True, kw_only=True):
+class BoundWorkload(msgspec.Struct, frozen=True, kw_only=True):
     """A selected workload, and the record of this binding that it has."""
 
     workload: Seen
@@ -201,7 +201,7 @@ def binding_link(told: Told) -> Link:
     return link("ok", "is Ready")
 
 
-def workload_links(bound: Iterable[Bound], told: Told, reference: str) -> list[Link]:
+def workload_links(bound: Iterable[BoundWorkload], told: Told, reference: str) -> list[Link]:
     """How the workloads stand, those that something is wrong with first.
 
     Args:
@@ -244,7 +244,7 @@ def _linker(name: LinkName, object_: str) -> Callable[..., Link]:
     return link
 
 
-def _workload_link(bound: Bound, told: Told) -> Link:
+def _workload_link(bound: BoundWorkload, told: Told) -> Link:
     found, record = bound.workload, bound.record
 
     link = _linker("workload", found.text)

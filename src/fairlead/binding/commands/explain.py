@@ -18,7 +18,7 @@ from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.binding.commands.chain import (
-    Bound,
+    BoundWorkload,
     Chain,
     Link,
     Seen,
@@ -294,14 +294,14 @@ class _Explaining:
             return Seen(text=text, sight="NotFound", key=key), None
         return seen(text, found), found
 
-    async def _workloads(self, wish: Wish) -> list[Bound] | None:
+    async def _workloads(self, wish: Wish) -> list[BoundWorkload] | None:
         """The selected workloads; None where the target is another one."""
         reference, target = wish.workload, self._target
         if reference is None:
             return [] if target.of_binding else None
         resource = await self._resource(reference)
         if isinstance(resource, Seen):
-            return [Bound(workload=resource)] if target.of_binding else None
+            return [BoundWorkload(workload=resource)] if target.of_binding else None
         if not target.of_binding and not target.is_kind(resource):
             return None
         found = await self._selected(resource, reference)
@@ -309,7 +309,7 @@ class _Explaining:
             found = [one for one in found if one.key.name == target.name]
             if not found:
                 return None
-        return [Bound(workload=one, record=_record(one, wish.uid)) for one in found]
+        return [BoundWorkload(workload=one, record=_record(one, wish.uid)) for one in found]
 
     async def _selected(self, resource: Resource, reference: Reference) -> list[Seen]:
         if reference.selector is None:

@@ -57,7 +57,7 @@ def _objects(origin: str, value: Any) -> Iterator[Document]:
         yield Document(origin, value)
 
 
-class Collection(NamedTuple):
+class Documents(NamedTuple):
     """Objects, and where each that was given comes from."""
 
     objects: Objects
@@ -70,14 +70,14 @@ class Collection(NamedTuple):
         return f"{self.origins[place]}: {name}" if place in self.origins else name
 
 
-def collection(found: Iterable[Document], namespace: str) -> Collection:
+def collection(found: Iterable[Document], namespace: str) -> Documents:
     """The objects of documents; those without a namespace are in ``namespace``.
 
     Raises:
         DocumentError: one is no object, or there twice; the text names its file and field.
     """
     given = list(found)
-    result = Collection(Objects(namespace=namespace), {})
+    result = Documents(Objects(namespace=namespace), {})
     for document in given:
         with _named(document):
             result.objects.learn(document.body)

@@ -15,7 +15,7 @@ from fairlead.api.servicebinding.common import READY
 from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.outside.documents import Collection, DocumentError
+from fairlead.binding.outside.documents import DocumentError, Documents
 from fairlead.binding.outside.memory import Objects, Place, field_error
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
@@ -49,7 +49,7 @@ class Bindings:
 
     def __init__(
         self,
-        collection: Collection,
+        collection: Documents,
         options: BindingOptions,
         workloads: FindWorkloads | None = None,
         write: Callable[[BaseContext], bool] = lambda _: False,
@@ -136,7 +136,7 @@ class Bindings:
         ]
 
 
-def render(collection: Collection, options: BindingOptions) -> Rendering:
+def render(collection: Documents, options: BindingOptions) -> Rendering:
     """The Secrets and workloads that the controller would write, by namespace, kind and name.
 
     Raises:

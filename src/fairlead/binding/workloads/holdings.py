@@ -17,7 +17,7 @@ from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.operations import MappingError
-from fairlead.binding.workloads.records import Bound, Place, Record
+from fairlead.binding.workloads.records import Bound, ContainerPath, Record
 from fairlead.binding.workloads.workload import (
     Container,
     ContainerTemplate,
@@ -155,7 +155,7 @@ def _held(body: JSON, record: Record) -> Iterator[HeldContainer]:
             yield HeldContainer(container, [known] if known else strays)
 
 
-def place_template(place: Place) -> ContainerTemplate | None:
+def place_template(place: ContainerPath) -> ContainerTemplate | None:
     """The template that a record was made with; None when somebody has made it unreadable."""
     try:
         return container_template(

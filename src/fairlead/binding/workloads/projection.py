@@ -17,7 +17,13 @@ import msgspec
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
 from fairlead.binding.workloads.holdings import Holding, Key, key_of, name_of, secret_of_volume
-from fairlead.binding.workloads.records import Bound, Place, Record, content_key, write_record
+from fairlead.binding.workloads.records import (
+    Bound,
+    ContainerPath,
+    Record,
+    content_key,
+    write_record,
+)
 from fairlead.binding.workloads.workload import Container, ContainerTemplate, Workload
 
 
@@ -78,7 +84,7 @@ class Projection:
         }
         self._alive = alive
         self._kept: set[Key] = set()
-        self._places: dict[ContainerTemplate, Place] = {}
+        self._places: dict[ContainerTemplate, ContainerPath] = {}
         self._next = Record(group=owner.group, name=owner.name, created=owner.created, secret="")
 
     def containers(self, names: Collection[str]) -> list[Container]:
@@ -311,7 +317,7 @@ class Projection:
         template = container.template
         place = self._places.get(template)
         if place is None:
-            place = self._places[template] = Place(
+            place = self._places[template] = ContainerPath(
                 path=template.expression,
                 name=template.name or (),
                 env=template.env,

@@ -36,7 +36,7 @@ class Bound(msgspec.Struct, rename="camel", omit_defaults=True):
         return bool(self.env or self.env_from or self.mount)
 
 
-class Place(msgspec.Struct, rename="camel", omit_defaults=True):
+class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):
     """One container path of the mapping, and what is in the containers that it leads to.
 
     ``bound`` has them by name, or by position (``#0``) where they have none.
@@ -67,7 +67,7 @@ class Record(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     volume: str = ""
     mode: int | None = None
     annotations: FixedPath = ()
-    containers: list[Place] = []
+    containers: list[ContainerPath] = []
 
 
 _decode = msgspec.json.Decoder(Record)

@@ -24,7 +24,7 @@ from fairlead.binding.workloads.holdings import (
     secret_of_volume,
 )
 from fairlead.binding.workloads.projection import Owner
-from fairlead.binding.workloads.records import Bound, Place, Record
+from fairlead.binding.workloads.records import Bound, ContainerPath, Record
 from fairlead.binding.workloads.workload import Container, Workload
 
 
@@ -55,7 +55,7 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
     taken = [Holding(workload.body, record) for record in others]
     volumes = fixedpath.read_list(workload.body, workload.template.volumes)
     volume = next((name_of(item) for item in volumes if _certain(item, former, taken)), None) or ""
-    places: dict[int, Place] = {}
+    places: dict[int, ContainerPath] = {}
     mounted = False
     for container in _containers(workload):
         bound = Bound(mount=_mount(container, volume, former))
@@ -129,9 +129,9 @@ def _containers(workload: Workload) -> list[Container]:
         return []
 
 
-def _place(container: Container) -> Place:
+def _place(container: Container) -> ContainerPath:
     template = container.template
-    return Place(
+    return ContainerPath(
         path=template.expression,
         name=template.name or (),
         env=template.env,

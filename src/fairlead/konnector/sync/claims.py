@@ -18,7 +18,7 @@ from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.isolation import ServiceNamespaced
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
-from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault, faults_of
+from fairlead.konnector.sync.collection import EVERYWHERE, Fault, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.objects import surroundings
@@ -109,10 +109,10 @@ class _Run:
         self._referring = [informer for one in referrers for informer in one.informers]
         self._resource = resource = CLAIMABLE[wanted.claim.resource]
         self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
-        self._consumers = Collection(
+        self._consumers = WatchedCollection(
             "consumer", consumer.cluster, resource, self._consumer_namespaces
         )
-        self._providers = Collection(
+        self._providers = WatchedCollection(
             "provider", provider.cluster, resource, self._provider_namespaces
         )
         self._policy = ClaimPolicy(

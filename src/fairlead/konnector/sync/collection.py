@@ -28,7 +28,7 @@ class Fault(NamedTuple):
     cause: Exception | None
 
 
-class Collection:
+class WatchedCollection:
     """One side of a resource: leases on informers while :meth:`run` runs, and what we wrote.
 
     ``namespaces`` gives the namespaces to watch, {""} for all; after :meth:`mark` it is asked

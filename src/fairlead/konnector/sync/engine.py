@@ -22,9 +22,9 @@ from typing import NamedTuple
 from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, Conflict, NotServed
 from fairlead.konnector.policies.steps import Pair
-from fairlead.konnector.sync.collection import Collection
+from fairlead.konnector.sync.collection import WatchedCollection
 from fairlead.konnector.sync.execution import BothEnds
-from fairlead.konnector.sync.passes import Passes, Policy, Surroundings
+from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
 from fairlead.runtime import Delta, Request, Result
 from fairlead.runtime.controller.queue import Band
 
@@ -48,7 +48,7 @@ class _Absence(NamedTuple):
 class _Change(NamedTuple):
     """A change of one end; ``since`` is when it arrived if it had to wait, in seconds."""
 
-    end: Collection
+    end: WatchedCollection
     delta: Delta
     since: float | None = None
 
@@ -62,7 +62,7 @@ class _Change(NamedTuple):
 class Engine:
     """One run of the synchronisation of one resource, and what it remembers."""
 
-    def __init__(self, ends: BothEnds, policy: Policy, around: Surroundings) -> None:
+    def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
         self._ends = ends
         self._policy = policy
         self._around = around

@@ -34,7 +34,7 @@ from fairlead.konnector.policies.steps import (
     Step,
 )
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.sync.collection import Collection
+from fairlead.konnector.sync.collection import WatchedCollection
 from fairlead.runtime import patch_metadata
 
 
@@ -44,13 +44,13 @@ class BothEnds(msgspec.Struct, frozen=True):
     ``export`` owns the APIServiceNamespaces that are asked for.
     """
 
-    consumer: Collection
-    provider: Collection
+    consumer: WatchedCollection
+    provider: WatchedCollection
     strategy: Strategy
     namespaces: ServiceNamespaces
     export: OwnerReference
 
-    def at(self, side: Side) -> Collection:
+    def at(self, side: Side) -> WatchedCollection:
         """The end on this side."""
         return self.consumer if side == "consumer" else self.provider
 

@@ -14,15 +14,15 @@ from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.isolation import choose
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import BoundSpec
-from fairlead.konnector.sync.collection import EVERYWHERE, Collection, Fault
+from fairlead.konnector.sync.collection import EVERYWHERE, Fault, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
-from fairlead.konnector.sync.passes import Surroundings
+from fairlead.konnector.sync.passes import EngineContext
 
 
 def surroundings(
     provider: Provider, binding: str, verb: str, subject: str, kind: str
-) -> Surroundings:
+) -> EngineContext:
     """Those of the work on one resource or claim of one binding.
 
     Args:
@@ -33,7 +33,7 @@ def surroundings(
         kind: of the objects, for people.
     """
     consumer, name = provider.consumer, f"{verb}-{subject}"
-    return Surroundings(
+    return EngineContext(
         name=name,
         binding=binding,
         report=consumer.reports.of(binding, subject, kind),
@@ -79,8 +79,8 @@ class BoundObjects:
         )
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(
-            consumer=Collection("consumer", here, resource, lambda: EVERYWHERE),
-            provider=Collection("provider", there, _theirs(wanted), self._namespaces),
+            consumer=WatchedCollection("consumer", here, resource, lambda: EVERYWHERE),
+            provider=WatchedCollection("provider", there, _theirs(wanted), self._namespaces),
             strategy=strategy,
             namespaces=namespaces,
             export=self._export,

@@ -76,7 +76,7 @@ class MakeController(Protocol):
         ...
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     """Where an engine works, and whom it tells what it sees.
 
     ``name`` is the controller's.
@@ -103,7 +103,7 @@ class _Waiting(NamedTuple):
 class Passes:
     """The passes of one run of an engine, and what they remember of its objects."""
 
-    def __init__(self, ends: BothEnds, policy: Policy, around: Surroundings) -> None:
+    def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
         self._ends = ends
         self._policy = policy
         self._around = around

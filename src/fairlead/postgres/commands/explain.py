@@ -28,7 +28,7 @@ from fairlead.postgres.commands.steps import (
     NEXT,
     NO_HEIR,
     STEPS,
-    Step,
+    ExplainedStep,
     StepName,
     from_status,
     step_of,
@@ -87,7 +87,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ready: bool
     reason: str
     message: str
-    steps: tuple[Step, ...]
+    steps: tuple[ExplainedStep, ...]
     in_the_way: tuple[InTheWay, ...] = ()
     blockers: tuple[Blocking, ...] = ()
     rights: tuple[DatabasePlan, ...] = ()
@@ -121,8 +121,8 @@ async def explain(around: Surroundings, name: str, namespace: str) -> Explanatio
     return explaining.result()
 
 
-def _failed(name: StepName, error: AccessError) -> Step:
-    return Step(name=name, state="failed", reason=error.reason, message=error.message)
+def _failed(name: StepName, error: AccessError) -> ExplainedStep:
+    return ExplainedStep(name=name, state="failed", reason=error.reason, message=error.message)
 
 
 class _Explaining:
@@ -155,7 +155,7 @@ class _Explaining:
         if self._reasons() & {"UsernameConflict"}:
             await self._rivals()
 
-    def _learn(self, step: Step) -> None:
+    def _learn(self, step: ExplainedStep) -> None:
         self._steps[step.name] = step
 
     def _reasons(self) -> set[str]:
@@ -171,14 +171,18 @@ class _Explaining:
             self._learn(_failed("object", error))
             return
         if why:
-            self._learn(Step(name="object", state="waiting", message=why))
+            self._learn(ExplainedStep(name="object", state="waiting", message=why))
         elif self._steps["object"].reason in _SAID_BY_STATUS:
             return
         elif told(access)[1] == "Unseen":
             _, reason, message = told(access)
-            self._learn(Step(name="object", state="waiting", reason=reason, message=message))
+            self._learn(
+                ExplainedStep(name="object", state="waiting", reason=reason, message=message)
+            )
         else:
-            self._learn(Step(name="object", state="ok", message="the operator has looked at it"))
+            self._learn(
+                ExplainedStep(name="object", state="ok", message="the operator has looked at it")
+            )
 
     async def _policy(self) -> None:
         """Find the server, and what its profile and the settings say."""
@@ -189,7 +193,9 @@ class _Explaining:
                 continue
             message = f"role {username} is one of the operator's excluded users"
             self._learn(
-                Step(name="policy", state="failed", reason="UserExcluded", message=message)
+                ExplainedStep(
+                    name="policy", state="failed", reason="UserExcluded", message=message
+                )
             )
             return
         await self._profile()
@@ -208,7 +214,7 @@ class _Explaining:
             self._around.notes.append(f"{error.message}: what is told is by the status alone")
             return
         allowed = "the settings and the server's profile allow it"
-        self._learn(Step(name="policy", state="ok", message=allowed))
+        self._learn(ExplainedStep(name="policy", state="ok", message=allowed))
 
     async def _profile(self) -> None:
         """What the PostgresServer's own status says."""
@@ -223,18 +229,20 @@ class _Explaining:
         ready = get_condition(server.status.conditions, READY) if server is not None else None
         if ready is not None and ready.status != "True":
             self._learn(
-                Step(name="server", state="failed", reason=ready.reason, message=ready.message)
+                ExplainedStep(
+                    name="server", state="failed", reason=ready.reason, message=ready.message
+                )
             )
         elif ready is not None:
             message = f"PostgresServer {reference.name} is Ready"
-            self._learn(Step(name="server", state="ok", message=message))
+            self._learn(ExplainedStep(name="server", state="ok", message=message))
 
     async def _secret(self) -> None:
         access = self._access
         try:
             if await self._around.keeps_password(access):
                 message = "there is none, for the role keeps a password that nobody can read"
-                self._learn(Step(name="Secret", state="ok", message=message))
+                self._learn(ExplainedStep(name="Secret", state="ok", message=message))
                 return
             password = await self._around.password(access)
         except AccessError as error:
@@ -251,10 +259,10 @@ class _Explaining:
         name = access.spec.generated_secret
         if password is None:
             message = f"Secret {name} is not there yet"
-            self._learn(Step(name="Secret", state="waiting", message=message))
+            self._learn(ExplainedStep(name="Secret", state="waiting", message=message))
         else:
             message = f"Secret {name} has a password"
-            self._learn(Step(name="Secret", state="ok", message=message))
+            self._learn(ExplainedStep(name="Secret", state="ok", message=message))
 
     async def _owner_of_secret(self) -> None:
         meta, name = self._access.metadata, self._access.spec.generated_secret
@@ -276,7 +284,7 @@ class _Explaining:
         async with working(sessions, "read the catalogs") as session:
             server = await read_server(session)
             message = f"{sessions.endpoint} answers, PostgreSQL {server.version_text}"
-            self._learn(Step(name="server", state="ok", message=message))
+            self._learn(ExplainedStep(name="server", state="ok", message=message))
             username = access.status.username or access.spec.username
             snapshot = await read_snapshot(session, family(username), "")
             role = snapshot.roles.get(username)
@@ -316,35 +324,41 @@ class _Explaining:
         else:
             message = f"role {username} is as asked for"
         differs = role is None or bool(open_)
-        self._learn(Step(name="role", state="waiting" if differs else "ok", message=message))
+        self._learn(
+            ExplainedStep(name="role", state="waiting" if differs else "ok", message=message)
+        )
 
     def _grants(self, planned: Planned) -> None:
         problems = [one for one in _errors(planned.refused) if step_of(one.reason) == "grants"]
         if problems:
             message = "; ".join(dict.fromkeys(one.message for one in problems))
             reason = problems[0].reason
-            self._learn(Step(name="grants", state="failed", reason=reason, message=message))
+            self._learn(
+                ExplainedStep(name="grants", state="failed", reason=reason, message=message)
+            )
             return
         if self._steps["role"].state == "failed":
-            self._learn(Step(name="grants", state="unknown", message="not reached"))
+            self._learn(ExplainedStep(name="grants", state="unknown", message="not reached"))
             return
         missing = [one for one in planned.statements if not one.of_role]
         if missing:
             databases = ", ".join(sorted({one.database for one in missing}))
             message = f"{_count(len(missing), 'statement')} to run in {databases}"
-            self._learn(Step(name="grants", state="waiting", message=message))
+            self._learn(ExplainedStep(name="grants", state="waiting", message=message))
         else:
-            self._learn(Step(name="grants", state="ok", message="all are there, and no others"))
+            self._learn(
+                ExplainedStep(name="grants", state="ok", message="all are there, and no others")
+            )
 
     async def _removal(
         self, sessions: Sessions, role: RoleFacts | None, logins: Sequence[RoleFacts]
     ) -> None:
         """What keeps a role and its logins from being removed, as the server has it now."""
         username = self._access.status.username or self._access.spec.username
-        self._learn(Step(name="grants", state="ok", message="go with the role"))
+        self._learn(ExplainedStep(name="grants", state="ok", message="go with the role"))
         if role is None:
             self._blockers = []
-            self._learn(Step(name="role", state="ok", message=f"role {username} is gone"))
+            self._learn(ExplainedStep(name="role", state="ok", message=f"role {username} is gone"))
             return
         blockers = [one for owner in (role, *logins) for one in await _owned(sessions, owner)]
         self._blockers = blockers
@@ -353,9 +367,13 @@ class _Explaining:
         message = f"role {username} {fenced}"
         if blockers and self._access.spec.cleanup_policy in {"Restrict", "Orphan"}:
             message += ", and owns what is listed below"
-            step = Step(name="role", state="failed", reason="OwnsObjects", message=message)
+            step = ExplainedStep(
+                name="role", state="failed", reason="OwnsObjects", message=message
+            )
         else:
-            step = Step(name="role", state="waiting", message=f"{message}, and is being removed")
+            step = ExplainedStep(
+                name="role", state="waiting", message=f"{message}, and is being removed"
+            )
         self._learn(step)
 
     async def _rivals(self) -> None:
@@ -408,7 +426,7 @@ class _Explaining:
             notes=tuple(dict.fromkeys(self._around.notes)),
         )
 
-    def _next(self, worst: Step | None, reason: str) -> str:
+    def _next(self, worst: ExplainedStep | None, reason: str) -> str:
         access = self._access
         if access.metadata.deleting and worst is None:
             return "wait: the operator removes the role, and then the object goes"

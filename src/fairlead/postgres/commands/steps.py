@@ -23,7 +23,7 @@ STEPS: Final[tuple[StepName, ...]] = ("object", "server", "policy", "role", "Sec
 """In their order."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class ExplainedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One step, and how it stands; ``waiting`` is one that the operator has yet to take."""
 
     name: StepName
@@ -160,23 +160,25 @@ def told(access: PostgresAccess) -> tuple[bool, str, str]:
     return ready.status == "True" and not meta.deleting, reason, message
 
 
-def from_status(access: PostgresAccess) -> dict[StepName, Step]:
+def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
     """All steps by what the status says alone."""
     ready, reason, message = told(access)
     if ready:
-        return {name: Step(name=name, state="ok", message="by its status") for name in STEPS}
+        return {
+            name: ExplainedStep(name=name, state="ok", message="by its status") for name in STEPS
+        }
     if reason == "Unseen":
-        return {name: Step(name=name, state="unknown", message=message) for name in STEPS}
+        return {name: ExplainedStep(name=name, state="unknown", message=message) for name in STEPS}
     failing = step_of(reason)
     waits = reason in {"Locked", "Conflict", "TimedOut", "Reconciling"}
-    found: dict[StepName, Step] = {}
+    found: dict[StepName, ExplainedStep] = {}
     state: StepState = "ok"
     for name in STEPS:
         if name == failing:
             how: StepState = "waiting" if waits else "failed"
-            found[name] = Step(name=name, state=how, message=message, reason=reason)
+            found[name] = ExplainedStep(name=name, state=how, message=message, reason=reason)
             state = "unknown"
         else:
             note = "by its status" if state == "ok" else "not reached"
-            found[name] = Step(name=name, state=state, message=note)
+            found[name] = ExplainedStep(name=name, state=state, message=note)
     return found

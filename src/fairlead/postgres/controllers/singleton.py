@@ -22,7 +22,7 @@ from fairlead.api.postgresaccess.controller import (
 from fairlead.api.timestamps import now
 from fairlead.postgres.controllers.settings import Verdict, in_charge, judge
 from fairlead.postgres.controllers.watches import (
-    Watches,
+    AccessWatches,
     condition_of,
     server_of,
     wanted_otherwise,
@@ -43,7 +43,7 @@ Counts = dict[str, Accesses]
 class SingletonController:
     """Tells each Controller whether it counts, and writes the summary of the servers into it."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, flags: PostgresOptions) -> None:
+    def __init__(self, cluster: Cluster, watches: AccessWatches, flags: PostgresOptions) -> None:
         self._cluster = cluster.name
         self._flags = flags
         self._controllers = watches.controllers

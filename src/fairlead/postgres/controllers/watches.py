@@ -73,7 +73,7 @@ class _WithStatus(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-class Watches:
+class AccessWatches:
     """One lease on each informer, shared by the operator's controllers.
 
     Of the Secrets in other namespaces only those that carry the operator's own label are watched,

@@ -25,7 +25,7 @@ _IGNORED = {"events"}
 OwnerState = Literal["solid", "waiting", "absent", "unknown"]
 
 
-class Place(NamedTuple):
+class StoredPlace(NamedTuple):
     """Where an object is stored."""
 
     collection: str
@@ -38,17 +38,17 @@ class GarbageCollector:
     def __init__(self, core: Core, reactor: Reactor) -> None:
         self._core = core
         self._reactor = reactor
-        self._places: dict[str, Place] = {}
-        self._dependents: dict[str, set[Place]] = defaultdict(set)
+        self._places: dict[str, StoredPlace] = {}
+        self._dependents: dict[str, set[StoredPlace]] = defaultdict(set)
         for collection in core.store.collections():
             for record in collection.list():
-                self._learn(Place(collection.name, record.key), record)
+                self._learn(StoredPlace(collection.name, record.key), record)
 
     def __call__(self, change: Change) -> None:
         """React to one change."""
         if change.collection in _IGNORED:
             return
-        place = Place(change.collection, change.record.key)
+        place = StoredPlace(change.collection, change.record.key)
         if change.old is not None:
             self._forget(place, change.old)
         if change.type == "DELETED":
@@ -61,12 +61,12 @@ class GarbageCollector:
         if change.record.meta.deletion_timestamp:
             self._on_deleting(place)
 
-    def _learn(self, place: Place, record: Record) -> None:
+    def _learn(self, place: StoredPlace, record: Record) -> None:
         self._places[record.meta.uid] = place
         for owner in _owners(record):
             self._dependents[owner.uid].add(place)
 
-    def _forget(self, place: Place, record: Record) -> None:
+    def _forget(self, place: StoredPlace, record: Record) -> None:
         self._places.pop(record.meta.uid, None)
         for owner in _owners(record):
             held = self._dependents.get(owner.uid)
@@ -83,7 +83,7 @@ class GarbageCollector:
             if place is not None:
                 self._reactor.later(place, self._on_deleting)
 
-    def _on_deleting(self, place: Place) -> None:
+    def _on_deleting(self, place: StoredPlace) -> None:
         record, type_ = self._find(place)
         if record is None or type_ is None or not record.meta.deletion_timestamp:
             return
@@ -102,13 +102,13 @@ class GarbageCollector:
             if not any(self._blocks(one, record.meta.uid) for one in dependents):
                 self._remove_finalizer(record, type_, FOREGROUND)
 
-    def _blocks(self, dependent: Place, uid: str) -> bool:
+    def _blocks(self, dependent: StoredPlace, uid: str) -> bool:
         record, _ = self._find(dependent)
         return record is not None and any(
             owner.uid == uid and owner.block_owner_deletion for owner in _owners(record)
         )
 
-    def _check(self, place: Place) -> None:
+    def _check(self, place: StoredPlace) -> None:
         """Delete the object if no owner is left; drop references to those that are gone."""
         record, type_ = self._find(place)
         if record is None or type_ is None:
@@ -155,7 +155,7 @@ class GarbageCollector:
             return "unknown"
         return "absent"
 
-    def _disown(self, place: Place, uids: set[str]) -> None:
+    def _disown(self, place: StoredPlace, uids: set[str]) -> None:
         record, type_ = self._find(place)
         if record is None or type_ is None:
             return
@@ -173,7 +173,7 @@ class GarbageCollector:
             body["metadata"]["finalizers"] = finalizers
         writes.finish(self._core, type_, record.key, body)
 
-    def _find(self, place: Place) -> tuple[Record | None, ResourceType | None]:
+    def _find(self, place: StoredPlace) -> tuple[Record | None, ResourceType | None]:
         record = self._core.store.collection(place.collection).get(place.key)
         return record, self._core.registry.by_collection(place.collection)
 

@@ -93,7 +93,7 @@ class Connection(web.RequestHandler):
             self.transport.abort()
 
 
-class Connections(web.Server):
+class AcceptedConnections(web.Server):
     """Accepted connections; those whose TLS handshake ends after the shutdown are cut."""
 
     _closed = False
@@ -119,7 +119,7 @@ class Listener:
     """Listens for a server from :meth:`open` to :meth:`close`."""
 
     def __init__(self, server: HttpServer) -> None:
-        self._connections = Connections(
+        self._connections = AcceptedConnections(
             server.handle,
             request_factory=make_request,
             handler_cancellation=True,

@@ -11,7 +11,7 @@ from fairlead.api.servicebinding.common import ROOT_VARIABLE
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.compose.operations import Plan, Put
 from fairlead.binding.outside.compose.project import Project
-from fairlead.binding.outside.documents import Collection, DocumentError
+from fairlead.binding.outside.documents import DocumentError, Documents
 from fairlead.binding.outside.rendering import REDACTED, Bindings
 from fairlead.binding.services.items import secret_name
 
@@ -29,7 +29,7 @@ class Override(msgspec.Struct):
 
 
 def override(
-    project: Project, collection: Collection, options: BindingOptions, folder: str
+    project: Project, collection: Documents, options: BindingOptions, folder: str
 ) -> Override:
     """Bind services; ``folder`` is the path of secret files as Compose has to read it.
 

@@ -31,7 +31,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Re
 from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
-from fairlead.konnector.commands.overview.rows import Bound, Copies, Kind
+from fairlead.konnector.commands.overview.rows import Copies, FetchedBinding, Kind
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
@@ -93,7 +93,7 @@ class Overview:
         for client in self._providers.values():
             await client.close()
 
-    async def look(self, name: str = "") -> list[Bound]:
+    async def look(self, name: str = "") -> list[FetchedBinding]:
         """All bindings by name, or the one of this name.
 
         Raises:
@@ -110,7 +110,7 @@ class Overview:
             tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
         return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
 
-    async def look_at_object(self, resource: Resource, obj: Object) -> Bound | None:
+    async def look_at_object(self, resource: Resource, obj: Object) -> FetchedBinding | None:
         """What binds the kind of an object, with this object alone; None where nothing does.
 
         Raises:
@@ -140,7 +140,7 @@ class Overview:
                     found[event.decode(EventAbout).involved_object.uid] = event
         return found
 
-    async def _look_at(self, binding: Object) -> Bound:
+    async def _look_at(self, binding: Object) -> FetchedBinding:
         found = await self._seen(binding)
         if found.problem or not untouched(binding):
             return found
@@ -152,22 +152,24 @@ class Overview:
         why = await absence(self._consumer, namespace, provider)
         return msgspec.structs.replace(found, absence=why)
 
-    async def _seen(self, binding: Object, alone: tuple[Resource, Object] | None = None) -> Bound:
+    async def _seen(
+        self, binding: Object, alone: tuple[Resource, Object] | None = None
+    ) -> FetchedBinding:
         try:
             consumed = await self._consumed(binding, alone)
         except (ClientError, msgspec.MsgspecError) as error:
-            return Bound(binding, problem=str(error))
+            return FetchedBinding(binding, problem=str(error))
         here = [Kind(kind.objects) for kind in consumed]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
         except TimeoutError:
             problem = f"the provider did not answer within {PATIENCE:g} s"
-            return Bound(binding, here, problem=problem)
+            return FetchedBinding(binding, here, problem=problem)
         except Unauthorized:
-            return Bound(binding, here, problem=_REFUSED)
+            return FetchedBinding(binding, here, problem=_REFUSED)
         except (ClientError, msgspec.MsgspecError, ValueError) as error:
-            return Bound(binding, here, problem=str(error))
+            return FetchedBinding(binding, here, problem=str(error))
 
     async def _consumed(
         self, binding: Object, alone: tuple[Resource, Object] | None
@@ -186,7 +188,7 @@ class Overview:
             found.append(_Consumed(resource, objects, has_status(crd)))
         return found
 
-    async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> Bound:
+    async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> FetchedBinding:
         client = await self._provider(binding)
         namespace = client.config.namespace
         async with self._slots:
@@ -197,7 +199,7 @@ class Overview:
         if export is None:
             here = [Kind(kind.objects) for kind in consumed]
             problem = no_export(binding.decode(APIServiceBinding))
-            return Bound(binding, here, known, problem=problem)
+            return FetchedBinding(binding, here, known, problem=problem)
         isolation = export.decode(APIServiceExport).spec.isolation
         places = await self._places(client)
         kinds = []
@@ -206,7 +208,7 @@ class Overview:
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
             copies = msgspec.structs.replace(copies, refusals=places.refusals)
             kinds.append(Kind(kind.objects, copies))
-        return Bound(binding, kinds, known, reached=True)
+        return FetchedBinding(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
         """A client with the consumer's credentials; one for all bindings that share them.

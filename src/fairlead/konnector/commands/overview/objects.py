@@ -10,7 +10,7 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at
-from fairlead.konnector.commands.overview.rows import Bound, unsynced
+from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 from fairlead.konnector.policies.bound import DELETION
 from fairlead.konnector.policies.steps import (
     AskNamespace,
@@ -55,7 +55,9 @@ class ObjectRow(msgspec.Struct, frozen=True, rename="camel"):
     """Its age."""
 
 
-def object_rows(bound: Bound, warnings: Mapping[str, Object], now: datetime) -> list[ObjectRow]:
+def object_rows(
+    bound: FetchedBinding, warnings: Mapping[str, Object], now: datetime
+) -> list[ObjectRow]:
     """The objects of a binding that are not in sync, those that wait longest first.
 
     Args:

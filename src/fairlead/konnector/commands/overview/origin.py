@@ -12,7 +12,7 @@ from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.objects import waits_for
-from fairlead.konnector.commands.overview.rows import Bound, unsynced
+from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Origin
     return None if bound is None else judge(bound, obj)
 
 
-def judge(bound: Bound, obj: Object) -> Origin:
+def judge(bound: FetchedBinding, obj: Object) -> Origin:
     """What is to be said of an object's copy, of what was fetched of its binding."""
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
@@ -63,7 +63,7 @@ def judge(bound: Bound, obj: Object) -> Origin:
     return Origin(text, "ok", "is in sync")
 
 
-def _waits(bound: Bound) -> str:
+def _waits(bound: FetchedBinding) -> str:
     return next(
         (waits_for(found.step, pair) for pair, found in unsynced((bound.kinds or ())[0])), ""
     )

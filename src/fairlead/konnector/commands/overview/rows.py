@@ -35,7 +35,7 @@ class Kind(msgspec.Struct, frozen=True):
     copies: Copies | None = None
 
 
-class Bound(msgspec.Struct, frozen=True):
+class FetchedBinding(msgspec.Struct, frozen=True):
     """A binding and what was fetched for it.
 
     ``problem`` says what could not be fetched; ``reached`` whether the provider told all.
@@ -72,7 +72,7 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
             return None
 
 
-def make_row(bound: Bound, now: datetime) -> Row:
+def make_row(bound: FetchedBinding, now: datetime) -> Row:
     """The line about one binding at a moment."""
     try:
         status = bound.binding.decode(APIServiceBinding).status
@@ -115,7 +115,7 @@ def unsynced(kind: Kind) -> Iterable[tuple[Pair, Waiting]]:
             yield pair, found
 
 
-def _problem(bound: Bound, conditions: Sequence[Condition]) -> str:
+def _problem(bound: FetchedBinding, conditions: Sequence[Condition]) -> str:
     ready = get_condition(conditions, READY)
     if ready is None or ready.reason == PENDING:
         return f"no konnector has picked it up: {bound.absence}"

@@ -27,7 +27,7 @@ from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from fairlead.client.lookups import find
-from fairlead.konnector.connections import Connections
+from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import secret_valid
 from fairlead.konnector.controllers.bundle.reconcile import Plan, State, reconcile, status
@@ -52,7 +52,7 @@ class BundleController:
 
     name = "bundle"
 
-    def __init__(self, consumer: Consumer, connections: Connections) -> None:
+    def __init__(self, consumer: Consumer, connections: RunningConnections) -> None:
         self._consumer = consumer
         self._connections = connections
         self._absence: dict[str, Absence] = {}

@@ -6,7 +6,7 @@ import structlog
 
 from fairlead.api.kubebind import FIELD_MANAGER
 from fairlead.client import Client
-from fairlead.konnector.connections import Connections
+from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.apiservicebinding.controller import APIServiceBindingController
 from fairlead.konnector.controllers.apiserviceexport.controller import APIServiceExportController
@@ -27,7 +27,11 @@ class ProviderConnection:
     """A provider that was joined; it leaves without a trace in the others."""
 
     def __init__(
-        self, client: Client, provider: Provider, engagement: Engagement, connections: Connections
+        self,
+        client: Client,
+        provider: Provider,
+        engagement: Engagement,
+        connections: RunningConnections,
     ) -> None:
         self._client = client
         self._provider = provider
@@ -53,7 +57,9 @@ class ProviderConnection:
 class ProviderConnector:
     """Joins providers as clusters of the manager."""
 
-    def __init__(self, manager: Manager, consumer: Consumer, connections: Connections) -> None:
+    def __init__(
+        self, manager: Manager, consumer: Consumer, connections: RunningConnections
+    ) -> None:
         self._manager = manager
         self._consumer = consumer
         self._connections = connections

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, FINALIZER_UNBIND, APIServi
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Forbidden, NotFound
-from fairlead.konnector.connections import Connections
+from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.unbind.reconcile import (
     Plan,
@@ -41,7 +41,7 @@ class UnbindController:
 
     name = "unbind"
 
-    def __init__(self, consumer: Consumer, connections: Connections) -> None:
+    def __init__(self, consumer: Consumer, connections: RunningConnections) -> None:
         self._consumer = consumer
         self._connections = connections
         self._patience = Patience(consumer.options.unbind_timeout)

@@ -54,9 +54,9 @@ from fairlead.postgres.controllers.servers.jobs import (
     owner_of,
 )
 from fairlead.postgres.controllers.servers.sources import Sources, decode_access
-from fairlead.postgres.controllers.servers.work import JITTER, Surroundings, Work
+from fairlead.postgres.controllers.servers.work import JITTER, Work, WorkCallbacks
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.controllers.watches import Watches, server_of, wanted_otherwise
+from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
 from fairlead.postgres.database.plans.names import excluded
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.errors import AccessError
@@ -91,7 +91,7 @@ class AccessController:
     def __init__(
         self,
         cluster: Cluster,
-        watches: Watches,
+        watches: AccessWatches,
         settings: Settings,
         sources: Sources,
         metrics: PostgresMetrics,
@@ -137,7 +137,7 @@ class AccessController:
         )
 
     def _make_publication(
-        self, cluster: Cluster, watches: Watches, key: InstallationKey
+        self, cluster: Cluster, watches: AccessWatches, key: InstallationKey
     ) -> Publication:
         return Publication(
             cluster.client,
@@ -147,7 +147,9 @@ class AccessController:
             defaults=lambda: password_defaults(self._settings.latest.passwords),
         )
 
-    def _make_leftovers(self, cluster: Cluster, watches: Watches, claims: Claims) -> Leftovers:
+    def _make_leftovers(
+        self, cluster: Cluster, watches: AccessWatches, claims: Claims
+    ) -> Leftovers:
         return Leftovers(
             cluster.client,
             watches,
@@ -160,7 +162,7 @@ class AccessController:
 
     def _make_work(self, sources: Sources) -> Work:
         return Work(
-            Surroundings(
+            WorkCallbacks(
                 answered=self._answered,
                 differs=self._look_again,
                 sweep=self._leftovers.sweep,

@@ -24,7 +24,7 @@ from fairlead.postgres.controllers.rules.wishes import names_of
 from fairlead.postgres.controllers.servers.jobs import Place
 from fairlead.postgres.controllers.servers.sources import decode_access
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import login_names
 from fairlead.postgres.database.plans.names import excluded
@@ -47,7 +47,7 @@ class Leftovers:
     def __init__(
         self,
         client: Client,
-        watches: Watches,
+        watches: AccessWatches,
         settings: Settings,
         claims: Claims,
         renamed: Callable[[Object], object] = lambda _: None,

@@ -40,7 +40,7 @@ from fairlead.postgres.controllers.rules.rotation import (
     password_rules,
     seconds_left,
 )
-from fairlead.postgres.controllers.watches import BY_CONTROLLER, Watches
+from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
 from fairlead.postgres.database.plans import logins
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
@@ -81,7 +81,7 @@ class Publication:
     def __init__(
         self,
         client: Client,
-        watches: Watches,
+        watches: AccessWatches,
         key: Callable[[], Awaitable[bytes]],
         *,
         opened: Callable[[Informer], object],

@@ -20,7 +20,7 @@ from fairlead.client import NotFound
 from fairlead.postgres.controllers.servers.jobs import owner_of_server
 from fairlead.postgres.controllers.servers.sources import Sources, decode_server
 from fairlead.postgres.controllers.servers.work import JITTER
-from fairlead.postgres.controllers.watches import Watches, wanted_otherwise
+from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import ServerFacts
@@ -43,7 +43,7 @@ class ServerController:
     def __init__(
         self,
         cluster: Cluster,
-        watches: Watches,
+        watches: AccessWatches,
         options: PostgresOptions,
         sources: Sources,
         metrics: PostgresMetrics,

@@ -40,7 +40,7 @@ from fairlead.postgres.controllers.rules.resolution import (
 )
 from fairlead.postgres.controllers.rules.wishes import needed_names
 from fairlead.postgres.controllers.settings import Settings
-from fairlead.postgres.controllers.watches import Watches
+from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError, invalid
 
@@ -66,7 +66,7 @@ class Sources:
         self,
         client: Client,
         settings: Settings,
-        watches: Watches | None = None,
+        watches: AccessWatches | None = None,
         *,
         reader: str = "the operator",
     ) -> None:

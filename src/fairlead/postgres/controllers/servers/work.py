@@ -59,7 +59,7 @@ Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
 """Looks at all claims of ours on a server, for those that no object holds."""
 
 
-class Surroundings(NamedTuple):
+class WorkCallbacks(NamedTuple):
     """What the work needs of the operator.
 
     ``answered`` takes the answer to a job, ``differs`` a request whose access has drifted away;
@@ -78,7 +78,7 @@ class Surroundings(NamedTuple):
 class Work:
     """The work at all servers."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
+    def __init__(self, surroundings: WorkCallbacks) -> None:
         self._surroundings = surroundings
         self._servers: dict[Place, _Server] = {}
         self._kept_at: dict[Request, _Server] = {}
@@ -164,7 +164,7 @@ class _Server:
     def __init__(
         self,
         place: Place,
-        surroundings: Surroundings,
+        surroundings: WorkCallbacks,
         slot: asyncio.Semaphore | None,
         ended: Callable[[_Server], None],
     ) -> None:

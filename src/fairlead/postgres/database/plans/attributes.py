@@ -36,7 +36,7 @@ _REFUSED = {"role", "session_authorization", "is_superuser"}
 """Parameters by which a role would become another one."""
 
 
-class Step(NamedTuple):
+class RoleStatement(NamedTuple):
     """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
 
     ``field`` is that of the spec whose value a server may refuse.
@@ -157,7 +157,7 @@ def setting_statements(
     attributes: Attributes | None,
     role: RoleFacts | None,
     reserved: Collection[str] = (),
-) -> Iterator[Step]:
+) -> Iterator[RoleStatement]:
     """The statements that set and reset parameters; no ``reserved`` one."""
     if attributes is None:
         return
@@ -169,14 +169,14 @@ def setting_statements(
         if same or key in reserved:
             continue
         values = sql.SQL(", ").join(sql.Literal(item) for item in _items(key, value))
-        yield Step(
+        yield RoleStatement(
             sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
             f"set {name} of role {username}",
             "spec.attributes.config asks for it, and the role has another value or none",
             f"spec.attributes.config.{name}",
         )
     for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
-        yield Step(
+        yield RoleStatement(
             sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
             f"reset {key} of role {username}",
             "the role has it, and spec.attributes.config does not name it",
@@ -217,7 +217,7 @@ def membership_statements(
     role: RoleFacts | None,
     groups: Mapping[str, GroupFacts],
     version: int,
-) -> tuple[list[Step], list[AccessError]]:
+) -> tuple[list[RoleStatement], list[AccessError]]:
     """The statements that bring the role into its groups and out of others; and what hinders.
 
     Memberships that somebody else has granted are left alone, for the administrator's REVOKE
@@ -232,7 +232,7 @@ def membership_statements(
     """
     if wanted is None:
         return [], []
-    found: list[Step] = []
+    found: list[RoleStatement] = []
     problems: list[AccessError] = []
     held = role.groups if role else {}
     member = sql.Identifier(username)
@@ -247,7 +247,7 @@ def membership_statements(
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
             what = f"make role {username} a member of {one.role}"
             why = "spec.memberOf asks for it, and the role has it not, or with other options"
-            found.append(Step(statement, what, why))
+            found.append(RoleStatement(statement, what, why))
     names = {one.role for one in wanted}
     for one in wanted if version < GRANT_OPTIONS_VERSION else ():
         # Before PostgreSQL 16 a GRANT never takes the option back.
@@ -255,7 +255,9 @@ def membership_statements(
             group = sql.Identifier(one.role)
             statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
             text = f"take the right to make others members of {one.role} from role {username}"
-            found.append(Step(statement, text, "spec.memberOf asks for it without that right"))
+            found.append(
+                RoleStatement(statement, text, "spec.memberOf asks for it without that right")
+            )
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
@@ -263,7 +265,7 @@ def membership_statements(
                 grantor = sql.Identifier(membership.grantor)
                 statement += sql.SQL(" GRANTED BY {}").format(grantor)
             why = "the role has it, and spec.memberOf does not name it"
-            found.append(Step(statement, f"take role {username} out of {name}", why))
+            found.append(RoleStatement(statement, f"take role {username} out of {name}", why))
     return found, problems
 
 

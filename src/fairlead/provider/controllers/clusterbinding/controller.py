@@ -18,7 +18,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
 from fairlead.provider.konnectors import shortcoming
 from fairlead.provider.options import ProviderOptions
-from fairlead.provider.watches import Watches, terminal_when_invalid
+from fairlead.provider.watches import ProviderWatches, terminal_when_invalid
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter
 
 
@@ -30,7 +30,9 @@ _log = structlog.get_logger(__name__)
 class ClusterBindingController:
     """Keeps the condition Healthy of each consumer, and warns of konnectors that lack rights."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
+    ) -> None:
         self._options = options
         self._cluster = cluster.name
         self._statuses = StatusWriter(

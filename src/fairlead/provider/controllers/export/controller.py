@@ -13,7 +13,12 @@ from fairlead.provider.controllers.export.reconcile import (
     conditioned,
     reconcile,
 )
-from fairlead.provider.watches import Watches, by_schema, schema_names, terminal_when_invalid
+from fairlead.provider.watches import (
+    ProviderWatches,
+    by_schema,
+    schema_names,
+    terminal_when_invalid,
+)
 from fairlead.runtime import Cluster, Controller, Request, StatusWriter, commit
 
 
@@ -23,7 +28,7 @@ NAME = "serviceexport"
 class ExportController:
     """Keeps the hash of an export's schemas, which wakes the konnector when one changes."""
 
-    def __init__(self, cluster: Cluster, watches: Watches) -> None:
+    def __init__(self, cluster: Cluster, watches: ProviderWatches) -> None:
         self._client = cluster.client
         self._statuses = StatusWriter(
             cluster.client, APISERVICEEXPORTS, cluster.events(NAME), status_events

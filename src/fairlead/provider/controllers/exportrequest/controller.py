@@ -48,7 +48,7 @@ from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import (
     BY_CRD,
     BY_TEMPLATE,
-    Watches,
+    ProviderWatches,
     by_schema,
     crd_names,
     requests_for,
@@ -73,7 +73,7 @@ class Sources:
     ``interval`` seconds the server itself is asked.
     """
 
-    def __init__(self, client: Client, watches: Watches, interval: float) -> None:
+    def __init__(self, client: Client, watches: ProviderWatches, interval: float) -> None:
         self._client = client
         self._watches = watches
         self._interval = interval
@@ -130,7 +130,7 @@ class Sources:
 class Offers:
     """Finds what consumers were invited to: from the watches, or from the server itself."""
 
-    def __init__(self, client: Client, watches: Watches) -> None:
+    def __init__(self, client: Client, watches: ProviderWatches) -> None:
         self._client = client
         self._watches = watches
 
@@ -173,7 +173,9 @@ NAME = "serviceexportrequest"
 class RequestController:
     """Turns APIServiceExportRequests into BoundSchemas and APIServiceExports."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
+    ) -> None:
         self._client = cluster.client
         self._statuses = StatusWriter(
             cluster.client, APISERVICEEXPORTREQUESTS, cluster.events(NAME), status_events

@@ -23,7 +23,7 @@ from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import Grounds, Id, export_of, rights
 from fairlead.provider.watches import (
     BY_OWNER,
-    Watches,
+    ProviderWatches,
     requests_for,
     states,
     terminal_when_invalid,
@@ -48,7 +48,9 @@ _BY_TARGET = "target"
 class NamespaceController:
     """Gives every APIServiceNamespace its provider namespace, and takes it away again."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
+    ) -> None:
         self._cluster = cluster.name
         self._client = cluster.client
         self._recorder = cluster.events(NAME)

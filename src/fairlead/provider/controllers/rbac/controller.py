@@ -40,7 +40,7 @@ from fairlead.provider.watches import (
     BY_CONSUMER,
     BY_CRD,
     BY_EXPORT,
-    Watches,
+    ProviderWatches,
     by_schema,
     consumer_of,
     requests_for,
@@ -68,7 +68,9 @@ _MESSAGE_LIMIT = 500
 class RbacController:
     """Gives every consumer the rights of its exports, and takes them away again."""
 
-    def __init__(self, cluster: Cluster, watches: Watches, options: ProviderOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, watches: ProviderWatches, options: ProviderOptions
+    ) -> None:
         self._cluster = cluster.name
         self._options = options
         self._client = cluster.client
