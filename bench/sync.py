@@ -29,6 +29,8 @@ SIZES = (1000, 10_000)
 CONNECTIONS = (4, 8, 16, 32)
 TUNING = 200
 """Objects with which the best number of connections is found, and with which all get warm."""
+TURN = 2000
+"""Objects after which the other one's turn comes; those of before stay."""
 LEAST_SECONDS = 40.0
 """Rounds are repeated until they have taken as long, for what is soon over says little of itself:
 the median counts."""
@@ -101,13 +103,19 @@ def _ratio(one: Round) -> float:
 async def _round(
     konnector: Program, bare: Bare, crossing: Crossing, number: int, objects: int
 ) -> Round:
-    """Half of the bare load before and half after: a machine is not as fast at any time."""
-    half, end = number * objects + objects // 2, (number + 1) * objects
-    limit = await bare.run(LOADED, range(number * objects, half), crossing.connections)
-    cpu = konnector.cpu()
-    seconds = await crossing.run(f"widget-{number}", objects)
-    cpu = konnector.cpu() - cpu
-    limit += await bare.run(LOADED, range(half, end), crossing.connections)
+    """Both take turns, for a machine is not as fast at any time.
+
+    Of each turn half of the bare load comes before the konnector's objects, and half after.
+    """
+    limit, seconds, cpu = 0.0, 0.0, 0.0
+    for first in range(number * objects, (number + 1) * objects, TURN):
+        end = min(first + TURN, (number + 1) * objects)
+        half = (first + end) // 2
+        limit += await bare.run(LOADED, range(first, half), crossing.connections)
+        before = konnector.cpu()
+        seconds += await crossing.run(f"widget-{first}", end - first)
+        cpu += konnector.cpu() - before
+        limit += await bare.run(LOADED, range(half, end), crossing.connections)
     return Round(limit, seconds, cpu)
 
 
