@@ -137,17 +137,21 @@ async def test_an_import_is_a_manifest_that_can_be_planned(
     world: World, postgres: EmbeddedPostgres
 ) -> None:
     await sql(postgres, 'CREATE ROLE "by hand" LOGIN')
-    code, out, err = await world.run(
-        "import", "--server", "main", "--role", "by hand", "-n", "team"
-    )
+    command = ("import", "--server", "main", "--role", "by hand", "-n", "team")
+    code, out, err = await world.run(*command, "--dry-run")
     assert code == 0
     assert "allowAdoption" in one_line(err)
-    assert out.startswith("---\n# Role by hand of PostgresServer main, as it is.")
-    (found,) = yaml.safe_load_all(out)
-    assert found["metadata"] == {"name": "by-hand", "namespace": "team"}
+    assert "# Role by hand of PostgresServer main, as it is. Adoption will write" in out
     code, _, err = await world.run("plan", "-f", "-", stdin=out)
     assert code == 1
     assert "AdoptionRefused" in err
+    code, out, err = await world.run(*command)
+    assert (code, err) == (0, "")
+    assert out.startswith("---\n# Role by hand of PostgresServer main, as it is. Its comment")
+    (found,) = yaml.safe_load_all(out)
+    assert found["metadata"] == {"name": "by-hand", "namespace": "team"}
+    code, out, err = await world.run("plan", "-f", "-", stdin=out)
+    assert (code, out, one_line(err)) == (0, "", "1 access at 1 server: in sync")
     code, out, err = await world.run("import", "--server", "main", "--role", "postgres")
     assert (code, out) == (1, "")
     assert one_line(err) == "skipped: role postgres: it is the administrator's own"

@@ -224,7 +224,7 @@ async def steady(*planes: Plane) -> None:
     after = [int(await one.version()) for one in planes]
     unrest = [await one.unrest(known) for one, known in zip(planes, beats, strict=True)]
     written = [await one.told(infos) for one, (_, infos) in zip(planes, unrest, strict=True)]
-    assert written == [[] for _ in planes]
+    assert written == [[] for _ in planes], written
     due = [number for number, _ in unrest]
     assert after == [int(old) + number for old, number in zip(before, due, strict=True)]
 

@@ -87,9 +87,10 @@ async def import_roles(
         ClientError: the cluster cannot be reached, or refuses.
     """
     server = await around.server(server_name)
+    endpoint = await around.sources.server_endpoint(server)
     if claiming:
         await around.make_key()
-    sessions = Sessions(await around.sources.server_endpoint(server))
+    sessions = Sessions(endpoint)
     try:
         importing = _Importing(around, server, namespace, sessions)
         await importing.look_around()
