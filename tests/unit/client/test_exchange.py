@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
+from aiohttp import StreamReader
+from aiohttp.client_proto import ResponseHandler
 from multidict import CIMultiDict
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, ClusterConfig, ConnectionFailed, RetryPolicy, Timeouts
-from fairlead.client.exchange import Origin
+from fairlead.client.exchange import Origin, Silence
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -218,3 +220,95 @@ class TestConnections:
             await asyncio.wait([given_up])
             assert await client.request("GET", "/y") == b"{}"
         assert server.connections == 2
+
+
+class Reading(asyncio.Transport):
+    """A transport that knows whether it reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reading = True
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        self._reading = True
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+
+class TestSilence:
+    """When an answer is given up."""
+
+    @pytest.fixture
+    def silence(self) -> Iterator[Silence]:
+        silence = Silence()
+        yield silence
+        silence.close()
+
+    @pytest.fixture
+    async def protocol(self) -> ResponseHandler:
+        protocol = ResponseHandler(asyncio.get_running_loop())
+        protocol.connection_made(Reading())
+        return protocol
+
+    async def test_of_which_nothing_arrives(
+        self, silence: Silence, protocol: ResponseHandler
+    ) -> None:
+        awaited = silence.await_(protocol, 60)
+        awaited.begun(100)
+        awaited.look(159)
+        assert protocol.exception() is None
+        awaited.look(160)
+        assert isinstance(protocol.exception(), TimeoutError)
+
+    async def test_not_while_its_body_arrives(
+        self, silence: Silence, protocol: ResponseHandler
+    ) -> None:
+        awaited = silence.await_(protocol, 60)
+        content = StreamReader(protocol, 1 << 16, loop=asyncio.get_running_loop())
+        awaited.begun(100, content)
+        for now in (150, 200, 250):
+            content.feed_data(b"x")
+            awaited.look(now)
+        awaited.look(309)
+        assert content.exception() is None
+        awaited.look(310)
+        assert isinstance(content.exception(), TimeoutError)
+
+    async def test_not_while_we_do_not_read(
+        self, silence: Silence, protocol: ResponseHandler
+    ) -> None:
+        transport = protocol.transport
+        assert isinstance(transport, Reading)
+        awaited = silence.await_(protocol, 60)
+        awaited.begun(100)
+        transport.pause_reading()
+        awaited.look(500)
+        transport.resume_reading()
+        awaited.look(559)
+        assert protocol.exception() is None
+        awaited.look(560)
+        assert isinstance(protocol.exception(), TimeoutError)
+
+    async def test_not_one_that_is_there(
+        self, silence: Silence, protocol: ResponseHandler
+    ) -> None:
+        awaited = silence.await_(protocol, 60)
+        content = StreamReader(protocol, 1 << 16, loop=asyncio.get_running_loop())
+        awaited.begun(100, content)
+        content.feed_eof()
+        awaited.look(500)
+        assert content.exception() is None
+        assert protocol.exception() is None
+
+    async def test_looks_as_often_as_the_least_patient_wants(
+        self, silence: Silence, protocol: ResponseHandler
+    ) -> None:
+        silence.await_(protocol, 3600)
+        silence.await_(protocol, 0.02)
+        async with asyncio.timeout(SECONDS):
+            with pytest.raises(TimeoutError):
+                await protocol.read()
