@@ -80,6 +80,7 @@ class TestRequests:
             pytest.param("DELETE", None, "0", id="other-methods-say-zero"),
             pytest.param("POST", b"", "0", id="an-empty-body"),
             pytest.param("POST", b"{}", "2", id="a-body"),
+            pytest.param("POST", b"x" * 100_000, "100000", id="a-large-body"),
         ],
     )
     async def test_length(self, method: str, body: bytes | None, length: str | None) -> None:
@@ -98,6 +99,15 @@ class TestRequests:
             await client.request("GET", "/a b", params={"q": "a b&c"})
         assert server.heads[0].startswith("GET /k8s/c/a%20b?q=a+b%26c HTTP/1.1\r\n")
         assert f"Host: {server.url.removeprefix('http://')}\r\n" in server.heads[0]
+
+    async def test_each_has_its_own_headers(self) -> None:
+        wanted = ["a", "b", "a"]
+        async with wire(OK, OK, OK) as server, Client(ClusterConfig(server.url)) as client:
+            for accept in wanted:
+                await client.request("GET", "/x", accept=accept)
+        heads = [head.splitlines() for head in server.heads]
+        found = [[line for line in head if line.startswith("Accept:")] for head in heads]
+        assert found == [[f"Accept: {accept}"] for accept in wanted]
 
     @pytest.mark.parametrize("where", ["token", "header"])
     async def test_no_line_is_smuggled_in(self, where: str) -> None:
