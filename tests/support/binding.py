@@ -26,6 +26,7 @@ from fairlead.client.lookups import wait_for
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.runtime import Cluster, Request, Result
 from fairlead.runtime import install_crds as install
+from fairlead.sandbox import Sandbox
 
 
 GROUP = "binding-test.example.org"
@@ -82,7 +83,7 @@ def _is_everybodys(document: JSON) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def administrator(control_plane: ControlPlane) -> AsyncIterator[Client]:
+async def administrator(control_plane: ControlPlane | Sandbox) -> AsyncIterator[Client]:
     """Whoever prepares a control plane for bindings."""
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as client:
         await prepare(client)

@@ -26,6 +26,8 @@ REVIEWS = frozenset({"subjectaccessreviews", "selfsubjectaccessreviews", "token"
 BEAT = timedelta(seconds=149)
 """Heartbeats are 150 s apart, and told in whole seconds."""
 QUIET_SECONDS = 0.4
+_LATECOMERS = 2
+"""How often something may be written that was begun before the quiet."""
 
 
 class Hold:
@@ -212,8 +214,18 @@ async def plane(name: str) -> AsyncIterator[Plane]:
 async def steady(*planes: Plane) -> None:
     """Wait until nothing is asked, have everybody list again, and see nothing written.
 
-    Heartbeats that fall due meanwhile are none of it.
+    Heartbeats that fall due meanwhile are none of it. What was begun before may come after the
+    quiet, where a PostgreSQL is late on a busy machine; whoever writes because it listed does so
+    each time.
     """
+    for _ in range(_LATECOMERS):
+        if not await _written_at_listing(*planes):
+            return
+    written = await _written_at_listing(*planes)
+    assert not written, written
+
+
+async def _written_at_listing(*planes: Plane) -> list[str]:
     beats = [await one.heartbeats() for one in planes]
     await quiet(*planes)
     watched = [one.watched() for one in planes]
@@ -223,10 +235,15 @@ async def steady(*planes: Plane) -> None:
         assert one.traffic.count() <= 4 * watches.total()
     after = [int(await one.version()) for one in planes]
     unrest = [await one.unrest(known) for one, known in zip(planes, beats, strict=True)]
-    written = [await one.told(infos) for one, (_, infos) in zip(planes, unrest, strict=True)]
-    assert written == [[] for _ in planes], written
+    written = [
+        text
+        for one, (_, infos) in zip(planes, unrest, strict=True)
+        for text in await one.told(infos)
+    ]
     due = [number for number, _ in unrest]
-    assert after == [int(old) + number for old, number in zip(before, due, strict=True)]
+    if not written:
+        assert after == [int(old) + number for old, number in zip(before, due, strict=True)]
+    return written
 
 
 async def quiet(*planes: Plane, forget: bool = True, window: float = QUIET_SECONDS) -> None:
