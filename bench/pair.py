@@ -35,7 +35,7 @@ from fairlead.provider import manifests as provider_manifests
 from fairlead.provider.invitation import invite
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
 from fairlead.runtime import install_crds
-from fairlead.runtime.controller.memory import QUIET_SECONDS
+from fairlead.runtime.controller.memory import QUIET_SECONDS, REST_SECONDS
 
 
 SYNCED = Resource("synced.bench", "v1", "widgets", "Widget")
@@ -68,8 +68,8 @@ class Program:
         return self._process.pid
 
     async def resident_at_rest(self) -> int:
-        """Bytes of memory that it holds once its last burst of work is over."""
-        await asyncio.sleep(2 * QUIET_SECONDS + 1)
+        """Bytes of memory that it holds once its last burst of work and its connections are."""
+        await asyncio.sleep(2 * QUIET_SECONDS + REST_SECONDS + 1)
         return self.resident()
 
     def resident(self) -> int:

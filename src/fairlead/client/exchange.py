@@ -27,6 +27,8 @@ from fairlead.client.errors import ConnectionFailed
 
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """Methods that may be sent again when nobody knows whether they arrived (RFC 9110, 9.2.2)."""
+IDLE_SECONDS = 15.0
+"""A connection that nobody uses is closed after so long, or after twice as long at most."""
 
 _BODILESS = frozenset({"GET", "HEAD"})
 _BROKEN = (
@@ -58,12 +60,14 @@ class Outgoing(NamedTuple):
     silence: float
 
 
-class Awaited:
+class AwaitedAnswer:
     """An answer that is awaited, or that is arriving."""
 
     __slots__ = ("_among", "_content", "_heard", "_protocol", "_since", "silence")
 
-    def __init__(self, among: set[Awaited], protocol: ResponseHandler, silence: float) -> None:
+    def __init__(
+        self, among: set[AwaitedAnswer], protocol: ResponseHandler, silence: float
+    ) -> None:
         self.silence = silence
         self._among = among
         self._protocol = protocol
@@ -94,7 +98,7 @@ class Awaited:
             self.end()
 
 
-class Silence:
+class SilenceTimer:
     """Gives up answers of which nothing arrives.
 
     aiohttp sets a timer for each request and moves it with each piece of the answer, which is a
@@ -105,15 +109,15 @@ class Silence:
     LOOKS = 4
 
     def __init__(self) -> None:
-        self._awaited: set[Awaited] = set()
+        self._awaited: set[AwaitedAnswer] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._due = 0.0
 
-    def await_(self, protocol: ResponseHandler, silence: float) -> Awaited:
+    def start(self, protocol: ResponseHandler, silence: float) -> AwaitedAnswer:
         """Look after an answer until it is ended; ``silence`` is in seconds."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        awaited = Awaited(self._awaited, protocol, silence)
+        awaited = AwaitedAnswer(self._awaited, protocol, silence)
         awaited.begun(now)
         self._awaited.add(awaited)
         due = now + silence / self.LOOKS
@@ -157,7 +161,7 @@ class Answer:
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
-        awaited: Awaited,
+        awaited: AwaitedAnswer,
     ) -> None:
         self.status = status
         self.headers = headers
@@ -246,7 +250,7 @@ class Connections:
         self._server = server
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
         self._sockets = Sockets()
-        self._silence = Silence()
+        self._silence = SilenceTimer()
         self._connector: aiohttp.TCPConnector | None = None
         self._closed = False
 
@@ -272,7 +276,7 @@ class Connections:
         while True:
             connection = await self._connect(origin)
             protocol = cast("ResponseHandler", connection.protocol)
-            awaited = self._silence.await_(protocol, sent.silence)
+            awaited = self._silence.start(protocol, sent.silence)
             try:
                 return await _converse(connection, protocol, origin, sent, awaited)
             except BaseException as error:
@@ -287,7 +291,9 @@ class Connections:
             raise ConnectionFailed(f"the client of {self._server} is closed")
         if self._connector is None:
             # Without a limit, because each watch holds a connection for as long as it lasts.
-            self._connector = aiohttp.TCPConnector(limit=0, socket_factory=self._sockets.make)
+            self._connector = aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=self._sockets.make
+            )
         try:
             return await self._connector.connect(origin.request, [], self._timeout)
         except TimeoutError as error:
@@ -299,7 +305,7 @@ async def _converse(
     protocol: ResponseHandler,
     origin: Origin,
     sent: Outgoing,
-    awaited: Awaited,
+    awaited: AwaitedAnswer,
 ) -> Answer:
     loop = asyncio.get_running_loop()
     protocol.set_response_params(skip_payload=sent.method == "HEAD", read_until_eof=True)

@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, ClusterConfig, ConnectionFailed, RetryPolicy, Timeouts
-from fairlead.client.exchange import Origin, Silence
+from fairlead.client.exchange import Origin, SilenceTimer
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -253,8 +253,8 @@ class TestSilence:
     """When an answer is given up."""
 
     @pytest.fixture
-    def silence(self) -> Iterator[Silence]:
-        silence = Silence()
+    def silence(self) -> Iterator[SilenceTimer]:
+        silence = SilenceTimer()
         yield silence
         silence.close()
 
@@ -265,9 +265,9 @@ class TestSilence:
         return protocol
 
     async def test_of_which_nothing_arrives(
-        self, silence: Silence, protocol: ResponseHandler
+        self, silence: SilenceTimer, protocol: ResponseHandler
     ) -> None:
-        awaited = silence.await_(protocol, 60)
+        awaited = silence.start(protocol, 60)
         awaited.begun(100)
         awaited.look(159)
         assert protocol.exception() is None
@@ -275,9 +275,9 @@ class TestSilence:
         assert isinstance(protocol.exception(), TimeoutError)
 
     async def test_not_while_its_body_arrives(
-        self, silence: Silence, protocol: ResponseHandler
+        self, silence: SilenceTimer, protocol: ResponseHandler
     ) -> None:
-        awaited = silence.await_(protocol, 60)
+        awaited = silence.start(protocol, 60)
         content = StreamReader(protocol, 1 << 16, loop=asyncio.get_running_loop())
         awaited.begun(100, content)
         for now in (150, 200, 250):
@@ -289,11 +289,11 @@ class TestSilence:
         assert isinstance(content.exception(), TimeoutError)
 
     async def test_not_while_we_do_not_read(
-        self, silence: Silence, protocol: ResponseHandler
+        self, silence: SilenceTimer, protocol: ResponseHandler
     ) -> None:
         transport = protocol.transport
         assert isinstance(transport, Reading)
-        awaited = silence.await_(protocol, 60)
+        awaited = silence.start(protocol, 60)
         awaited.begun(100)
         transport.pause_reading()
         awaited.look(500)
@@ -304,9 +304,9 @@ class TestSilence:
         assert isinstance(protocol.exception(), TimeoutError)
 
     async def test_not_one_that_is_there(
-        self, silence: Silence, protocol: ResponseHandler
+        self, silence: SilenceTimer, protocol: ResponseHandler
     ) -> None:
-        awaited = silence.await_(protocol, 60)
+        awaited = silence.start(protocol, 60)
         content = StreamReader(protocol, 1 << 16, loop=asyncio.get_running_loop())
         awaited.begun(100, content)
         content.feed_eof()
@@ -315,10 +315,10 @@ class TestSilence:
         assert protocol.exception() is None
 
     async def test_looks_as_often_as_the_least_patient_wants(
-        self, silence: Silence, protocol: ResponseHandler
+        self, silence: SilenceTimer, protocol: ResponseHandler
     ) -> None:
-        silence.await_(protocol, 3600)
-        silence.await_(protocol, 0.02)
+        silence.start(protocol, 3600)
+        silence.start(protocol, 0.02)
         async with asyncio.timeout(SECONDS):
             with pytest.raises(TimeoutError):
                 await protocol.read()

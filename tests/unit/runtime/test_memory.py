@@ -11,6 +11,7 @@ from fairlead.runtime.controller.memory import BURST, Bursts, give_back
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(memory, "REST_SECONDS", 0.01)
 
 
 def work(bursts: Bursts, passes: int) -> None:
@@ -27,6 +28,30 @@ async def test_a_burst_gives_back_once_it_is_over() -> None:
     trimmed.clear()
     work(bursts, BURST)
     await asyncio.wait_for(trimmed.wait(), 10)
+
+
+async def test_what_its_connections_held_is_given_back_too() -> None:
+    trims: asyncio.Queue[None] = asyncio.Queue()
+    bursts = Bursts(lambda: trims.put_nowait(None))
+    work(bursts, BURST)
+    for _ in range(2):
+        await asyncio.wait_for(trims.get(), 10)
+    assert bursts._timer is None
+
+
+async def test_the_next_burst_ends_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "REST_SECONDS", 3600)
+    trims: list[None] = []
+    bursts = Bursts(lambda: trims.append(None))
+    work(bursts, BURST)
+    bursts._look()
+    last = bursts._last
+    assert last is not None
+    work(bursts, BURST)
+    assert last.cancelled()
+    assert bursts._last is None
+    bursts.close()
+    assert len(trims) == 1
 
 
 async def test_a_start_is_a_burst() -> None:
@@ -61,6 +86,17 @@ async def test_a_few_passes_are_no_burst_and_a_closed_one_is_over() -> None:
     bursts.close()
     assert bursts._timer is None
     assert not trims
+
+
+async def test_one_that_is_closed_gives_nothing_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "REST_SECONDS", 3600)
+    bursts = Bursts(lambda: None)
+    work(bursts, BURST)
+    bursts._look()
+    last = bursts._last
+    bursts.close()
+    assert last is not None
+    assert last.cancelled()
 
 
 def test_the_system_takes_it() -> None:

@@ -1,7 +1,9 @@
 """Gives memory back to the system when a burst of work is over.
 
 What thousands of passes have used stays with the C library as holes between what is kept, and the
-process looks larger by that; nothing but malloc_trim(3) gives them back.
+process looks larger by that; nothing but malloc_trim(3) gives them back. It is called twice: when
+the work is over, and when the connections are closed that the work was done by, for what they hold
+lies among the holes.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 
+from fairlead.client.exchange import IDLE_SECONDS
+
 
 BURST = 200
 """Passes after which there may be something worth giving back."""
 QUIET_SECONDS = 2.0
 """Without as much as a tenth of a burst, after which it is over."""
+REST_SECONDS = 2 * IDLE_SECONDS + 3
+"""After a burst, by which its connections are closed: aiohttp looks as often as it keeps them."""
 
 
 class Bursts:
@@ -26,6 +32,7 @@ class Bursts:
         self._done = 0
         self._seen = 0
         self._timer: asyncio.TimerHandle | None = None
+        self._last: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
         """Starting is a burst as well: lists were decoded, and modules loaded."""
@@ -40,11 +47,17 @@ class Bursts:
 
     def close(self) -> None:
         """Look no more."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._done = None, 0
+        for timer in (self._timer, self._last):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._last = None
+        self._done = 0
 
     def _look_later(self) -> None:
+        if self._last is not None:
+            # The next burst ends with one of its own.
+            self._last.cancel()
+            self._last = None
         self._seen = self._done
         self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
 
@@ -54,6 +67,7 @@ class Bursts:
             return
         self.close()
         self._trim()
+        self._last = asyncio.get_running_loop().call_later(REST_SECONDS, self._trim)
 
 
 def give_back() -> None:
