@@ -121,6 +121,7 @@ class BindingController:
     def _on_crd(self, delta: Delta) -> None:
         if delta.initial:
             return
+        # The kind may be served in other versions, or not at all, from now on.
         self._cluster.client.discovery.invalidate()
         group = delta.object.meta.name.partition(".")[2]
 
@@ -211,11 +212,14 @@ class BindingController:
             return await self._unfit(request, binding, error)
         # Before the writes: what somebody else undoes each time is not written again at once.
         pause = self._pause_for_fight(request, context)
+        # Where reading has failed nobody knows what there is to take off: the binding stays.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
         written = await self._write(request, context)
         self._metrics.passed(self.name, context)
         self._wrote(request, await self._note_kinds(written, context))
+        # Last, when no workload names them any more: a Pod that starts in between would miss its
+        # Secret.
         await self._committer.drop_superseded(context)
         await self._dependencies.settle(request, snapshot.asked)
         self._tell_of_wait(request, binding, context)

@@ -70,6 +70,8 @@ async def ensure_credentials(
         "kind": "ServiceAccount",
         "metadata": {"name": BINDER_NAME, "namespace": namespace},
     }
+    # The account comes before its token: a token Secret that names no ServiceAccount is deleted by
+    # the token controller.
     await _ensure(client, SERVICEACCOUNTS, account)
     await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
     await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
@@ -170,6 +172,8 @@ def consumer_kubeconfig(
     if trusted and cluster["server"].startswith("https:"):
         cluster["certificate-authority-data"] = base64.b64encode(trusted).decode()
     server_name = options.external_server_name
+    # The name in the certificate belongs to the address that the provider itself uses, and not to
+    # another.
     if not options.external_address:
         server_name = server_name or config.tls_server_name
     if server_name:

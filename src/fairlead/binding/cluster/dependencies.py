@@ -85,6 +85,7 @@ class _Watch:
 
     def affected(self, delta: Delta) -> Iterable[Request]:
         """The bindings that have to look again; those that read something else cost nothing."""
+        # The objects of a first list are no news to whoever waited for it.
         if delta.initial and not self.blind:
             return ()
         status_only = _status_only(delta)
@@ -104,6 +105,7 @@ class _Watch:
         known = self.echoes.get(request, {}).get(meta.name)
         if known is None or delta.new is None or meta.namespace != request.namespace:
             return False
+        # The write is under way and its version unknown: `stored` decides once there is an answer.
         if isinstance(known, list):
             known.append(meta.resource_version)
             return True
@@ -225,6 +227,7 @@ class Dependencies:
             watch = self._watches.get(place)
             if watch is None:
                 continue
+            # A watch of all namespaces that was refused is left for those of single ones.
             given_up = not place.namespace and place.resource in self._narrow
             watch.keep(request, set() if given_up else wanted)
             if request in watch.readers:
@@ -253,6 +256,8 @@ class Dependencies:
     def _placed(self, resource: Resource, namespace: str) -> _Place:
         """The watch of a namespace, or the one of all of them."""
         own, wide = _Place(resource, namespace), _Place(resource, "")
+        # A watch of its own that is there already is used, also where there are too many for
+        # another.
         if own in self._watches or resource in self._narrow:
             return own
         crowded = self._namespaces[resource] >= MOST_NAMESPACES

@@ -79,6 +79,8 @@ class Engine:
             stack.callback(self._around.report.clear)
             stack.callback(self._metrics.stopped)
             async with asyncio.TaskGroup() as group:
+                # Beside the work and not within it: work that waits for a first list, which never
+                # comes where a right is missing, has to say so all the same.
                 group.create_task(self._look_after())
                 group.create_task(self._work())
 
@@ -140,6 +142,8 @@ class Engine:
             self._absence = absence._replace(noticed=True)
             return faults
         waited = asyncio.get_running_loop().time() - absence.since
+        # A watch that failed and works again has proved that the kind is served; where none ever
+        # failed only time can tell.
         if absence.noticed or waited >= self._patience:
             self._resume(absence)
             return []
@@ -194,6 +198,7 @@ class Engine:
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
         self._ends.consumer.mark()
         self._ends.provider.mark()
+        # What was expected in the namespace that was assigned before is never seen in this one.
         self._ends.provider.expectations.clear()
         if self._ends.strategy.needs_namespace:
             self._enqueue_all(consumer)
@@ -225,6 +230,7 @@ class Engine:
         try:
             return await self._passes.run(pair)
         except Conflict:
+            # An expectation that is wrong would win over the cache once more, and conflict again.
             self._ends.consumer.expectations.forget(key)
             if pair.target is not None:
                 self._ends.provider.expectations.forget(pair.target)
@@ -244,6 +250,7 @@ class Engine:
         """
         consumer, provider = self._ends.consumer, self._ends.provider
         target = self._ends.strategy.to_provider(key)
+        # The newest of cache and expectations: after our own write the cache is older for a while.
         here = consumer.newest(key)
         if here is None and not consumer.ready(key.namespace):
             return None

@@ -150,6 +150,7 @@ class Executor:
         if old.meta.deleting and "finalizers" in step.metadata:
             # It is gone with this, or waits for other finalizers than ours.
             return None
+        # It is expected to come back from the watch, and then causes no pass.
         end.expectations.wrote(written)
         return pair.having(step.side, written)
 

@@ -151,6 +151,8 @@ class Passes:
 
             async def perform(step: Step, pair: Pair) -> Pair | None:
                 after = await self._executor.carry_out(step, pair)
+                # Only what crosses counts as written: our own finalizer on the consumer's object
+                # says nothing of whether the provider takes our writes.
                 if isinstance(step, CROSSINGS):
                     self._report.wrote()
                 _crossed(step, look)
@@ -180,6 +182,7 @@ class Passes:
             self._waiting.pop(pair.key, None)
         if isinstance(step, InSync):
             self._in_sync.add(pair.key)
+        # Nothing is left to remember an outcome for.
         if pair.consumer is None and pair.provider is None:
             self._ends.consumer.outcomes.pop(pair.key, None)
             self._ends.provider.outcomes.pop(pair.key, None)
@@ -192,6 +195,8 @@ class Passes:
         if now - waiting.since < LONG:
             return Result(LONG)
         finalizers = ", ".join(provider.meta.finalizers) or "none"
+        # Said again when somebody removes a finalizer, for then it is another one that is waited
+        # for.
         if waiting.told != finalizers:
             self._waiting[pair.key] = _Waiting(waiting.since, finalizers)
             self._tell(

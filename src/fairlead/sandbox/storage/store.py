@@ -124,6 +124,8 @@ class ObjectStore:
             ObjectTooLargeError: there is more of it than is stored.
         """
         self._check()
+        # The counter moves only when the object is known to fit: nobody would ever publish the
+        # version of one that does not.
         body["metadata"]["resourceVersion"] = str(self.rv + 1)
         raw = msgspec.json.encode(body)
         if len(raw) > MAX_OBJECT:
@@ -170,6 +172,7 @@ class ObjectStore:
         batch: list[Change] = []
         try:
             while self._pending:
+                # What is written meanwhile waits for the next transaction: one fsync serves many.
                 batch, self._pending = self._pending, []
                 rows = [_row(change) for change in batch]
                 await loop.run_in_executor(self._thread, self.log.append, rows)
@@ -194,6 +197,7 @@ class ObjectStore:
         self.failure = f"the disk cannot be written: {error}"
         self._refused_until = monotonic() + _PAUSE
         self._pending.clear()
+        # Backwards, so that of several changes to one object the oldest state is put back last.
         for change in reversed(lost):
             held = self.collection(change.collection)
             if change.old is None:
@@ -235,6 +239,8 @@ class ObjectStore:
         if self.published >= wanted:
             return
         future = asyncio.get_running_loop().create_future()
+        # In the order of versions, since the counter only grows: whoever is published wakes from
+        # the front.
         self._waiters.append((self.rv, future))
         await future
 
@@ -242,6 +248,7 @@ class ObjectStore:
         """The first published changes of a collection in (after, until] out of the log."""
         found = []
         for row in self.log.changes(collection, after, until, limit):
+            # A watch with a selector has to know whether the object matched before.
             previous = self.log.before(row) if row.type != "ADDED" else None
             old = _record(previous) if previous else None
             found.append(Change(collection, row.type, _record(row), old))

@@ -138,6 +138,8 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     found = [connected]
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
+    # What was once bound stays in the list, so that an export which shrinks and grows again needs
+    # no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
     return msgspec.structs.replace(
         old,
@@ -181,6 +183,7 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
         name = crd_name(resource.resource, resource.group)
+        # One kind that is refused does not keep the others from being bound.
         if refused := _not_agreed(state, item):
             connected = refused
             continue
@@ -188,6 +191,8 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
         found = state.crds.get(name)
         if found is not None and not owned(found, state.owner):
             connected = _foreign(name)
+        # A CRD that is being deleted is not written: its objects go first, and a new one is made
+        # after that.
         elif found is None or not (found.meta.deleting or state.converged(body, found)):
             writes.append(CRDWrite(name, found, _body(body, found)))
         if found is None or not established(found):

@@ -123,6 +123,8 @@ class _Settling:
                 before = reading
                 await self._apply(plan(before.differences))
                 reading = await self._read()
+                # Nothing is tried again that PostgreSQL has just ignored: the same statements
+                # would come to the same.
                 if self._failed or (not reading.cut and _same(before, reading)):
                     break
             return reading
@@ -140,6 +142,7 @@ class _Settling:
             self._changed.update(name for change in changes for name in change.usernames)
             return
         self._until = asyncio.get_running_loop().time() + _ISOLATING_SECONDS
+        # Each of many parts would otherwise wait the whole lock_timeout for the same holder.
         await self._session.run(_IMPATIENT)
         for change in changes:
             await self._isolate(change)
@@ -151,6 +154,8 @@ class _Settling:
         except psycopg.Error as error:
             _raise_what_is_nobodys(error)
             halves = change.halves(by_role=error.sqlstate in _ROLE_STATES)
+            # Halving finds one culprit among n in log2(n) tries; after the limit a whole part is
+            # told of.
             if not halves or self._late():
                 self._fail(change, error)
                 return

@@ -195,6 +195,8 @@ class _RolePass:
             # What is refused is known by now, and not tried again at once.
             if all(name in self.problems for change in changes for name in change.usernames):
                 break
+            # It looks again within its transaction and under the lock: what was seen before is a
+            # guess there.
             await retried(self._write, "change roles")
             snapshot, changes = await self._look()
         for change in changes:
@@ -295,6 +297,7 @@ class _RolePass:
         return True
 
     async def _write(self) -> None:
+        # A try that is repeated begins with what was known before it.
         failed = dict(self.failed)
         self.problems = {}
         try:
@@ -308,6 +311,7 @@ class _RolePass:
         except BaseException:
             self.failed = failed
             raise
+        # Only after the commit: what is noted in a transaction that fails was never done.
         self.created |= self.desired.keys() - snapshot.roles.keys()
         self.changed |= {name for change in changes for name in change.usernames}
         self._verifiers.stored(

@@ -188,6 +188,7 @@ def applied(
     result = merge(shape, live, config)
     last = managed.get(manager, Owned(NOTHING))
     if last.fields:
+        # What somebody else owns too stays, and so do the parents of what is still wanted.
         everyone = wanted.union(*(owned.fields for owned in others.values()))
         gone = with_parents(shape, last.fields) - with_parents(shape, everyone)
         result = remove(shape, result, gone)
@@ -197,6 +198,7 @@ def applied(
         _refuse_conflicts(others, taken)
     owners = _without(others, taken | found.removed)
     own = wanted - _UNOWNED
+    # An apply that changes nothing keeps its time, so that nothing is written for it.
     same = own == last.fields and not any(found) and manager in managed
     owners[manager] = Owned(own, last.time if same else now)
     return result, _nonempty(owners)
@@ -240,6 +242,7 @@ def _capped(managed: dict[FieldManager, Owned]) -> Managed:
     updaters = [key for key in managed if key.operation == "Update"]
     if len(updaters) <= MOST_UPDATERS:
         return managed
+    # The oldest are merged, as kube-apiserver does, so that managedFields cannot grow without end.
     updaters.sort(key=lambda key: (managed[key].time, key))
     for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
         owned = managed.pop(old)

@@ -117,6 +117,7 @@ class _Comparison:
         before, after = _parts(shape, old, path), _parts(shape, new, path)
         for element in {**before, **after}:
             left, right = before.get(element, _MISSING), after.get(element, _MISSING)
+            # Most of an object is the same in both: its parts are not walked.
             if left is right or left == right:
                 continue
             part = _shape_of(shape, element)
@@ -189,6 +190,8 @@ def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> 
     there = _items(shape, live, (), strict=False)
     wanted = _items(shape, config, (), strict=False)
     result: list[Any] = []
+    # One iterator for the whole walk: each wanted item is placed once, in the order of the
+    # configuration.
     rest, met = iter(wanted), set()
     for inner in live:
         element = _element(shape, inner)
