@@ -20,7 +20,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from fairlead.client.metrics import Histogram
-from fairlead.postgres.database.connections.sessions import Tally
+from fairlead.postgres.database.connections.sessions import SessionCosts
 from fairlead.postgres.errors import AccessError
 
 
@@ -50,7 +50,7 @@ class OwnerMetrics:
     """What is known of the servers of one owner."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = SessionCosts()
         self.healed = 0
         self.seconds = Histogram(CYCLE_BUCKETS)
         self.servers: list[Worked] = []

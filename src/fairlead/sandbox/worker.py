@@ -32,7 +32,7 @@ from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.info import RequestInfo
 from fairlead.sandbox.requests.negotiation import Accept
 from fairlead.sandbox.requests.router import Router
-from fairlead.sandbox.requests.workers import Failure, Job, Result
+from fairlead.sandbox.requests.workers import Failure, Job, JobResult
 from fairlead.sandbox.resources.custom import custom_types
 from fairlead.sandbox.resources.registry import ResourceRegistry
 from fairlead.sandbox.resources.types import ResourceType
@@ -63,7 +63,7 @@ def _registry(job: Job) -> ResourceRegistry:
     return ResourceRegistry(_types(job.definition))
 
 
-def _write(job: Job) -> Result:
+def _write(job: Job) -> JobResult:
     type_ = _type(job)
     core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
@@ -87,8 +87,8 @@ def _write(job: Job) -> Result:
         answer = asyncio.run(_answer(call))
     except Unanswered as pending:
         stamp = job.webhooks.stamp if job.webhooks is not None else {}
-        return Result(questions=list(pending.questions), stamp=stamp)
-    result = Result(code=answer.code, warnings=list(answer.warnings), body=answer.body)
+        return JobResult(questions=list(pending.questions), stamp=stamp)
+    result = JobResult(code=answer.code, warnings=list(answer.warnings), body=answer.body)
     for change in changes:
         result.change = "remove" if change.type == "DELETED" else "put"
         result.raws = [change.record.raw]
@@ -99,37 +99,37 @@ async def _answer(call: Call) -> Answer:
     return await Router(call.core).handler(call)(call)
 
 
-def _decode(job: Job) -> Result:
+def _decode(job: Job) -> JobResult:
     kind = job.plural
-    return Result(body=msgspec.json.encode(decode_body(job.content_type, job.body, kind)))
+    return JobResult(body=msgspec.json.encode(decode_body(job.content_type, job.body, kind)))
 
 
-def _complete(job: Job) -> Result:
+def _complete(job: Job) -> JobResult:
     type_ = _type(job)
-    return Result(raws=[type_.completed(one.record()) for one in job.objects])
+    return JobResult(raws=[type_.completed(one.record()) for one in job.objects])
 
 
-_WORK: dict[str, Callable[[Job], Result]] = {
+_WORK: dict[str, Callable[[Job], JobResult]] = {
     "write": _write,
     "decode": _decode,
     "complete": _complete,
 }
 
 
-def work(job: Job) -> Result:
+def work(job: Job) -> JobResult:
     """Do a job; whatever goes wrong is in the result."""
     try:
         return _WORK[job.kind](job)
     except StatusError as error:
-        return Result(Failure.of(error))
+        return JobResult(Failure.of(error))
     except RecursionError:
-        return Result(Failure.of(errors.too_deep()))
+        return JobResult(Failure.of(errors.too_deep()))
     except MemoryError:
-        return Result(Failure.of(errors.too_large("it takes too much memory to work out")))
+        return JobResult(Failure.of(errors.too_large("it takes too much memory to work out")))
     except Exception:  # noqa: BLE001 - the client gets an answer all the same
         _log.exception("a job failed")
         text = "the server could not answer; its log says why"
-        return Result(Failure.of(errors.internal(text)))
+        return JobResult(Failure.of(errors.internal(text)))
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from fairlead.api.postgresaccess.controller import (
     ControllerStatus,
 )
 from fairlead.postgres.controllers.settings import Settings, Verdict, in_charge, judge
-from fairlead.postgres.controllers.singleton import MAX_SERVERS, Tally, controller_status
+from fairlead.postgres.controllers.singleton import MAX_SERVERS, SyncTally, controller_status
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
 from fairlead.runtime import Delta
@@ -361,7 +361,7 @@ def access(name: str, server: str, ready: str, version: str = "1") -> Object:
 def test_accesses_are_counted_as_they_come_change_and_go() -> None:
     changes: list[None] = []
     cache = Cache()
-    tally = Tally(cache.informer, lambda: changes.append(None))
+    tally = SyncTally(cache.informer, lambda: changes.append(None))
     cache.put(access("a", "main", "True"))
     cache.put(access("b", "main", "False"))
     cache.put(access("c", "", "True"))

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from fairlead.postgres.database.plans.differences import (
-    Change,
     Difference,
     Item,
     Objects,
+    PrivilegeChange,
     listed,
     plan,
 )
@@ -159,7 +159,7 @@ def test_a_statement_has_an_end() -> None:
 def test_a_change_is_taken_apart(
     items: str, usernames: str, by_role: bool, expected: list[tuple[str, str]]
 ) -> None:
-    change = Change(
+    change = PrivilegeChange(
         action="grant",
         level="table",
         privileges=("SELECT",),

@@ -15,7 +15,7 @@ from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.logins import Turns
+from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Wanted, plan_role
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, Snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -39,7 +39,7 @@ def asks(
     **fields: object,
 ) -> Wanted:
     ends = {name: datetime.fromisoformat(end) for name, end in (known or {}).items()}
-    turns = Turns(
+    turns = LoginTurns(
         rotation=rotation, current=current, grace=HOUR, known=ends, staged=staged, patient=patient
     )
     return msgspec.structs.replace(wanted("app"), turns=turns, **fields)
@@ -274,7 +274,7 @@ async def test_a_look_takes_as_many_statements_for_any_number_of_logins(
     accesses = [
         msgspec.structs.replace(
             wanted(name, grant(database, "CONNECT"), claimed=claim(name, uid=name)),
-            turns=Turns(rotation="TwoLogins", current=f"{name}_a", grace=HOUR),
+            turns=LoginTurns(rotation="TwoLogins", current=f"{name}_a", grace=HOUR),
         )
         for name in ("one", "two", "three", "four")
     ]

@@ -32,7 +32,7 @@ from fairlead.postgres.database.plans.attributes import (
     membership_statements,
     setting_statements,
 )
-from fairlead.postgres.database.plans.differences import Change, Item
+from fairlead.postgres.database.plans.differences import Item, PrivilegeChange
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES, check_username
 from fairlead.postgres.database.plans.plan import Synced
 from fairlead.postgres.database.plans.snapshot import Claim, Membership, RoleFacts, ServerFacts
@@ -127,7 +127,7 @@ def only_admin(name: str, group: str) -> sql.Composable:
 def change(action: Any, level: Any, *, option: bool) -> Callable[..., sql.Composable]:
     def compose(schema: str, name: str, other: str, first: str, second: str) -> sql.Composable:
         arguments = ((schema, other), ("pg_catalog", "int4")) if level == "routine" else ()
-        return Change(
+        return PrivilegeChange(
             action=action,
             level=level,
             privileges=("SELECT", "USAGE"),

@@ -20,7 +20,7 @@ from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job,
 from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.logins import Turns
+from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import Found, Kept
@@ -193,7 +193,7 @@ async def test_one_username_is_worked_on_by_one_job_at_a_time(world: World) -> N
 async def test_jobs_that_may_want_the_same_login_are_done_one_after_the_other(
     world: World,
 ) -> None:
-    turns = Turns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1))
+    turns = LoginTurns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1))
     two = msgspec.structs.replace(wanted("app"), turns=turns)
     world.work.submit(place(), request("two"), Sync(two))
     world.work.submit(place(), request("one"), sync_job("app_a"))

@@ -13,7 +13,7 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 from fairlead.client import WatchEvent
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer
 from fairlead.runtime.cache.informer import Delta, SharedInformer
-from fairlead.runtime.cache.reflector import TRANSITIONS, Outcome, Phase, Scope, classify
+from fairlead.runtime.cache.reflector import TRANSITIONS, Phase, PhaseEnd, Scope, classify
 
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -42,45 +42,45 @@ async def reflected(server: FakeServer) -> AsyncIterator[tuple[SharedInformer, l
 @pytest.mark.parametrize(
     ("phase", "outcome", "follows"),
     [
-        pytest.param(LIST, Outcome.LISTED, WATCH, id="listed-then-watch"),
-        pytest.param(LIST, Outcome.EXPIRED, LIST, id="list-expired-then-list"),
-        pytest.param(LIST, Outcome.ABSENT, LIST, id="list-absent-then-list"),
-        pytest.param(LIST, Outcome.REFUSED, LIST, id="list-refused-then-list"),
-        pytest.param(LIST, Outcome.CUT, LIST, id="list-cut-then-list"),
-        pytest.param(LIST, Outcome.BUSY, LIST, id="list-busy-then-list"),
-        pytest.param(LIST, Outcome.FAILED, LIST, id="list-failed-then-list"),
-        pytest.param(WATCH, Outcome.CLOSED, WATCH, id="closed-then-resume"),
-        pytest.param(WATCH, Outcome.SHORT, WATCH, id="closed-soon-then-resume"),
-        pytest.param(WATCH, Outcome.CUT, WATCH, id="cut-then-resume"),
-        pytest.param(WATCH, Outcome.BUSY, WATCH, id="busy-then-resume"),
-        pytest.param(WATCH, Outcome.REFUSED, LIST, id="refused-then-list"),
-        pytest.param(WATCH, Outcome.EXPIRED, LIST, id="expired-then-list"),
-        pytest.param(WATCH, Outcome.ABSENT, LIST, id="absent-then-list"),
-        pytest.param(WATCH, Outcome.FAILED, LIST, id="failed-then-list"),
+        pytest.param(LIST, PhaseEnd.LISTED, WATCH, id="listed-then-watch"),
+        pytest.param(LIST, PhaseEnd.EXPIRED, LIST, id="list-expired-then-list"),
+        pytest.param(LIST, PhaseEnd.ABSENT, LIST, id="list-absent-then-list"),
+        pytest.param(LIST, PhaseEnd.REFUSED, LIST, id="list-refused-then-list"),
+        pytest.param(LIST, PhaseEnd.CUT, LIST, id="list-cut-then-list"),
+        pytest.param(LIST, PhaseEnd.BUSY, LIST, id="list-busy-then-list"),
+        pytest.param(LIST, PhaseEnd.FAILED, LIST, id="list-failed-then-list"),
+        pytest.param(WATCH, PhaseEnd.CLOSED, WATCH, id="closed-then-resume"),
+        pytest.param(WATCH, PhaseEnd.SHORT, WATCH, id="closed-soon-then-resume"),
+        pytest.param(WATCH, PhaseEnd.CUT, WATCH, id="cut-then-resume"),
+        pytest.param(WATCH, PhaseEnd.BUSY, WATCH, id="busy-then-resume"),
+        pytest.param(WATCH, PhaseEnd.REFUSED, LIST, id="refused-then-list"),
+        pytest.param(WATCH, PhaseEnd.EXPIRED, LIST, id="expired-then-list"),
+        pytest.param(WATCH, PhaseEnd.ABSENT, LIST, id="absent-then-list"),
+        pytest.param(WATCH, PhaseEnd.FAILED, LIST, id="failed-then-list"),
     ],
 )
-def test_what_follows(phase: Phase, outcome: Outcome, follows: Phase) -> None:
+def test_what_follows(phase: Phase, outcome: PhaseEnd, follows: Phase) -> None:
     assert TRANSITIONS.get((phase, outcome), LIST) is follows
 
 
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
-        pytest.param(refusal("Gone"), Outcome.EXPIRED, id="gone"),
-        pytest.param(refusal("Expired"), Outcome.EXPIRED, id="expired"),
-        pytest.param(refusal("NotFound"), Outcome.ABSENT, id="not-found"),
-        pytest.param(refusal("Forbidden"), Outcome.REFUSED, id="forbidden"),
-        pytest.param(refusal("Unauthorized"), Outcome.REFUSED, id="unauthorized"),
-        pytest.param(refusal("TooManyRequests"), Outcome.BUSY, id="too-many"),
-        pytest.param(refusal("ServiceUnavailable"), Outcome.BUSY, id="unavailable"),
-        pytest.param(refusal("InternalError"), Outcome.FAILED, id="internal"),
-        pytest.param(ConnectionFailed("reset"), Outcome.CUT, id="connection"),
-        pytest.param(TimeoutError(), Outcome.CUT, id="overdue"),
-        pytest.param(UnexpectedAnswer("garbage"), Outcome.FAILED, id="garbage"),
-        pytest.param(KeyError("bug"), Outcome.FAILED, id="bug"),
+        pytest.param(refusal("Gone"), PhaseEnd.EXPIRED, id="gone"),
+        pytest.param(refusal("Expired"), PhaseEnd.EXPIRED, id="expired"),
+        pytest.param(refusal("NotFound"), PhaseEnd.ABSENT, id="not-found"),
+        pytest.param(refusal("Forbidden"), PhaseEnd.REFUSED, id="forbidden"),
+        pytest.param(refusal("Unauthorized"), PhaseEnd.REFUSED, id="unauthorized"),
+        pytest.param(refusal("TooManyRequests"), PhaseEnd.BUSY, id="too-many"),
+        pytest.param(refusal("ServiceUnavailable"), PhaseEnd.BUSY, id="unavailable"),
+        pytest.param(refusal("InternalError"), PhaseEnd.FAILED, id="internal"),
+        pytest.param(ConnectionFailed("reset"), PhaseEnd.CUT, id="connection"),
+        pytest.param(TimeoutError(), PhaseEnd.CUT, id="overdue"),
+        pytest.param(UnexpectedAnswer("garbage"), PhaseEnd.FAILED, id="garbage"),
+        pytest.param(KeyError("bug"), PhaseEnd.FAILED, id="bug"),
     ],
 )
-def test_classify(error: Exception, outcome: Outcome) -> None:
+def test_classify(error: Exception, outcome: PhaseEnd) -> None:
     assert classify(error) is outcome
 
 

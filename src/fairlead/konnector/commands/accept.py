@@ -22,7 +22,7 @@ from fairlead.client import Client, ConfigError
 from fairlead.client.lookups import find, find_custom, list_all, unknown
 from fairlead.konnector.commands.consumer_objects import ensure_roles, provider_of
 from fairlead.konnector.commands.preflight import check_rights
-from fairlead.konnector.commands.readiness import Deadline, Waiting, within
+from fairlead.konnector.commands.readiness import Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
@@ -68,7 +68,7 @@ async def _accept(
     for claim in request.spec.permission_claims:
         progress(f"claims {claim.name}")
     await ensure_roles(client, request, progress)
-    await Waiting(client, deadline, progress, namespace).binding(request)
+    await WaitOptions(client, deadline, progress, namespace).binding(request)
 
 
 async def _request(client: Client, binding: Object) -> ExportRequestResponse:

@@ -41,7 +41,7 @@ from fairlead.konnector.commands.names import (
     with_name,
 )
 from fairlead.konnector.commands.preflight import check_apart, check_crds, check_response
-from fairlead.konnector.commands.readiness import PENDING, Deadline, Waiting, within
+from fairlead.konnector.commands.readiness import PENDING, Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress, request_export
 from fairlead.konnector.commands.unbind import bindings_of
 from fairlead.konnector.commands.undo import Written, undone_on_failure
@@ -225,8 +225,8 @@ class _Bind:
             )
         return sorted(made)
 
-    def _waiting(self) -> Waiting:
-        return Waiting(
+    def _waiting(self) -> WaitOptions:
+        return WaitOptions(
             self._client,
             self._deadline,
             self._progress,

@@ -80,7 +80,7 @@ async def within(seconds: float, work: Awaitable[T], what: Callable[[], str]) ->
         raise BindError(f"{what()}: no answer within {seconds:g} s") from None
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitOptions(msgspec.Struct, frozen=True):
     """How to wait for a konnector.
 
     ``namespace`` is the konnector's own, and ``provider`` the way to the provider with the

@@ -77,7 +77,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
     total: int = 1
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class HeldGroup(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A group whose privileges a role has, or may take by SET ROLE where not ``inherited``."""
 
     name: str
@@ -95,7 +95,7 @@ class RoleAudit(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     powers: tuple[str, ...] = ()
     direct: tuple[Privilege, ...] = ()
     members: tuple[str, ...] = ()
-    groups: tuple[Group, ...] = ()
+    groups: tuple[HeldGroup, ...] = ()
     owns: tuple[Owned, ...] = ()
     drift: tuple[PlannedStatement, ...] = ()
     problems: tuple[str, ...] = ()
@@ -318,7 +318,7 @@ class _Auditing:
             direct=self._of(role.name),
             members=tuple(self._members(role.name)) if role.group is not None else (),
             groups=tuple(
-                Group(name=name, inherited=inherited, privileges=self._of(name))
+                HeldGroup(name=name, inherited=inherited, privileges=self._of(name))
                 for name, inherited in sorted(groups.items())
             ),
             owns=_together(self._owned.get(role.oid, ())),

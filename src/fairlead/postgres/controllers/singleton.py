@@ -52,7 +52,7 @@ class SingletonController:
         )
         self.controller = Controller("controller", self.reconcile)
         self.controller.watch(watches.controllers, self._concerned, predicate=wanted_otherwise)
-        self._tally = Tally(watches.accesses, self._count_soon)
+        self._tally = SyncTally(watches.accesses, self._count_soon)
 
     async def reconcile(self, request: Request) -> None:
         """One look at one Controller."""
@@ -82,7 +82,7 @@ class SingletonController:
             self.controller.enqueue(request, after=SUMMARY_SECONDS)
 
 
-class Tally:
+class SyncTally:
     """Counts the accesses of each server that are in sync, as they come, change and go."""
 
     def __init__(self, accesses: Informer, changed: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ NEXT, NEXT_KEY = "next-ca.crt", "next-ca.key"
 FORMER = "former-ca.crt"
 
 
-class Pair(msgspec.Struct, frozen=True):
+class KeyPair(msgspec.Struct, frozen=True):
     """A certificate and its private key, PEM."""
 
     certificate: str
@@ -74,7 +74,7 @@ _MEMBERS = frozenset({CERTIFICATE, KEY, AUTHORITY, AUTHORITY_KEY, NEXT, NEXT_KEY
 
 
 def _turned(
-    data: dict[str, str], authority: Pair, now: datetime, *, published: bool
+    data: dict[str, str], authority: KeyPair, now: datetime, *, published: bool
 ) -> dict[str, str]:
     """Take the next step from one authority to another."""
     following = _pair(data, NEXT, NEXT_KEY)
@@ -86,16 +86,16 @@ def _turned(
     return _kept(following, {FORMER: authority.certificate})
 
 
-def _kept(authority: Pair, more: Mapping[str, str]) -> dict[str, str]:
+def _kept(authority: KeyPair, more: Mapping[str, str]) -> dict[str, str]:
     return {AUTHORITY: authority.certificate, AUTHORITY_KEY: authority.key, **more}
 
 
 def _signed(data: Mapping[str, str], hosts: Sequence[str], now: datetime) -> dict[str, str]:
-    leaf = make_leaf(Pair(data[AUTHORITY], data[AUTHORITY_KEY]), hosts, now)
+    leaf = make_leaf(KeyPair(data[AUTHORITY], data[AUTHORITY_KEY]), hosts, now)
     return {**data, CERTIFICATE: leaf.certificate, KEY: leaf.key}
 
 
-def make_authority(now: datetime) -> Pair:
+def make_authority(now: datetime) -> KeyPair:
     """A new authority, which trusts itself."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{_COMMON_NAME}-ca")])
@@ -118,7 +118,7 @@ def make_authority(now: datetime) -> Pair:
     return _pem(builder.sign(key, hashes.SHA256()), key)
 
 
-def make_leaf(authority: Pair, hosts: Sequence[str], now: datetime) -> Pair:
+def make_leaf(authority: KeyPair, hosts: Sequence[str], now: datetime) -> KeyPair:
     """A certificate for these names and addresses."""
     issuer = _certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key.encode(), None)
@@ -167,19 +167,19 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Pair:
+def _pem(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
     text = key.private_bytes(encoding, form, serialization.NoEncryption())
-    return Pair(certificate.public_bytes(encoding).decode(), text.decode())
+    return KeyPair(certificate.public_bytes(encoding).decode(), text.decode())
 
 
 def _certificate(text: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(text.encode())
 
 
-def _pair(data: Mapping[str, str], certificate: str, key: str) -> Pair | None:
+def _pair(data: Mapping[str, str], certificate: str, key: str) -> KeyPair | None:
     """A certificate with its own key; None when either is missing or is not what it should be."""
-    pair = Pair(data.get(certificate, ""), data.get(key, ""))
+    pair = KeyPair(data.get(certificate, ""), data.get(key, ""))
     try:
         loaded = serialization.load_pem_private_key(pair.key.encode(), None)
         same = loaded.public_key() == _certificate(pair.certificate).public_key()
@@ -195,21 +195,21 @@ def _not_after(text: str) -> datetime:
         return datetime.min.replace(tzinfo=datetime.now().astimezone().tzinfo)
 
 
-def _ends(pair: Pair, now: datetime) -> datetime:
+def _ends(pair: KeyPair, now: datetime) -> datetime:
     """When it ends; now for one that has not begun."""
     certificate = _certificate(pair.certificate)
     begun = certificate.not_valid_before_utc <= now
     return certificate.not_valid_after_utc if begun else now
 
 
-def _is_due(pair: Pair, now: datetime) -> bool:
+def _is_due(pair: KeyPair, now: datetime) -> bool:
     """Whether two thirds of its life are over."""
     certificate = _certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return not begin <= now < end - (end - begin) / 3
 
 
-def _serves(leaf: Pair, authority: str, hosts: Sequence[str]) -> bool:
+def _serves(leaf: KeyPair, authority: str, hosts: Sequence[str]) -> bool:
     """Whether this authority has signed it, for exactly these hosts."""
     certificate = _certificate(leaf.certificate)
     try:

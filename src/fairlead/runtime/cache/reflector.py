@@ -133,7 +133,7 @@ class Phase(enum.Enum):
     WATCH = "watch"
 
 
-class Outcome(enum.Enum):
+class PhaseEnd(enum.Enum):
     """How a phase ended; the values are the reasons in metrics."""
 
     LISTED = "listed"
@@ -150,37 +150,37 @@ class Outcome(enum.Enum):
 # After a fault in between, a watch goes on from the last version that was seen; when that version
 # or the answer itself is in doubt, only a list tells the truth. So does it, now and then, for who
 # may list and must not watch.
-_RESUMABLE = {Outcome.CLOSED, Outcome.SHORT, Outcome.CUT, Outcome.BUSY}
-TRANSITIONS: dict[tuple[Phase, Outcome], Phase] = {
-    (Phase.LIST, Outcome.LISTED): Phase.WATCH,
+_RESUMABLE = {PhaseEnd.CLOSED, PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY}
+TRANSITIONS: dict[tuple[Phase, PhaseEnd], Phase] = {
+    (Phase.LIST, PhaseEnd.LISTED): Phase.WATCH,
     **{(Phase.WATCH, outcome): Phase.WATCH for outcome in _RESUMABLE},
 }
 """Which phase follows; whatever is not named leads to a list."""
 
 # These happen to every watch once in a while; only when they go on they are worth a word. A CRD's
 # objects are served a moment after it says that it is established.
-_ORDINARY = {Outcome.SHORT, Outcome.CUT, Outcome.BUSY, Outcome.EXPIRED, Outcome.ABSENT}
+_ORDINARY = {PhaseEnd.SHORT, PhaseEnd.CUT, PhaseEnd.BUSY, PhaseEnd.EXPIRED, PhaseEnd.ABSENT}
 
-_AT_ONCE = {Outcome.LISTED, Outcome.CLOSED}
+_AT_ONCE = {PhaseEnd.LISTED, PhaseEnd.CLOSED}
 
 
-def classify(error: Exception) -> Outcome:
+def classify(error: Exception) -> PhaseEnd:
     """What an exception of a list or a watch means for the reflector."""
     match error:
         case Gone():
-            return Outcome.EXPIRED
+            return PhaseEnd.EXPIRED
         case NotFound():
-            return Outcome.ABSENT
+            return PhaseEnd.ABSENT
         case Forbidden() | Unauthorized():
-            return Outcome.REFUSED
+            return PhaseEnd.REFUSED
         case ApiError() if error.code in {429, 503, 504}:
-            return Outcome.BUSY
+            return PhaseEnd.BUSY
         case UnexpectedAnswer():
             # The same version would bring the same answer; a list may not.
-            return Outcome.FAILED
+            return PhaseEnd.FAILED
         case ConnectionFailed() | TimeoutError():
-            return Outcome.CUT
-    return Outcome.FAILED
+            return PhaseEnd.CUT
+    return PhaseEnd.FAILED
 
 
 class Sink(Protocol):
@@ -244,7 +244,7 @@ class Reflector:
             if delay:
                 await asyncio.sleep(delay)
 
-    async def _attempt(self) -> tuple[Outcome, Exception | None]:
+    async def _attempt(self) -> tuple[PhaseEnd, Exception | None]:
         try:
             if self._phase is Phase.LIST:
                 return await self._list(), None
@@ -252,7 +252,7 @@ class Reflector:
         except Exception as error:  # noqa: BLE001
             return classify(error), error
 
-    async def _list(self) -> Outcome:
+    async def _list(self) -> PhaseEnd:
         scope = self._scope
         listed = await self._source.list(
             scope.resource,
@@ -267,9 +267,9 @@ class Reflector:
         self._version = listed.resource_version
         if not self._unwatched:
             self._progress()
-        return Outcome.LISTED
+        return PhaseEnd.LISTED
 
-    async def _watch(self) -> Outcome:
+    async def _watch(self) -> PhaseEnd:
         loop = asyncio.get_running_loop()
         begun, self._told = loop.time(), False
         # Watches that began together, after a restart of the server, must not all end together.
@@ -283,7 +283,7 @@ class Reflector:
             settled.cancel()
         self._stood = loop.time() - begun
         soon = self._stood < SHORT_SECONDS
-        return Outcome.SHORT if soon and not self._told else Outcome.CLOSED
+        return PhaseEnd.SHORT if soon and not self._told else PhaseEnd.CLOSED
 
     async def _follow(self, seconds: float) -> None:
         scope = self._scope
@@ -328,39 +328,39 @@ class Reflector:
             self._log.info("informer has recovered")
         self.error, self.cause = "", None
 
-    def _conclude(self, outcome: Outcome, error: Exception | None) -> float:
+    def _conclude(self, outcome: PhaseEnd, error: Exception | None) -> float:
         """Account for the end of a phase; the delay before the next one in seconds."""
-        if outcome is not Outcome.LISTED:
+        if outcome is not PhaseEnd.LISTED:
             self.restarts[outcome.value] += 1
         if outcome in _AT_ONCE:
             return 0.0
-        if outcome is Outcome.SHORT and self._stood >= STOOD_SECONDS:
+        if outcome is PhaseEnd.SHORT and self._stood >= STOOD_SECONDS:
             return self._backoff.policy.delay(0)
-        if self._phase is Phase.WATCH and outcome is Outcome.REFUSED:
+        if self._phase is Phase.WATCH and outcome is PhaseEnd.REFUSED:
             # Lists go on, but slowly, and what the cache lacks is still said.
             self._unwatched = True
         delay = self._backoff.failed(asyncio.get_running_loop().time())
-        if outcome is Outcome.EXPIRED and not self._expired:
+        if outcome is PhaseEnd.EXPIRED and not self._expired:
             # A server that has restarted remembers no version from before; that is no new fault.
             self._expired = True
             delay = min(delay, self._backoff.policy.initial)
-        listing = self._phase is Phase.LIST and outcome is not Outcome.ABSENT
+        listing = self._phase is Phase.LIST and outcome is not PhaseEnd.ABSENT
         if listing or outcome not in _ORDINARY or self._backoff.failures > 1:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
-        self._absent = self._absent + 1 if outcome is Outcome.ABSENT else 0
+        self._absent = self._absent + 1 if outcome is PhaseEnd.ABSENT else 0
         if self._absent == ABSENT_ANSWERS:
             self._sink.clear()
         # A server that says how long to stay away knows better than our back-off.
         return max(delay, getattr(error, "retry_after", None) or 0.0)
 
-    def _report(self, outcome: Outcome, error: Exception) -> None:
-        if outcome is Outcome.ABSENT:
+    def _report(self, outcome: PhaseEnd, error: Exception) -> None:
+        if outcome is PhaseEnd.ABSENT:
             reason = "the server does not serve this resource"
         else:
             reason = str(error) or type(error).__name__
         text = f"cannot {self._phase.value} {self._scope}: {reason}"
         if text != self.error:
-            unexpected = outcome is Outcome.FAILED and not isinstance(error, ClientError)
+            unexpected = outcome is PhaseEnd.FAILED and not isinstance(error, ClientError)
             self._log.warning("informer is stuck", error=text, exc_info=unexpected and error)
         self.error, self.cause = text, error
 

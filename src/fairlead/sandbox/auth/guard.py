@@ -15,7 +15,7 @@ from aiohttp import web
 from fairlead.sandbox import errors
 from fairlead.sandbox.auth.authorizer import MASTERS, Authorizer, Decision, attributes
 from fairlead.sandbox.auth.impersonation import impersonated
-from fairlead.sandbox.auth.pki import Authority, Pair, write_secret
+from fairlead.sandbox.auth.pki import Authority, KeyPair, write_secret
 from fairlead.sandbox.auth.tokens import TokenError, Tokens
 from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests.info import RequestInfo
@@ -119,7 +119,7 @@ class Guard:
             raise errors.unauthorized() from None
 
 
-def server_context(authority: Authority, pair: Pair) -> ssl.SSLContext:
+def server_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
     """A context that verifies client certificates, where there are any, against the authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

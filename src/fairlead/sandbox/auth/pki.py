@@ -25,7 +25,7 @@ _SKEW = timedelta(minutes=5)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """A certificate and its private key, PEM."""
 
     certificate: bytes
@@ -130,7 +130,7 @@ class Authority:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_secret(path, self.pem + key_pem(self._key), durable=True)
 
-    def server(self, host: str) -> Pair:
+    def server(self, host: str) -> KeyPair:
         """A certificate for a listener on this host."""
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
         addresses = {"127.0.0.1", "::1"}
@@ -143,7 +143,7 @@ class Authority:
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._issue(subject, ExtendedKeyUsageOID.SERVER_AUTH, names)
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> Pair:
+    def client(self, user: str, groups: Sequence[str] = ()) -> KeyPair:
         """A certificate that makes its holder ``user``, a member of ``groups``."""
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, user))
@@ -151,7 +151,7 @@ class Authority:
 
     def _issue(
         self, subject: x509.Name, usage: x509.ObjectIdentifier, names: list[x509.GeneralName]
-    ) -> Pair:
+    ) -> KeyPair:
         key = new_key()
         public = key.public_key()
         issuer = x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
@@ -166,7 +166,7 @@ class Authority:
         if names:
             builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(serialization.Encoding.PEM), key_pem(key))
+        return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), key_pem(key))
 
 
 def _builder(

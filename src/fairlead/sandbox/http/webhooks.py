@@ -22,7 +22,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.sandbox.storage.store import ObjectStore
 from fairlead.sandbox.webhooks import reviews
 from fairlead.sandbox.webhooks.conversation import Conversation
-from fairlead.sandbox.webhooks.reviews import Answer, Question
+from fairlead.sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
 MOST_BYTES = 4 * 1024 * 1024
@@ -61,7 +61,7 @@ class WebhookCaller:
             await self._session.close()
             self._session = None
 
-    async def _answer(self, asked: Question) -> Answer:
+    async def _answer(self, asked: Question) -> WebhookAnswer:
         shown = ""
         try:
             target = self._target(asked.client)
@@ -69,11 +69,11 @@ class WebhookCaller:
             async with asyncio.timeout(asked.seconds):
                 code, content = await self._send(asked, target)
         except UnreachableError as error:
-            return Answer(f"failed to call webhook: {error}")
+            return WebhookAnswer(f"failed to call webhook: {error}")
         except TimeoutError:
-            return Answer(f"failed to call webhook: {shown}context deadline exceeded")
+            return WebhookAnswer(f"failed to call webhook: {shown}context deadline exceeded")
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-            return Answer(f"failed to call webhook: {shown}{_told(error)}")
+            return WebhookAnswer(f"failed to call webhook: {shown}{_told(error)}")
         return reviews.read(asked, code, content)
 
     async def _send(self, asked: Question, target: _Target) -> tuple[int, bytes]:

@@ -7,7 +7,7 @@ from fairlead.sandbox.objects.core import Core
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.webhooks.conversation import Conversation
-from fairlead.sandbox.webhooks.matching import Attributes, Verb
+from fairlead.sandbox.webhooks.matching import ReviewedWrite, Verb
 
 
 class Review:
@@ -59,10 +59,10 @@ class Review:
             return
         if self._conversation.unnamed:
             key = Key(key.namespace, "")
-        write = Attributes("DELETE", self._type, key, self._subresource, None, self._old)
+        write = ReviewedWrite("DELETE", self._type, key, self._subresource, None, self._old)
         self._core.webhooks.mutated(self._conversation, write)
         self._core.webhooks.validate(self._conversation, write)
 
-    def _attributes(self, key: Key, body: JSON) -> Attributes:
+    def _attributes(self, key: Key, body: JSON) -> ReviewedWrite:
         verb: Verb = "CREATE" if self._old is None else "UPDATE"
-        return Attributes(verb, self._type, key, self._subresource, body, self._old)
+        return ReviewedWrite(verb, self._type, key, self._subresource, body, self._old)

@@ -18,7 +18,7 @@ from fairlead.sandbox.requests import answers
 from fairlead.sandbox.requests.bodies import is_yaml
 from fairlead.sandbox.requests.calls import Answer, Call
 from fairlead.sandbox.requests.handlers import patch, scale, write
-from fairlead.sandbox.requests.workers import Job, Result, StoredObject, Workers
+from fairlead.sandbox.requests.workers import Job, JobResult, StoredObject, Workers
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.records import Record
 from fairlead.sandbox.webhooks.conversation import Unanswered
@@ -140,7 +140,7 @@ def _is_current(call: Call, old: Record | None) -> bool:
     return not call.info.name or call.core.get(call.type, call.key) is old
 
 
-def _commit(call: Call, old: Record | None, result: Result) -> Record:
+def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     """Write what a worker has found; nothing has changed since it was asked."""
     core, type_ = call.core, call.type
     if old is not None and not result.change and not call.dry_run:
@@ -160,7 +160,7 @@ def _commit(call: Call, old: Record | None, result: Result) -> Record:
     return type_.record(key, body)
 
 
-def _shown(call: Call, found: Record, result: Result) -> Answer:
+def _shown(call: Call, found: Record, result: JobResult) -> Answer:
     if call.info.subresource == "scale":
         if not result.change:
             return Answer(result.body)

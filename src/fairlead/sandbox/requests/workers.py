@@ -100,7 +100,7 @@ class Failure(msgspec.Struct, array_like=True):
         )
 
 
-class Result(msgspec.Struct, array_like=True):
+class JobResult(msgspec.Struct, array_like=True):
     """What became of a job."""
 
     failure: Failure | None = None
@@ -118,7 +118,7 @@ class Result(msgspec.Struct, array_like=True):
     """What the next attempt must not make anew."""
 
 
-_decode_result = msgspec.msgpack.Decoder(Result).decode
+_decode_result = msgspec.msgpack.Decoder(JobResult).decode
 
 
 class Workers:
@@ -131,7 +131,7 @@ class Workers:
         self._timer: asyncio.TimerHandle | None = None
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def run(self, job: Job) -> Result:
+    async def run(self, job: Job) -> JobResult:
         """Have a job done.
 
         Raises:
@@ -152,7 +152,7 @@ class Workers:
             raise result.failure.error()
         return result
 
-    async def _ask(self, message: bytes) -> Result:
+    async def _ask(self, message: bytes) -> JobResult:
         if self._idle:
             try:
                 return await self._exchanged(self._idle.pop(), message)
@@ -165,7 +165,7 @@ class Workers:
             text = "working it out has ended the process that tried"
             raise errors.too_large(text) from None
 
-    async def _exchanged(self, process: Process, message: bytes) -> Result:
+    async def _exchanged(self, process: Process, message: bytes) -> JobResult:
         try:
             async with asyncio.timeout(SECONDS):
                 result = await _exchange(process, message)
@@ -211,7 +211,7 @@ async def _start() -> Process:
     )
 
 
-async def _exchange(process: Process, message: bytes) -> Result:
+async def _exchange(process: Process, message: bytes) -> JobResult:
     writer, reader = process.stdin, process.stdout
     if writer is None or reader is None or writer.is_closing():
         # uvloop's transports raise no error of a connection when they are closed already.

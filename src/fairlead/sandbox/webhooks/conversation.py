@@ -20,8 +20,8 @@ from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.storage.store import ObjectStore
 from fairlead.sandbox.webhooks import reviews
 from fairlead.sandbox.webhooks.hooks import Hook, Hooks, Phase
-from fairlead.sandbox.webhooks.matching import Attributes, Matcher
-from fairlead.sandbox.webhooks.reviews import Answer, Question
+from fairlead.sandbox.webhooks.matching import Matcher, ReviewedWrite
+from fairlead.sandbox.webhooks.reviews import Question, WebhookAnswer
 
 
 class Unanswered(Exception):  # noqa: N818 - no error, a wish
@@ -40,14 +40,14 @@ class Conversation(msgspec.Struct):
     dry_run: bool = False
     manager: str = ""
     """The field manager that the request names."""
-    answers: dict[str, Answer] = {}
+    answers: dict[str, WebhookAnswer] = {}
     stamp: dict[str, str] = {}
     """What is made anew for an object and must stay the same while its write is tried again."""
     warnings: list[str] = []
     unnamed: bool = False
     """Whether the request names no object, as one to delete a collection does."""
 
-    def learn(self, asked: Question, answer: Answer) -> None:
+    def learn(self, asked: Question, answer: WebhookAnswer) -> None:
         """Keep an answer for the next attempt."""
         self.answers[asked.id] = answer
         self.warnings += [text for text in answer.warnings if text not in self.warnings]
@@ -76,7 +76,7 @@ class Webhooks:
         """Whether there are any at all."""
         return self._hooks.any
 
-    def mutated(self, conversation: Conversation, write: Attributes) -> JSON | None:
+    def mutated(self, conversation: Conversation, write: ReviewedWrite) -> JSON | None:
         """The object as the mutating webhooks want it; None when they leave it as it is.
 
         Raises:
@@ -106,7 +106,7 @@ class Webhooks:
         return None if seen.body == first else seen.body
 
     def _ask_to_change(
-        self, conversation: Conversation, hook: Hook, write: Attributes
+        self, conversation: Conversation, hook: Hook, write: ReviewedWrite
     ) -> JSON | None:
         """The object after a webhook; None when it is not concerned or could not be asked."""
         wanted = self._matcher.match(hook, write)
@@ -120,7 +120,7 @@ class Webhooks:
             return None
         return _patched(hook, wanted, write, answer)
 
-    def validate(self, conversation: Conversation, write: Attributes) -> None:
+    def validate(self, conversation: Conversation, write: ReviewedWrite) -> None:
         """Ask the validating webhooks about what would be stored.
 
         Raises:
@@ -135,7 +135,7 @@ class Webhooks:
             _is_allowed(hook, conversation.answers[asked.id])
 
     def _concerned(
-        self, conversation: Conversation, phase: Phase, write: Attributes
+        self, conversation: Conversation, phase: Phase, write: ReviewedWrite
     ) -> list[tuple[Hook, Question]]:
         found = []
         for hook in self._hooks.of(phase):
@@ -158,7 +158,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 def _question(
-    conversation: Conversation, hook: Hook, wanted: ResourceType, write: Attributes
+    conversation: Conversation, hook: Hook, wanted: ResourceType, write: ReviewedWrite
 ) -> Question:
     if conversation.dry_run and hook.has_side_effects:
         raise reviews.no_dry_run(hook.name)
@@ -177,7 +177,7 @@ def _question(
     )
 
 
-def _is_allowed(hook: Hook, answer: Answer) -> bool:
+def _is_allowed(hook: Hook, answer: WebhookAnswer) -> bool:
     """Whether the webhook agrees; False when it could not be asked and need not be.
 
     Raises:
@@ -192,7 +192,9 @@ def _is_allowed(hook: Hook, answer: Answer) -> bool:
     return True
 
 
-def _patched(hook: Hook, wanted: ResourceType, write: Attributes, answer: Answer) -> JSON | None:
+def _patched(
+    hook: Hook, wanted: ResourceType, write: ReviewedWrite, answer: WebhookAnswer
+) -> JSON | None:
     try:
         operations = reviews.patch_of(answer)
     except ValueError as error:
@@ -218,7 +220,7 @@ def _patched(hook: Hook, wanted: ResourceType, write: Attributes, answer: Answer
     return _completed(write.type, reviews.converted(body, wanted, write.type))
 
 
-def _failed(hook: Hook, write: Attributes, reason: str) -> JSON | None:
+def _failed(hook: Hook, write: ReviewedWrite, reason: str) -> JSON | None:
     if hook.fails_open:
         return write.body
     raise reviews.failed(hook.name, reason)

@@ -20,7 +20,7 @@ Verb = Literal["CREATE", "UPDATE", "DELETE"]
 
 
 @dataclass(frozen=True)
-class Attributes:
+class ReviewedWrite:
     """A write, as admission sees it; the bodies are in the version of ``type``."""
 
     verb: Verb
@@ -47,7 +47,7 @@ class Matcher:
         self._store = store
         self._registry = registry
 
-    def match(self, hook: Hook, write: Attributes) -> ResourceType | None:
+    def match(self, hook: Hook, write: ReviewedWrite) -> ResourceType | None:
         """The resource whose version the webhook wants; None when it is not concerned.
 
         Raises:
@@ -81,7 +81,7 @@ class Matcher:
             if other.collection == type_.collection and other is not type_:
                 yield other
 
-    def _namespace_labels(self, write: Attributes) -> Mapping[str, str] | None:
+    def _namespace_labels(self, write: ReviewedWrite) -> Mapping[str, str] | None:
         """None for what is in no namespace, which every selector lets through."""
         if not write.namespace:
             return None
@@ -94,7 +94,7 @@ class Matcher:
         return record.labels
 
     @staticmethod
-    def _selects(hook: Hook, write: Attributes) -> bool:
+    def _selects(hook: Hook, write: ReviewedWrite) -> bool:
         if not hook.objects.requirements:
             return True
         bodies = [body for body in (write.body, write.old) if body is not None]
@@ -106,7 +106,7 @@ def _labels(body: JSON) -> Mapping[str, str]:
     return labels
 
 
-def _covers(rule: JSON, write: Attributes, type_: ResourceType) -> bool:
+def _covers(rule: JSON, write: ReviewedWrite, type_: ResourceType) -> bool:
     resource = type_.resource
     return (
         _has(rule.get("operations"), write.verb)

@@ -17,7 +17,7 @@ from fairlead.sandbox import errors
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.resources.types import ResourceType
 from fairlead.sandbox.webhooks.hooks import Hook
-from fairlead.sandbox.webhooks.matching import Attributes
+from fairlead.sandbox.webhooks.matching import ReviewedWrite
 
 
 _GROUP = "admission.k8s.io"
@@ -41,7 +41,7 @@ class Question(msgspec.Struct, array_like=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, array_like=True):
+class WebhookAnswer(msgspec.Struct, array_like=True):
     """What a webhook answered, or why there is no answer."""
 
     failure: str = ""
@@ -77,7 +77,7 @@ class _Review(msgspec.Struct, rename="camel"):
 def question(
     hook: Hook,
     wanted: ResourceType,
-    write: Attributes,
+    write: ReviewedWrite,
     user: JSON,
     *,
     dry_run: bool,
@@ -154,22 +154,22 @@ def _timeless(request: JSON) -> JSON:
     return {**request, "object": {**body, "metadata": kept}}
 
 
-def read(asked: Question, code: int, content: bytes) -> Answer:
+def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
     """What an HTTP response means."""
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
-        return Answer(f"failed to call webhook: {_refusal(code, content)}")
+        return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
     try:
         review = msgspec.json.decode(content, type=_Review)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return Answer(
+        return WebhookAnswer(
             f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
         )
     wrong = _wrong(asked, review)
     if wrong:
-        return Answer(f"received invalid webhook response: {wrong}")
+        return WebhookAnswer(f"received invalid webhook response: {wrong}")
     response = review.response or _Response()
     status = response.status or _Status()
-    return Answer(
+    return WebhookAnswer(
         allowed=response.allowed,
         status=msgspec.to_builtins(status),
         patch=response.patch or b"",
@@ -271,7 +271,7 @@ def options(kind: str, *, dry_run: bool, manager: str) -> JSON:
     return found
 
 
-def patch_of(answer: Answer) -> Any:
+def patch_of(answer: WebhookAnswer) -> Any:
     """The operations of an answer's patch, [] without any.
 
     Raises:

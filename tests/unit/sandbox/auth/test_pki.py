@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 
 from fairlead.sandbox.auth.guard import certificate_user, server_context
-from fairlead.sandbox.auth.pki import Authority, Pair, load_key
+from fairlead.sandbox.auth.pki import Authority, KeyPair, load_key
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +16,7 @@ def authority() -> Authority:
     return Authority.create("test-ca")
 
 
-def client_context(authority: Authority, folder: Path, pair: Pair | None) -> ssl.SSLContext:
+def client_context(authority: Authority, folder: Path, pair: KeyPair | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.pem.decode())
     # What Python 3.13 sets by itself.
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN

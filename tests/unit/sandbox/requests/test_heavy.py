@@ -17,7 +17,7 @@ from tests.unit.sandbox.api import CONFIGMAPS, CRDS, WIDGETS, Api, Reply, config
 from fairlead.api.meta import JSON
 from fairlead.sandbox import Sandbox
 from fairlead.sandbox.requests import heavy, workers
-from fairlead.sandbox.requests.workers import Job, Result, Workers
+from fairlead.sandbox.requests.workers import Job, JobResult, Workers
 
 
 SERVICES = "/api/v1/namespaces/default/services"
@@ -130,7 +130,7 @@ async def test_a_worker_answers_as_the_server_does(
     run = Workers.run
     asked: list[str] = []
 
-    async def counting(self: Workers, job: Job) -> Result:
+    async def counting(self: Workers, job: Job) -> JobResult:
         asked.append(job.kind)
         return await run(self, job)
 
@@ -161,7 +161,7 @@ async def test_an_object_that_has_changed_meanwhile_is_looked_at_again(
     run = Workers.run
     changes = iter(["one", "two"])
 
-    async def disturbed(self: Workers, job: Job) -> Result:
+    async def disturbed(self: Workers, job: Job) -> JobResult:
         result = await run(self, job)
         name = next(changes, None)
         if name is not None:
@@ -229,7 +229,7 @@ async def test_a_job_that_ends_its_worker_is_refused(
     _, api = heavily
     exchange = workers._exchange
 
-    async def die(process: Any, message: bytes) -> Result:
+    async def die(process: Any, message: bytes) -> JobResult:
         os.kill(process.pid, signal.SIGKILL)
         return await exchange(process, message)
 
@@ -256,7 +256,7 @@ async def test_a_client_that_goes_leaves_no_worker_at_work(
     begun = asyncio.Event()
     exchange = workers._exchange
 
-    async def begin(process: Any, message: bytes) -> Result:
+    async def begin(process: Any, message: bytes) -> JobResult:
         begun.set()
         await asyncio.Event().wait()
         return await exchange(process, message)

@@ -42,7 +42,7 @@ _MOST_STEPS = 6
 """More than can follow from what two objects say."""
 
 
-class Waiting(NamedTuple):
+class AwaitedStep(NamedTuple):
     """What an object that is not in sync waits for: the engine's next step.
 
     ``side`` is the end whose last change has not reached the other one.
@@ -52,7 +52,7 @@ class Waiting(NamedTuple):
     step: Step
 
 
-def waiting(policy: BoundPolicy, pair: Pair) -> Waiting | None:
+def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
     """What the ends of an object wait for; None when both are in sync.
 
     In sync is what the engine would leave as it is: its own policy decides. The engine also knows
@@ -71,7 +71,7 @@ def waiting(policy: BoundPolicy, pair: Pair) -> Waiting | None:
         else:
             break
     side = None if isinstance(step, InSync) else _side(step, pair)
-    return None if side is None else Waiting(side, step)
+    return None if side is None else AwaitedStep(side, step)
 
 
 def _as_good_as_done(step: Step, pair: Pair) -> Side | None:

@@ -11,7 +11,7 @@ from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBindi
 from fairlead.api.kubebind.conditions import READY, WRONG_WHILE_TRUE, Condition, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.timestamps import parse_time
-from fairlead.konnector.commands.overview.comparison import Waiting, changed_at, waiting
+from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import Strategy
@@ -96,7 +96,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> Row:
     )
 
 
-def unsynced(kind: Kind) -> Iterable[tuple[Pair, Waiting]]:
+def unsynced(kind: Kind) -> Iterable[tuple[Pair, AwaitedStep]]:
     """The objects of a kind that are not in sync, each with what it waits for."""
     copies = kind.copies
     if copies is None:

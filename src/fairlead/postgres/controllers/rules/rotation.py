@@ -26,7 +26,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.postgresaccess.connection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.database.plans import password
-from fairlead.postgres.database.plans.logins import Turns, family
+from fairlead.postgres.database.plans.logins import LoginTurns, family
 from fairlead.postgres.errors import AccessError, invalid
 
 
@@ -271,7 +271,7 @@ def current_of(logins: Iterable[LoginInfo]) -> str:
     return next((one.name for one in logins if one.current), "")
 
 
-def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Turns | None:
+def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> LoginTurns | None:
     """Whose turn it is; None where there is one login, and never was another.
 
     Args:
@@ -292,7 +292,7 @@ def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Tur
         # What the status does not tell of has no password that anybody has been given.
         names = {one.name for one in told}
         known |= {name: _LONG_AGO for name in family(spec.username) if name not in names}
-    return Turns(
+    return LoginTurns(
         rotation=rotation,
         current=login,
         grace=grace,

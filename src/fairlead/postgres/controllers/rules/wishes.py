@@ -18,7 +18,7 @@ from fairlead.postgres.database.plans.attributes import (
     valid_until,
 )
 from fairlead.postgres.database.plans.grants import check_grants
-from fairlead.postgres.database.plans.logins import Turns, family
+from fairlead.postgres.database.plans.logins import LoginTurns, family
 from fairlead.postgres.database.plans.names import check_no_group, check_username
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import Wanted
@@ -102,7 +102,7 @@ def wanted_of(
     password: str,
     ends: str,
     keeps: bool = False,
-    turns: Turns | None = None,
+    turns: LoginTurns | None = None,
     iterations: int = ITERATIONS,
     adopt: bool = False,
     scope: str | None = "",

@@ -39,7 +39,7 @@ _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Why another database may let the administrator in."""
 
 
-class Tally:
+class SessionCosts:
     """What sessions have cost so far."""
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class Tally:
 class Sessions:
     """Gives out sessions, each to one user at a time; ``tally`` counts what they cost."""
 
-    def __init__(self, endpoint: Endpoint, tally: Tally | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, tally: SessionCosts | None = None) -> None:
         self.endpoint = endpoint
-        self.tally = tally or Tally()
+        self.tally = tally or SessionCosts()
         self._idle: OrderedDict[Session, str] = OrderedDict()
         self._used: dict[Session, str] = {}
         self._unwelcome: set[Session] = set()

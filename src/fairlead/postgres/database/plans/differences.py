@@ -98,7 +98,7 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     possible: bool = True
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
     """A statement, before it is composed; ``within`` is the table of columns."""
 
     action: Action
@@ -156,7 +156,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             return "spec.grants ask for it without the grant option"
         return "it is there, and no grant in spec.grants asks for it"
 
-    def halves(self, *, by_role: bool) -> tuple[Change, ...]:
+    def halves(self, *, by_role: bool) -> tuple[PrivilegeChange, ...]:
         """Two changes that are the same together; none when this one is about one thing."""
         if len(self.usernames) > 1 and (by_role or len(self.items) == 1):
             middle = len(self.usernames) // 2
@@ -225,7 +225,7 @@ def listed(things: Sequence[str], total: int = 0) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def plan(differences: Mapping[str, Iterable[Difference]]) -> list[Change]:
+def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChange]:
     """The fewest statements that settle what is possible, revocations first.
 
     Args:
@@ -240,9 +240,9 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[Change]:
     for difference, usernames in who.items():
         key = (difference.objects, difference.action, difference.option, tuple(sorted(usernames)))
         privileges.setdefault(key, set()).add(difference.privilege)
-    items: dict[Change, list[Item]] = {}
+    items: dict[PrivilegeChange, list[Item]] = {}
     for (objects, action, option, usernames_), names in privileges.items():
-        shape = Change(
+        shape = PrivilegeChange(
             action=action,
             level=objects.level,
             privileges=tuple(sorted(names)),
@@ -256,7 +256,7 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[Change]:
     return sorted(changes, key=_order)
 
 
-def _order(change: Change) -> tuple[bool, str, tuple[Item, ...], tuple[str, ...]]:
+def _order(change: PrivilegeChange) -> tuple[bool, str, tuple[Item, ...], tuple[str, ...]]:
     return change.action == "grant", change.level, change.items, change.privileges
 
 
@@ -267,7 +267,7 @@ def _together(objects: Objects) -> tuple[Item, ...]:
     return ()
 
 
-def _parts(shape: Change, items: Iterable[Item]) -> Iterator[Change]:
+def _parts(shape: PrivilegeChange, items: Iterable[Item]) -> Iterator[PrivilegeChange]:
     for some in _chunks(sorted(set(items)), _OBJECTS_PER_STATEMENT):
         for usernames in _chunks(shape.usernames, _ROLES_PER_STATEMENT):
             yield msgspec.structs.replace(shape, items=some, usernames=usernames)

@@ -22,8 +22,8 @@ from fairlead.postgres.database.plans.attributes import (
     setting_statements,
 )
 from fairlead.postgres.database.plans.logins import (
+    LoginTurns,
     Turn,
-    Turns,
     act_as_owner,
     act_as_owner_in,
     end_login,
@@ -60,7 +60,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     username: str
-    turns: Turns
+    turns: LoginTurns
     attributes: Attributes | None = None
     until: str = ""
     groups: bool = False
@@ -187,7 +187,7 @@ def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo
     return LoginInfo(name=current, current=True), *others
 
 
-def _ends(turns: Turns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
+def _ends(turns: LoginTurns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
     """Of what the server remembers and what the status does, the earlier."""
     found = dict(turns.known)
     for name, role in roles.items():

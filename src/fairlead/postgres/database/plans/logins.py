@@ -29,7 +29,7 @@ _DIGEST_CHARACTERS = 8
 _ALMOST_A_SECOND = timedelta(microseconds=999_999)
 
 
-class Turns(msgspec.Struct, frozen=True, kw_only=True):
+class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
     """What an access asks for that has logins beside its owner, or had them.
 
     ``current`` is the login of the Secret, the owner itself where the rotation is in place.

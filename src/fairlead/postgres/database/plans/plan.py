@@ -33,7 +33,7 @@ from fairlead.postgres.database.plans.family import (
     ending_steps,
 )
 from fairlead.postgres.database.plans.grants import Desired
-from fairlead.postgres.database.plans.logins import Turns, create_owner, family, login_names
+from fairlead.postgres.database.plans.logins import LoginTurns, create_owner, family, login_names
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.snapshot import (
     Claim,
@@ -71,7 +71,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     scope: str | None = ""
     """Those of one scope share groups, those of "" none; with None the groups are not known, and
     what there is of grants is left alone."""
-    turns: Turns | None = None
+    turns: LoginTurns | None = None
     """Whose turn it is, where there are logins beside the role, or may be."""
 
     @property

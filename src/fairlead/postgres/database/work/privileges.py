@@ -19,9 +19,9 @@ from psycopg import sql
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.differences import (
-    Change,
     Difference,
     Objects,
+    PrivilegeChange,
     listed,
     plan,
     words,
@@ -132,7 +132,7 @@ class _Settling:
     async def _read(self) -> Reading:
         return await read_differences(self._session, self._database, self._wanted)
 
-    async def _apply(self, changes: Sequence[Change]) -> None:
+    async def _apply(self, changes: Sequence[PrivilegeChange]) -> None:
         try:
             async with self._session.savepoint():
                 await self._session.run_all(change.statement for change in changes)
@@ -147,7 +147,7 @@ class _Settling:
         for change in changes:
             await self._isolate(change)
 
-    async def _isolate(self, change: Change) -> None:
+    async def _isolate(self, change: PrivilegeChange) -> None:
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
@@ -167,7 +167,7 @@ class _Settling:
     def _late(self) -> bool:
         return self._until is not None and asyncio.get_running_loop().time() > self._until
 
-    def _fail(self, change: Change, error: psycopg.Error) -> None:
+    def _fail(self, change: PrivilegeChange, error: psycopg.Error) -> None:
         what = f"{change.what} in database {self._database}"
         problem = explain_statement(error, what, self._admin)
         for username in change.usernames:
