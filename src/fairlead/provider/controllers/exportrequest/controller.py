@@ -214,6 +214,8 @@ class RequestController:
         controller.watch(
             watches.service_namespaces,
             from_namespace,
+            # A namespace that a request names is made again when somebody deletes it; nothing else
+            # about it matters to a request.
             predicate=lambda delta: delta.type == "DELETED",
         )
 

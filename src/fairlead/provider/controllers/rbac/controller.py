@@ -176,6 +176,8 @@ class RbacController:
                 role = self._caches[roles].get(*binding.key)
                 if role is not None:
                     found[Id(roles, role.key)] = role
+        # A role whose binding was never written, or was deleted by somebody, is known by its name
+        # alone.
         names = [Key("", name) for name in cluster_names(key)]
         for namespace in (key.namespace, *namespaces):
             names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
@@ -187,6 +189,7 @@ class RbacController:
 
     async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
         """Write what can be written; the first refusal, if there was any."""
+        # What is not due any more goes first, so that no failure to write anything else keeps it.
         for identity in plan.delete:
             await self._delete(identity, state.existing[identity])
         refusal: Forbidden | Invalid | None = None
@@ -219,6 +222,7 @@ class RbacController:
             await self._delete(identity, stored)
             await self._client.create(resource, body)
             return
+        # Labels and annotations that others put there stay.
         labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
         content = {name: body[name] for name in ("rules", "subjects") if name in body}
         metadata = live["metadata"] | {"labels": labels}
