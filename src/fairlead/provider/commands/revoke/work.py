@@ -178,6 +178,7 @@ class _Revocation:
         stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if stored is not None:
             await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
+        # Servers take no new object into a namespace that is going.
         elif self._exported and not self._consumer.meta.deleting:
             await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
 

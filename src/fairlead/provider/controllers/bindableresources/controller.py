@@ -183,6 +183,7 @@ async def store_answer(
         try:
             await client.create(SECRETS, _new(request, ref.name, {ref.key: encoded}))
         except AlreadyExists:
+            # Somebody has made it meanwhile: its owner says whether it may be written.
             stored = await _found(client, request, ref.name)
     if stored is not None:
         body = stored.to_dict()

@@ -93,7 +93,10 @@ class RbacController:
         controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
         controller.watch(watches.service_namespaces, self._from_neighbour)
         controller.watch(watches.namespaces, self._from_namespace)
+        # A revocation is recorded in the spec; heartbeats change the status alone.
         controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
+        # Of a CRD the rights need the scope alone, which is immutable. One that gets or loses the
+        # label comes or goes for this watch.
         controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
@@ -213,6 +216,8 @@ class RbacController:
             try:
                 await self._client.create(resource, body)
             except AlreadyExists:
+                # The watch knows only what has our label, and may lag: an object that has lost the
+                # label gets it again.
                 stored = await self._client.get(resource, key.name, key.namespace)
             else:
                 return
