@@ -64,6 +64,8 @@ class NamespaceController:
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
         self.controller.watch(watches.namespaces, self._from_namespace)
+        # A namespace is announced once the consumer has its rights there, which the controller of
+        # rights makes.
         self.controller.watch(watches.role_bindings, self._from_binding)
         self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
         for informer in (watches.exports, watches.schemas):
@@ -78,6 +80,8 @@ class NamespaceController:
             if not owned:
                 self._departure.forget(key)
                 return Result()
+            # The cache lags, and the event is yet to come: nothing is deleted for what it has not
+            # seen.
             if await self._exists(key):
                 return Result()
             return await self._clear(key, owned)
