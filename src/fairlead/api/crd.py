@@ -99,6 +99,7 @@ def _version(version: Version) -> JSON:
     if version.status:
         result["subresources"] = {"status": {}}
     if version.columns:
+        # Servers require a column's type, and omit_defaults leaves it out where it is "string".
         result["additionalPrinterColumns"] = [
             {"type": column.type} | msgspec.to_builtins(column) for column in version.columns
         ]
@@ -164,6 +165,7 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
             continue
         elif key not in _DROPPED and key not in {"x-default", "description"}:
             result[key] = value
+    # msgspec gives a Literal no type, and every node of a structural schema has one.
     if "type" not in result and result.get("enum"):
         result["type"] = "string"
     if result.get("type") == "array" and "items" not in result:

@@ -13,6 +13,7 @@ _TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 def parse_duration(text: str) -> timedelta | None:
     """The duration; None for an empty text, one that is no duration and one without end."""
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
+    # Go takes 0 without a unit, and no other number.
     if body == "0":
         return timedelta()
     terms = _TERM.findall(body)

@@ -86,6 +86,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             "kind": "ClusterRole",
             "metadata": self.meta(name, labels=labels),
             "aggregationRule": {"clusterRoleSelectors": [selector]},
+            # Kubernetes' own controller fills in what the selector finds.
             "rules": [],
         }
 
@@ -156,6 +157,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 f"--namespace={self.namespace}",
                 "--leader-elect=true",
                 f"--lease-name={self.lease}",
+                # The kubelet and Prometheus come to the Pod's address; unless told otherwise,
+                # programs listen on loopback alone.
                 f"--health-probe-bind-address=0.0.0.0:{HEALTH_PORT}",
                 f"--metrics-bind-address=0.0.0.0:{METRICS_PORT}",
                 # So that an error at the start is an object too.

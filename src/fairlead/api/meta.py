@@ -82,6 +82,8 @@ class ObjectMeta(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
         return any(owner.uid == uid for owner in self.owner_references)
 
 
+# Caches hold very many objects, and none of them refers to what refers back: with gc=False the
+# collector of cycles does not visit them.
 class Object(msgspec.Struct, frozen=True, gc=False):
     """One object as a server sent it: typed metadata and the JSON bytes of the whole."""
 

@@ -16,6 +16,7 @@ def create_merge_patch(old: JSON, new: JSON) -> JSON:
     for name, value in new.items():
         if name not in old:
             patch[name] = value
+        # Python calls 1, 1.0 and True equal; in JSON they are different values.
         elif old[name] != value or type(old[name]) is not type(value):
             before = old[name]
             if isinstance(before, dict) and isinstance(value, dict):
@@ -66,4 +67,5 @@ def _compare(old: Any, new: Any, path: str, found: list[JSON]) -> None:
 
 
 def _escaped(name: str) -> str:
+    # The tilde comes first: that of ~1 must not be escaped again (RFC 6901).
     return name.replace("~", "~0").replace("/", "~1")

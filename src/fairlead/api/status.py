@@ -51,6 +51,8 @@ REASON_CODES = {
     "TooManyRequests": 429,
     "InternalError": 500,
     "ServiceUnavailable": 503,
+    # ServerTimeout is a 500 in Kubernetes too, and Timeout alone a 504 (errors.go of
+    # apimachinery).
     "ServerTimeout": 500,
     "Timeout": 504,
 }

@@ -91,6 +91,7 @@ class _Commands(click.Group):
             raise click.UsageError(f"{error.message} Did you mean {close[0]!r}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click's own would import the modules of all commands for their first sentences.
         width = formatter.width - 6 - max(map(len, _COMMANDS))
         rows = [
             (name, click.Command(name, help=_COMMANDS[name].summary).get_short_help_str(width))
@@ -105,9 +106,12 @@ class _Commands(click.Group):
             for name in self.list_commands(ctx)
             if name.startswith(incomplete)
         ]
+        # That of click.Group, which comes in between, would import the modules of all commands.
         return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # Noted before they are parsed: that a flag is wrong is said in JSON too, where it was
+        # asked for.
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
 

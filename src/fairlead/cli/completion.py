@@ -204,6 +204,7 @@ def _ask(list_names: Names, kubeconfig: str | None, context: str | None) -> Iter
         ):
             return await list_names(client)
 
+    # asyncio.run also waits for the thread that resolves a name, which nobody can cancel.
     _limit(patience + _HARD_LIMIT_SECONDS)
     return asyncio.run(main())
 

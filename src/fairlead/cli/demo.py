@@ -57,6 +57,8 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
     if not as_json:
         screen = screen_for(console)
     with contextlib.ExitStack() as stack:
+        # The programs of the story run in this process, and their logs would come between its
+        # lines.
         log = stack.enter_context((log_file or Path("/dev/null")).open("w"))
         configure_logs(json=True, file=log)
 
@@ -69,6 +71,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
 
         report = process.run(main)
     if report is None:
+        # To be stopped is how --keep ends; before that it is an interruption.
         if not hold.held:
             raise click.Abort
         console.print("Everything is removed.")
@@ -94,6 +97,7 @@ class _Hold:
             paths = []
             for name, plane in (("provider", provider), ("consumer", consumer)):
                 path = Path(folder) / f"{name}.kubeconfig"
+                # The file is private before there is a credential in it.
                 path.touch(mode=0o600)
                 path.write_bytes(plane.kubeconfig())
                 paths.append(path)

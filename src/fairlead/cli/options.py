@@ -114,6 +114,7 @@ def konnector_namespace_option(function: F) -> F:
 
 def run_options(function: F) -> F:
     """What every long-running command takes, in the names that kubebuilder gave them."""
+    # Decorators work from the last to the first, and the help has the options in this order.
     for option in reversed(
         [
             click.option(
@@ -199,6 +200,7 @@ def _seconds(text: str) -> float | None:
     found = durations.parse_duration(text)
     if found is not None:
         result = found.total_seconds()
+    # Without isascii, isdigit also takes characters such as ², which float refuses.
     elif text.isascii() and text.replace(".", "", 1).isdigit():
         result = float(text)
     else:
@@ -210,5 +212,6 @@ def write_private(path: Path, text: str) -> None:
     """Write a file that only its owner can read, also where there was one before."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     with open(path, "w", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
+        # The mode that was given to open is for a new file; one that was there has its own still.
         os.fchmod(file.fileno(), 0o600)
         file.write(text)

@@ -114,6 +114,7 @@ class Addresses(NamedTuple):
         Raises:
             click.UsageError: an address is none; the message names the flag.
         """
+        # Every container of a cluster has this variable, by which client-go knows a Pod too.
         in_pod = bool(environ.get("KUBERNETES_SERVICE_HOST"))
         given = {"health": health, "metrics": metrics}
         unsaid = {

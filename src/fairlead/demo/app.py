@@ -38,6 +38,7 @@ def find_binding(root: Path, type_: str) -> dict[str, str]:
             return {
                 entry.name: entry.read_text()
                 for entry in directory.iterdir()
+                # A kubelet puts ..data and the folder that it leads to beside the entries.
                 if entry.is_file() and not entry.name.startswith(".")
             }
     raise LookupError(f"no binding of type {type_} below {root}")

@@ -54,6 +54,8 @@ async def as_service_account(admin: Client, namespace: str, name: str) -> Cluste
     return replace(
         admin.config,
         token=answer.decode(_TokenRequest).status.token,
+        # A server that is shown the administrator's certificate takes its user, and not the
+        # token's.
         client_certificate=b"",
         client_key=b"",
         namespace=namespace,

@@ -35,6 +35,7 @@ def server(
         "spec": {
             "host": host,
             "port": port,
+            # The embedded server has no certificate, and listens on loopback alone.
             "sslMode": "disable",
             "credentialsSecretRef": {"name": secret or f"{name}-admin"},
             "allowedNamespaces": {},

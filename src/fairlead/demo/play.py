@@ -29,6 +29,8 @@ async def play(screen: Screen, *, keep: Keep | None = None) -> Report:
     try:
         await _play(narrator, keep)
     except Exception as error:
+        # What a step has raised is in the report. This comes from outside of the steps, such as
+        # from stopping what they have used.
         if not narrator.report.steps or narrator.report.ok:
             with narrator.step("stop everything"):
                 raise error from None

@@ -236,6 +236,7 @@ async def expect_grants(world: World, privileges: tuple[str, ...]) -> None:
     Raises:
         StoryError: after :data:`PATIENCE_SECONDS` it still has others.
     """
+    # USAGE on the schema comes with whatever is granted in it.
     wanted = {("schema", "public", "USAGE")} | {
         ("database", objects.DATABASE, name) if name == "CONNECT" else ("table", "orders", name)
         for name in privileges

@@ -124,6 +124,7 @@ async def stored_kubeconfig(client: Client, namespace: str) -> Stored:
     try:
         return Stored(secret, content, parse_kubeconfig(content))
     except ConfigError:
+        # An invitation writes a damaged kubeconfig anew, with the newest token that there is.
         return Stored(secret, content, None)
 
 
@@ -145,6 +146,7 @@ async def store_kubeconfig(client: Client, namespace: str, kubeconfig: bytes) ->
 
 def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOptions:
     """The options with what they do not say filled in from a kubeconfig that is in use."""
+    # CA and server name belong to the address: those of the old one do not go with another.
     if stored is None or options.external_address not in {"", stored.server}:
         return options
     return msgspec.structs.replace(
@@ -172,8 +174,7 @@ def consumer_kubeconfig(
     if trusted and cluster["server"].startswith("https:"):
         cluster["certificate-authority-data"] = base64.b64encode(trusted).decode()
     server_name = options.external_server_name
-    # The name in the certificate belongs to the address that the provider itself uses, and not to
-    # another.
+    # The server name of the provider's own kubeconfig is for the address that is in it.
     if not options.external_address:
         server_name = server_name or config.tls_server_name
     if server_name:

@@ -31,6 +31,7 @@ async def ensure_cluster_namespace(
     namespace = await _find(client, identity)
     if namespace is None:
         namespace = await _create(client, identity, author, prefix)
+    # This also holds for a namespace that another invitation has just made.
     owner = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
     if owner != author:
         raise InviteError(
@@ -47,6 +48,7 @@ async def ensure_cluster_namespace(
 
 async def _find(client: Client, identity: str) -> Object | None:
     listed = await client.list(NAMESPACES)
+    # The name does not tell: the namespace may have been made with another prefix.
     found = [namespace for namespace in listed.items if identity_of(namespace) == identity]
     if len(found) > 1:
         names = ", ".join(sorted(namespace.meta.name for namespace in found))
@@ -69,6 +71,7 @@ async def _create(client: Client, identity: str, author: str, prefix: str) -> Ob
     try:
         return await client.create(NAMESPACES, body)
     except AlreadyExists:
+        # Either somebody invites the same identity at this moment, or the name is somebody else's.
         namespace = await client.get(NAMESPACES, name)
     if identity_of(namespace) != identity:
         raise InviteError(

@@ -83,6 +83,8 @@ async def invite(
     namespace = await ensure_cluster_namespace(
         client, identity=identity, author=author, prefix=chosen.namespace_prefix
     )
+    # The record comes first: it refuses a consumer that is being revoked, which must not get
+    # credentials again.
     await _record(client, _cluster_binding(namespace, name, chosen), template)
     kubeconfig, server = await ensure_credentials(client, namespace.meta.name, chosen)
     if progress is not None and server not in {chosen.external_address, client.config.server}:

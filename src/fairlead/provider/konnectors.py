@@ -39,6 +39,8 @@ def is_original(binding: Object) -> bool:
         & set(entry.fields_v1.get("f:status", {}))
     ]
     if writers:
+        # Times of managedFields are whole seconds of UTC, which compare as text. Of two in one
+        # second the original's counts, since True is more than False.
         _, original = max(writers)
         return original
     return get_condition(stored_conditions(binding), CREDENTIALS_IN_USE) is None

@@ -152,6 +152,8 @@ def _controller_rules() -> list[JSON]:
         rule(GROUP, ["apiserviceexporttemplates"], READ_VERBS),
         rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "delete")),
         rule(GROUP, status, ("patch",)),
+        # Exports own their BoundSchemas with blockOwnerDeletion, for which the admission plugin
+        # OwnerReferencesPermissionEnforcement asks for this right.
         rule(GROUP, ["apiserviceexports/finalizers"], ("update",)),
         rule("", ["namespaces"], (*READ_VERBS, "create", "delete")),
         rule("", ["events"], ("create", "patch")),
@@ -160,6 +162,8 @@ def _controller_rules() -> list[JSON]:
             ["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
             (*READ_VERBS, "create", "patch", "delete"),
         ),
+        # RBAC cannot allow creating by name, since the server does not know the name when it
+        # authorises. Changing CRDs is held to our own.
         rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
         rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",), names=own_crds),
     ]

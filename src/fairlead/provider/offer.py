@@ -58,6 +58,7 @@ def record_of(binding: Object | None) -> InvitationRecord:
     try:
         read = msgspec.convert(stored, _Stored)
     except msgspec.ValidationError:
+        # What cannot be read offers nothing. A revocation that has begun goes on all the same.
         return InvitationRecord(revoked=stored.get("revoked") is True)
     if read.templates is None:
         return InvitationRecord(revoked=read.revoked)
@@ -136,6 +137,7 @@ def covers(offered: Selector, asked: Selector) -> bool:
     A selector matches in any of three ways, so that each part of the narrower one needs to be in
     the same part of the wider one.
     """
+    # A label selector without terms matches every object.
     if offered.label_selector is not None and not _requirements(offered.label_selector):
         return True
     return (
@@ -176,6 +178,8 @@ def _implies(asked: _Requirement, offered: _Requirement) -> bool:
     """Whether labels that meet one requirement always meet another."""
     if asked.key != offered.key:
         return False
+    # NotIn also matches objects that do not have the label at all, as it does in Kubernetes:
+    # DoesNotExist therefore implies it, and Exists does not.
     match offered.operator, asked.operator:
         case "In", "In":
             return asked.values <= offered.values

@@ -181,6 +181,8 @@ def _rules(resources: Iterable[GroupResource], verbs: tuple[str, ...]) -> list[J
     for resource in resources:
         groups.setdefault(resource.group, []).append(resource.resource)
     return [
+        # Sorted, so that an export that lists its resources in another order is no difference to
+        # write.
         {"apiGroups": [group], "resources": sorted(set(plurals)), "verbs": list(verbs)}
         for group, plurals in sorted(groups.items())
     ]

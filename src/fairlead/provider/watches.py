@@ -158,4 +158,5 @@ def _resources(obj: Object) -> list[ExportResource]:
     try:
         return obj.decode(_WithResources).spec.resources
     except msgspec.ValidationError:
+        # An index may not stop the watch: what is wrong with the object its reconciler tells.
         return []

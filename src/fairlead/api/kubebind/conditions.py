@@ -189,6 +189,7 @@ def summarize(conditions: Iterable[Condition]) -> Condition | None:
 def _timed(new: Condition, old: Condition | None, now: str) -> Condition:
     if new.status != "False":
         new = msgspec.structs.replace(new, severity="")
+    # A condition that somebody wrote without a time gets one, even if nothing else changes.
     if old is not None and old.last_transition_time and new.same_state(old):
         return old
     return msgspec.structs.replace(new, last_transition_time=now)

@@ -136,7 +136,9 @@ def service_namespace(cluster_ns: str, name: str) -> str:
     full = f"{cluster_ns}-{name}"
     if len(full) <= 63:
         return full
+    # No name has a slash, so that a-b and c are told from a and b-c, which a dash would not do.
     digest = hashlib.sha256(f"{cluster_ns}/{name}".encode()).hexdigest()[:10]
+    # 52 characters, a dash and ten digits of the hash are 63.
     return f"{full[:52].rstrip('-.')}-{digest}"
 
 

@@ -214,6 +214,7 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
 
 def _documents(data: bytes, what: str) -> list[Any]:
     try:
+        # This also takes the byte order mark that editors on Windows put before UTF-8.
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise ValueError(f"no {what}: it is not UTF-8 text") from None

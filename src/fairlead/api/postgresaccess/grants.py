@@ -62,6 +62,8 @@ COLUMN_PRIVILEGES: frozenset[Privilege] = frozenset({"SELECT", "INSERT", "UPDATE
 
 
 _NAMED_LEVELS: tuple[GrantLevel, ...] = ("Tables", "Sequences", "Routines", "Types")
+# YAML 1.1 reads the name on as the boolean true, which becomes the name "true" in JSON; in CEL a
+# field of that name is written __true__.
 _ON = "(has(self.on) ? self.on : (has(self.__true__) ? self.__true__ : ''))"
 
 

@@ -152,6 +152,8 @@ async def _watch(
                     await _pause(stop)
                     tried = await process.cancel_on(stop, _try(overview, binding))
                     failed = isinstance(tried, Text)
+                    # The last table stays above the error: one look that fails takes nothing off
+                    # the screen.
                     last = last if failed else tried
                     live.update(Group(last, tried) if failed else last, refresh=True)
 

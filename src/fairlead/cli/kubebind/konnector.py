@@ -101,6 +101,7 @@ def run(
         shared["health_address"] = _health_address(given, server_address)
     options = Options(
         namespace=namespace,
+        # run_program installs them, unless --install-crds says not to.
         install_crds=False,
         provider_polling_interval=parse_duration(
             provider_polling_interval, option="--provider-polling-interval", least="1s"
@@ -120,4 +121,5 @@ def _health_address(given: click.Context, address: str) -> str:
         raise click.UsageError(
             "--server-address is another name of --health-probe-bind-address: give one of them"
         )
+    # With kube-bind itself :PORT listens on every interface; here that has to be said.
     return f"127.0.0.1{address}" if address.startswith(":") else address

@@ -205,6 +205,8 @@ def invite(
             )
     if errors := binding and subdomain_errors(binding):
         raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
+    # Looked at first, for inviting makes a namespace and a token, and the invitation would be
+    # lost.
     if not output.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {output.parent} to write the invitation to")
     naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)

@@ -76,6 +76,8 @@ def revoke(
             async def done() -> None:
                 await revoke_consumer(
                     client,
+                    # By the namespace that the question named: while it was asked, the identity
+                    # may have come to mean another consumer, or several.
                     await find_consumer(client, about.namespace),
                     keep_data=keep_data,
                     force=force,

@@ -89,6 +89,7 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
                 seconds, look(client, binding), lambda: f"counting what {binding} has bound"
             )
         except Forbidden:
+            # Who may not count may still unbind: the question then has no numbers.
             return None
 
     async def main(stop: asyncio.Event) -> Impact | None:
@@ -96,6 +97,7 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
             return await process.cancel_on(stop, count(client))
 
     found = process.run(main)
+    # Only rights are left then, and nobody loses an object.
     if found is not None and found.gone:
         return
     if not sys.stdin.isatty():

@@ -87,6 +87,7 @@ def command(
     left_out = {one.role for one in found.skipped}
     if not dry_run:
         left_out |= {one.role for one in found.accesses if not one.claimed}
+    # Of all roles of a server some can never be imported; those that were named are meant.
     if left_out & {*roles}:
         raise click.exceptions.Exit(1)
 

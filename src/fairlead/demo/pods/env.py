@@ -24,6 +24,8 @@ async def environment(container: JSON, source: PodSource) -> dict[str, str]:
         entries = await _whole(item, source)
         prefix = item.get("prefix") or ""
         for key, content in entries.items():
+            # A kubelet leaves out keys that cannot be names of variables, and starts the container
+            # all the same.
             if _NAME.fullmatch(prefix + key):
                 result[prefix + key] = _text(prefix + key, content)
     for item in container.get("env") or []:

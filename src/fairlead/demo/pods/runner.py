@@ -91,6 +91,8 @@ async def run_workload(
             raise PodRunError(f"{place} does not exist") from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
+            # A signal that came before there was a process has cancelled us, and nobody else has:
+            # then the run ends as the process would have ended.
             if signals.ended_by and task is not None and task.uncancel() == 0:
                 return RunResult(128 + signals.ended_by)
             raise
@@ -173,6 +175,8 @@ async def _run(process: _Process, signals: _Signals, *, capture: bool) -> RunRes
             stdin=asyncio.subprocess.DEVNULL if capture else None,
             stdout=asyncio.subprocess.PIPE if capture else None,
             stderr=asyncio.subprocess.STDOUT if capture else None,
+            # A process whose output is captured is ended with all that it has started. One that
+            # has the terminal stays in its foreground group, or else it could not read from it.
             start_new_session=capture,
         )
     except OSError as error:

@@ -104,6 +104,7 @@ class PodSource:
             raise PodRunError(str(error)) from None
         body = found.to_dict()
         text, encoded = body.get("data") or {}, body.get("binaryData") or {}
+        # The field data is base64 in a Secret and text in a ConfigMap.
         if resource is SECRETS:
             text, encoded = {}, text
         return {

@@ -27,6 +27,7 @@ class Mounts:
         path = PurePosixPath(text)
         if not path.is_absolute():
             return text
+        # The longest path comes first, for one volume may be mounted inside another.
         for mount in sorted(self.paths, key=lambda item: -len(item.parts)):
             if path.is_relative_to(mount):
                 return str(self.paths[mount] / path.relative_to(mount))
@@ -154,4 +155,5 @@ def _file(path: Path, content: bytes, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=_FILE_MODE)
     path.write_bytes(content)
+    # The mode comes last, since one without w would refuse the content.
     path.chmod(mode)

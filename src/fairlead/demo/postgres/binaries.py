@@ -79,6 +79,7 @@ def reachable(install: Path, account: pwd.struct_passwd | None, folder: Path) ->
     site = folder / "site"
     copy = site / package.name / install.name
     shutil.copytree(install, copy, ignore=shutil.ignore_patterns("include"))
+    # Programs such as initdb look for the wheel's libraries by a path that is relative to theirs.
     libraries = package.with_name(f"{package.name}.libs")
     if libraries.is_dir():
         shutil.copytree(libraries, site / libraries.name)

@@ -84,6 +84,8 @@ async def prepare(server: DatabaseServer, database: str) -> None:
     async with administrator(server) as connection:
         await connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
         await connection.execute(
+            # PostgreSQL lets everybody connect to a new database; a grant of CONNECT would then
+            # tell nothing.
             sql.SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(sql.Identifier(database))
         )
     async with administrator(server, database) as connection:

@@ -40,6 +40,8 @@ _START_TIMEOUT_SECONDS = 120.0
 _STOP_TIMEOUT_SECONDS = 10.0
 _PORT_ATTEMPTS = 5
 
+# SIGQUIT is PostgreSQL's immediate shutdown, which waits for no session; what a crash would have
+# to recover is thrown away with the folder.
 _GUARD = """
 pid=
 while read -r line; do pid=$line; done
@@ -67,6 +69,7 @@ _SETTINGS = {
     "max_connections": "100",
     "jit": "off",
     "logging_collector": "off",
+    # The log is searched for English words below.
     "lc_messages": "C",
 }
 
@@ -170,6 +173,8 @@ class EmbeddedPostgres:
                 await asyncio.wait_for(self._ready(), _START_TIMEOUT_SECONDS)
             except (EmbeddedPostgresError, TimeoutError) as error:
                 await self.stop_server()
+                # Somebody else has taken the port between our look for a free one and the server's
+                # start.
                 if "could not bind" in self.log() and attempt + 1 < attempts:
                     continue
                 reason = str(error) or f"not ready after {_START_TIMEOUT_SECONDS:.0f} s"
@@ -192,6 +197,7 @@ class EmbeddedPostgres:
             except TimeoutError:
                 process.kill()
                 await _exited(process)
+        # The guard must not kill a number that by then is another process's.
         self._tell_guard("")
 
     def _prepare_folder(self) -> None:
@@ -200,6 +206,8 @@ class EmbeddedPostgres:
         install = self._given or find_install(self.version)
         self._install = reachable(install, self._account, self._folder)
         shell = shutil.which("sh") or "/bin/sh"
+        # In a session of its own, for Ctrl-C at a terminal goes to our whole group: the guard has
+        # to outlive us.
         self._guard = subprocess.Popen(
             [shell, "-c", _GUARD, "guard", str(self._folder)],
             stdin=subprocess.PIPE,
@@ -220,6 +228,7 @@ class EmbeddedPostgres:
             *("-A", "scram-sha-256", f"--pwfile={secret}"),
         ]
         process = self._spawn("initdb", arguments, "initdb.log")
+        # The guard ends initdb too, if we die while it runs.
         self._tell_guard(str(process.pid))
         try:
             await _exited(process)
@@ -283,6 +292,8 @@ class EmbeddedPostgres:
     async def _remove(self) -> None:
         await self._stop(signal.SIGQUIT)
         if self._guard is not None:
+            # When its input ends, the guard removes the folder; what it could not remove is tried
+            # below.
             self._guard.communicate()
             self._guard = None
         if self._folder is not None:

@@ -82,6 +82,7 @@ async def count_copies(client: Client, exports: Iterable[Object], where: Places)
         try:
             listed = await client.list(resource, metadata_only=True)
         except NotFound:
+            # Its CRD has gone since the server was asked for its kinds.
             continue
         counts.update(filter(None, (where.whose(resource, item.meta) for item in listed.items)))
     return counts

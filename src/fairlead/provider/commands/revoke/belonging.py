@@ -161,6 +161,7 @@ def is_managed(role: Object) -> bool:
     """Whether a role was made for one consumer alone, by the provider's controllers."""
     labels = role.meta.labels
     ours = all(labels.get(name) == value for name, value in MANAGED_BY.items())
+    # The ClusterRole without the dash is what every invited consumer is bound to.
     return ours and role.meta.name.startswith(f"{BINDER_NAME}-")
 
 

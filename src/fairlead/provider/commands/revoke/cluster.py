@@ -99,6 +99,7 @@ class Desk:
             wanted = body(found)
             if wanted is not None:
                 written = await commit(self.client, resource, found, wanted)
+                # An object that is as wanted already comes back itself, and nothing is sent.
                 changed += written is not found
 
         await self._each_fresh(resource, objects, one)

@@ -150,6 +150,8 @@ class _Revocation:
         await self._take_access()
         # One that is still pending would have its export made.
         await self._take_all(APISERVICEEXPORTREQUESTS)
+        # Once no annotation says whose they are, the controller of APIServiceNamespaces does not
+        # delete them when those go.
         if self._keep:
             await self._release_namespaces()
         await self._take_service_namespaces()
@@ -176,6 +178,7 @@ class _Revocation:
         stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
         if stored is not None:
             await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
+        # Servers take no new object into a namespace that is going.
         elif self._exported and not self._consumer.meta.deleting:
             await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
 
@@ -279,6 +282,8 @@ class _Revocation:
         for namespace in owned:
             for kind in kinds:
                 copies += await self._release(kind, namespace.meta.name)
+        # The namespaces are found by this annotation when revoking is done again after an
+        # interruption, so it goes only when all copies in them are released.
         await self._desk.change(NAMESPACES, owned, belonging.without_owner)
         if owned:
             names = ", ".join(sorted(one.meta.name for one in owned))
@@ -326,6 +331,8 @@ class _Revocation:
             await self._desk.delete(
                 SECRETS, [one for one in secrets if one.meta.name == KUBECONFIG_NAME]
             )
+            # The identity goes last: a consumer is found by it, and this may have to be done
+            # again.
             await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
             copies = count(kept, "copy", "copies")
             self._say(f"cluster namespace {self._name} stays, for it holds {copies}")

@@ -30,8 +30,10 @@ def reconcile(tokens: Sequence[TokenSecret], in_use: str) -> Plan:
     if not ours:
         return Plan(next_name(tokens), written=False)
     newest = ours[-1]
+    # The token was made, but the kubeconfig with it was not stored: the last run ended in between.
     if newest.token != in_use or not in_use:
         return Plan(newest.name, written=False)
+    # The older token is still there, so the rotation has not come to its end.
     if len(ours) > 1:
         return Plan(newest.name, written=True)
     return Plan(next_name(ours), written=False)

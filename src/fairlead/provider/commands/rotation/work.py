@@ -69,6 +69,8 @@ async def probe(kubeconfig: bytes) -> None:
     except TimeoutError:
         raise NotReachedError(f"{config.server} does not answer within {_SECONDS:g} s") from None
     except ConnectionFailed as error:
+        # A certificate that does not fit is a fault of the kubeconfig. No connection at all may
+        # only mean that the address is not for here.
         if isinstance(error.__cause__, aiohttp.ClientSSLError):
             raise ProbeError(str(error)) from None
         raise NotReachedError(str(error)) from None
@@ -163,6 +165,7 @@ class _Rotation:
             raise RotateError(
                 f"there is no rotation of {self._identity} to finish: begin one without --finish"
             )
+        # Options that name another address have the kubeconfig written again, with the same token.
         if plan.written and (finish or not self._moves()):
             self._say(f"going on: {self._identity} can fetch token {plan.name} already")
             return stored.content
@@ -225,6 +228,8 @@ class _Rotation:
 
     async def take_away(self) -> None:
         """Delete every token but the one that was handed out."""
+        # What the konnector fetches at this moment decides, whoever has stored it: nobody is left
+        # without a token that works, even if another command was faster.
         stored = await stored_kubeconfig(self._client, self._name)
         if not stored.token:
             raise RotateError(

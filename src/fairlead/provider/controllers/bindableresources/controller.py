@@ -72,8 +72,11 @@ class BindableResourcesController:
             return Result(plan.requeue_after)
         outcome = await self._invited(request)
         await self._store(request, outcome)
+        # The status that was just written leads here again, and the time until deletion counts
+        # from then.
         if outcome.phase != "Failed":
             return Result()
+        # A request that has failed is deleted at its time as well.
         return Result(min(plan.requeue_after or _LOOK_AGAIN, _LOOK_AGAIN))
 
     async def _invited(self, request: Object) -> Outcome:
@@ -183,6 +186,7 @@ async def store_answer(
         try:
             await client.create(SECRETS, _new(request, ref.name, {ref.key: encoded}))
         except AlreadyExists:
+            # Somebody has made it meanwhile: its owner says whether it may be written.
             stored = await _found(client, request, ref.name)
     if stored is not None:
         body = stored.to_dict()

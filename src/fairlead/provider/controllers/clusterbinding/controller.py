@@ -60,6 +60,7 @@ class ClusterBindingController:
         """Say once in the log what an original konnector lacks, and again when that changes."""
         found = [shortcoming(binding, export, self._granted) for export in self._settled(binding)]
         told = "; ".join(filter(None, found))
+        # Each heartbeat leads here again.
         if told and told != self._told.get(binding.key):
             _log.warning("a konnector lacks rights", consumer=binding.meta.namespace, problem=told)
         self._told[binding.key] = told

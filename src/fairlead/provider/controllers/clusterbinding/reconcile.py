@@ -47,6 +47,7 @@ def health(status: ClusterBindingStatus, *, now: datetime) -> tuple[Condition, f
         return _timeout(status), None
     wait = (deadline - now).total_seconds()
     if beat > now + ALLOWED_DRIFT:
+        # The next look comes when the clock of this cluster has come as far.
         return _drift(), (beat - now).total_seconds()
     return true(HEALTHY), wait
 

@@ -48,6 +48,8 @@ class ExportController:
             await commit(self._client, BOUNDSCHEMAS, schema, adopted(schema, export))
         if plan.source_spec_hash:
             body = annotated(export, plan.source_spec_hash)
+            # The status is written next, and has to be based on the version that this write gives
+            # rise to.
             export = await commit(self._client, APISERVICEEXPORTS, export, body)
         if plan.condition is not None:
             body = conditioned(export, plan.condition, now=now())

@@ -119,11 +119,14 @@ class Sources:
     def _newest(self, name: str, cached: Object | None) -> Object | None:
         """What was fetched, where the watch has not come as far."""
         fetched = self._fetched.get(name)
+        # What was fetched counts for the very CRD that the watch lists: without its label none is
+        # listed, and the generations of two uids cannot be compared.
         if cached is None or fetched is None or fetched.meta.uid != cached.meta.uid:
             return cached
         if fetched.meta.generation <= cached.meta.generation:
             del self._fetched[name]
             return cached
+        # It was fetched by its name, where no selector looks at the label.
         return fetched if fetched.meta.labels.get(LABEL_EXPORTED) == "true" else None
 
 
@@ -207,13 +210,17 @@ class RequestController:
         controller.watch(watches.requests, cluster=cluster)
         if self._options.requests == "invited":
             controller.watch(watches.templates, from_template)
+            # Heartbeats change the status alone; what a consumer was invited to is in the spec.
             controller.watch(watches.cluster_bindings, from_namespace, predicate=spec_changed)
+        # An export has the name of its request, so that its key is that of the request too.
         controller.watch(watches.exports, cluster=cluster)
         controller.watch(watches.schemas, by_schema(cluster, watches.requests))
         controller.watch(watches.crds, from_crd)
         controller.watch(
             watches.service_namespaces,
             from_namespace,
+            # A namespace that a request names is made again when somebody deletes it; nothing else
+            # about it matters to a request.
             predicate=lambda delta: delta.type == "DELETED",
         )
 
@@ -266,6 +273,7 @@ class RequestController:
         )
 
     async def _carry_out(self, plan: Plan) -> None:
+        # Whoever sees an export finds the schemas that it names.
         for schema in plan.create_schemas:
             await _create(self._client, BOUNDSCHEMAS, schema)
         for stored, body in plan.update_schemas:

@@ -220,9 +220,8 @@ def _export(
 ) -> Plan:
     spec = request.spec
     follow = spec.schema_update_policy == "Always" and not excess
-    # An export that its administrator has deleted is not made again by the request that is still
-    # there.
     if state.export is None and request.status.phase == "Succeeded":
+        # Deleting an export is how the provider takes it from a consumer: it is not made again.
         raise NotYetError(_revoked(request.metadata.name))
     if state.export is not None:
         made = state.export.decode(APIServiceExport)
@@ -230,7 +229,8 @@ def _export(
         options = _as_made(options, made.spec)
     missing = any(resource.name not in state.schemas for resource in spec.resources)
     wanted: dict[str, BoundSchemaSpec] = {}
-    # A request that needs nothing of the CRDs any more is not kept waiting by one that is gone.
+    # An export that is complete needs its CRDs no more, unless it follows them: one that loses its
+    # label ends nothing.
     if missing or state.export is None or follow:
         wanted = _sources(spec.resources, state.crds, options)
     owner = state.export.owner_reference() if state.export is not None else None

@@ -64,6 +64,8 @@ class NamespaceController:
         self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
         self.controller.watch(watches.namespaces, self._from_namespace)
+        # A namespace is announced once the consumer has its rights there, which the controller of
+        # rights makes.
         self.controller.watch(watches.role_bindings, self._from_binding)
         self.controller.watch(watches.cluster_role_bindings, self._from_cluster_binding)
         for informer in (watches.exports, watches.schemas):
@@ -78,6 +80,8 @@ class NamespaceController:
             if not owned:
                 self._departure.forget(key)
                 return Result()
+            # The cache lags, and the event is yet to come: nothing is deleted for what it has not
+            # seen.
             if await self._exists(key):
                 return Result()
             return await self._clear(key, owned)
@@ -93,6 +97,7 @@ class NamespaceController:
             stored = await add_finalizer(
                 self._client, APISERVICENAMESPACES, stored, FINALIZER_NAMESPACE
             )
+            # The status has to be based on the version that has the finalizer.
             plan = reconcile(state._replace(service_namespace=stored), self._options, now=now())
         await self._statuses.write(stored, plan.status)
         if plan.create is not None:
@@ -104,9 +109,12 @@ class NamespaceController:
 
     async def _leave(self, key: Key, stored: Object, owned: list[Object]) -> Result:
         """Let an APIServiceNamespace go once its namespace is gone."""
+        # It does not wait for us. Namespaces of its own are cleared away once it is gone.
         if FINALIZER_NAMESPACE not in stored.meta.finalizers:
             return Result()
         target = target_name(self._bare(stored, owned), self._options.isolation)
+        # A namespace that was made a moment ago is not in the cache yet; the server is asked for
+        # it by the name that it has to have.
         names = {target, *(namespace.meta.name for namespace in owned)}
         plan = await self._departure.proceed(key, names)
         if plan.done:
@@ -180,6 +188,8 @@ class NamespaceController:
             if (owner := owner_of(state)) is not None:
                 yield Request(self._cluster, owner.namespace, owner.name)
         name = delta.object.meta.name
+        # A namespace that is in the way belongs to nobody here, and its end is awaited by whoever
+        # needs its name.
         waiting = self._watches.service_namespaces.by_index(_BY_TARGET, name)
         yield from requests_for(self._cluster, waiting)
 

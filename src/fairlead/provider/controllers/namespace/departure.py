@@ -75,6 +75,7 @@ async def _objects(
         )
         found += [item.meta.name for item in page.items if synced(item.meta, cluster_namespace)]
         continue_ = page.continue_
+        # One object is enough to keep the namespace, so that a large kind is not read to its end.
         if len(found) >= FIRST or not continue_:
             return found[:FIRST], bool(continue_) or len(found) > FIRST
 

@@ -72,6 +72,8 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
         return Plan(status=_status(stored, None, _foreign(namespace, state.key), now))
     if namespace.meta.deleting:
         return Plan(finalize=finalize, status=_status(stored, None, _going(name), now))
+    # A namespace that was announced stays so: an export that comes later tells of missing rights
+    # in its own condition.
     if state.ungranted and not current:
         waiting = _info(
             "PermissionsPending",
@@ -100,6 +102,7 @@ def target_name(state: State, isolation: Isolation) -> str:
     if current:
         return current
     if state.owned:
+        # An administrator may have annotated several: each look has to choose the same one.
         return min(namespace.meta.name for namespace in state.owned)
     if isolation == "None":
         return state.key.name

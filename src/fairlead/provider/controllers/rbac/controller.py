@@ -93,7 +93,10 @@ class RbacController:
         controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
         controller.watch(watches.service_namespaces, self._from_neighbour)
         controller.watch(watches.namespaces, self._from_namespace)
+        # A revocation is recorded in the spec; heartbeats change the status alone.
         controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
+        # Of a CRD the rights need the scope alone, which is immutable. One that gets or loses the
+        # label comes or goes for this watch.
         controller.watch(watches.crds, self._from_crd, predicate=came_or_went)
         for bindings in (watches.role_bindings, watches.cluster_role_bindings):
             controller.watch(bindings, self._from_binding)
@@ -176,6 +179,8 @@ class RbacController:
                 role = self._caches[roles].get(*binding.key)
                 if role is not None:
                     found[Id(roles, role.key)] = role
+        # A role whose binding was never written, or was deleted by somebody, is known by its name
+        # alone.
         names = [Key("", name) for name in cluster_names(key)]
         for namespace in (key.namespace, *namespaces):
             names += [Key(namespace, name) for name in names_in_namespaces(key.name)]
@@ -187,6 +192,7 @@ class RbacController:
 
     async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
         """Write what can be written; the first refusal, if there was any."""
+        # What is not due any more goes first, so that no failure to write anything else keeps it.
         for identity in plan.delete:
             await self._delete(identity, state.existing[identity])
         refusal: Forbidden | Invalid | None = None
@@ -210,6 +216,8 @@ class RbacController:
             try:
                 await self._client.create(resource, body)
             except AlreadyExists:
+                # The watch knows only what has our label, and may lag: an object that has lost the
+                # label gets it again.
                 stored = await self._client.get(resource, key.name, key.namespace)
             else:
                 return
@@ -219,6 +227,7 @@ class RbacController:
             await self._delete(identity, stored)
             await self._client.create(resource, body)
             return
+        # Labels and annotations that others put there stay.
         labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
         content = {name: body[name] for name in ("rules", "subjects") if name in body}
         metadata = live["metadata"] | {"labels": labels}
