@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import warnings
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta
@@ -131,15 +132,16 @@ class Plane:
         }
 
     async def unrest(self, before: dict[str, datetime]) -> tuple[int, list[RequestInfo]]:
-        """How many heartbeats were due since ``before``, and what else was written."""
+        """How many heartbeats fell due since ``before`` and came, and what else was written."""
         now = await self.heartbeats()
         due = {name for name, beat in before.items() if now.get(name, beat) - beat >= BEAT}
-        number = len(due)
+        number = 0
         written = []
         for info in self.traffic.writing():
             beat = (info.verb, info.resource) == ("patch", CLUSTERBINDINGS.plural)
             if beat and info.namespace in due:
                 due.remove(info.namespace)
+                number += 1
             else:
                 written.append(info)
         return number, written
@@ -219,8 +221,9 @@ async def steady(*planes: Plane) -> None:
     each time.
     """
     for _ in range(_LATECOMERS):
-        if not await _written_at_listing(*planes):
+        if not (late := await _written_at_listing(*planes)):
             return
+        warnings.warn(f"written late: {late}", stacklevel=2)
     written = await _written_at_listing(*planes)
     assert not written, written
 
