@@ -7,8 +7,8 @@ and shell completion are quick. A command reads its flags (``options``), calls o
 programs until a signal (``running``). What goes out: tables, YAML or JSON on standard output, and
 an error as one line on standard error, with exit code 1, or 2 for wrong usage (``errors``).
 
-``kubebind`` has the commands of kube-bind; those of PostgresAccess, Service Binding, the sandbox
-and the demo are modules beside it. No work is done here.
+``kubebind``, ``postgresaccess`` and ``servicebinding`` have the commands of the three systems;
+those of the sandbox and the demo are modules beside them. No work is done here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class _Lazy(NamedTuple):
 _COMMANDS = {
     "accept": _Lazy("kubebind.accept", "Let the konnector synchronise the objects of BINDING."),
     "bind": _Lazy("kubebind.bind", "Bind what a provider offers."),
-    "binding": _Lazy("servicebinding", "Project binding data of services into workloads."),
+    "binding": _Lazy(
+        "servicebinding.controllers", "Project binding data of services into workloads."
+    ),
     "bindings": _Lazy(
         "kubebind.bindings",
         "Show all bindings of a cluster: objects in sync, lag, heartbeat, problem.",
@@ -54,7 +56,8 @@ _COMMANDS = {
         "Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.",
     ),
     "postgres": _Lazy(
-        "postgres", "Make PostgreSQL roles, grants and Secrets of PostgresAccess objects."
+        "postgresaccess.operator",
+        "Make PostgreSQL roles, grants and Secrets of PostgresAccess objects.",
     ),
     "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
     "sandbox": _Lazy("sandbox", "Kubernetes API servers on this machine, without containers."),

@@ -13,7 +13,7 @@ from fairlead.api.meta import JSON
 from fairlead.binding.admission import names
 from fairlead.binding.options import BindingOptions
 from fairlead.cli.manifests import command as manifests
-from fairlead.cli.servicebinding import command as binding
+from fairlead.cli.servicebinding.controllers import command as binding
 from fairlead.runtime import Cluster, Manager
 
 
@@ -145,7 +145,7 @@ def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(
         asyncio.run(build(None, None))
 
     monkeypatch.setattr("fairlead.binding.app.build", build)
-    monkeypatch.setattr("fairlead.cli.servicebinding.run_program", run_program)
+    monkeypatch.setattr("fairlead.cli.servicebinding.controllers.run_program", run_program)
     assert CliRunner().invoke(binding, ["run", *args, "--namespace", "own"]).exit_code == 0
     (options,) = found
     key = ("own", names.KEY_SECRET) if by_proof else None

@@ -1,1 +1,1 @@
-"""The commands of PostgresAccess that look and change nothing."""
+"""The commands of PostgresAccess: the operator, and what looks at servers and accesses."""

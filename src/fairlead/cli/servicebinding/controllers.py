@@ -16,10 +16,10 @@ from fairlead.binding.options import (
     AdmissionOptions,
     BindingOptions,
 )
-from fairlead.cli import bindingexplain
-from fairlead.cli.bindingfiles import compose, render
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.servicebinding import explain
+from fairlead.cli.servicebinding.files import compose, render
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime.manager.health import AddressError, split_address
 
@@ -133,6 +133,6 @@ def _webhooks(
     )
 
 
-command.add_command(bindingexplain.command)
+command.add_command(explain.command)
 command.add_command(compose)
 command.add_command(render)

@@ -1,0 +1,1 @@
+"""The commands of Service Binding: the controllers, and what needs no cluster."""
