@@ -51,6 +51,7 @@ async def leave_groups(
     async with working(sessions, "take roles out of groups") as session:
 
         async def work() -> Snapshot:
+            # The transaction may be tried again, and what the try before has found is void then.
             problems.clear()
             async with session.transaction():
                 found = await read_snapshot(session, names, "", groups=sharing.groups)
