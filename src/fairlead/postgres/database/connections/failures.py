@@ -190,8 +190,8 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
     if state in _STATES:
         reason, sentence = _STATES[state]
         return AccessError(reason, sentence.format(what=what, admin=admin))
-    # Without an SQLSTATE it is libpq that speaks. Class 08 is of connections, and with 57P a server
-    # ends sessions, as when it shuts down.
+    # Without an SQLSTATE it is libpq that speaks. Class 08 is of connections, and with 57P a
+    # server ends sessions, as when it shuts down.
     if not state or state.startswith(("08", "57P")):
         return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
     if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:
