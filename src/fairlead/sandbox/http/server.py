@@ -85,6 +85,7 @@ class HttpServer:
             return respond(error_answer(errors.disk_full(str(error))))
         except Disconnect:
             return cut(request)
+        # Nobody is left who would read an answer.
         except (ConnectionError, asyncio.CancelledError):
             raise
         except RecursionError:
@@ -111,6 +112,7 @@ class HttpServer:
         call = prepared(replace(call, ask=self._webhooks.ask))
         try:
             answer = await reviewed(call, self._answered)
+        # Made an answer here and not by the caller: a refusal carries the warnings too.
         except StatusError as error:
             answer = error_answer(error)
         told = [call.type.warning] if call.type.warning else []
@@ -135,6 +137,8 @@ class HttpServer:
         try:
             return self._router.call(info, request.query, request.headers, body, user)
         except StatusError as error:
+            # In a group without built-in resources a real server takes the path for none of its
+            # own, and answers in plain text.
             if error.code == 404 and not self._router.is_built_in(info):
                 return None
             raise
@@ -163,6 +167,7 @@ class HttpServer:
             raise errors.method_not_allowed()
         watch = Watch(call, self.bookmark_interval)
         stream = WatchStream(request, call, watch)
+        # Before the head is sent: who has seen the head may ask for a fault of this watch at once.
         self._faults.watching(stream)
         try:
             await stream.prepare()
@@ -193,6 +198,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
+        # A body that has arrived needs no timer.
         if request.content.is_eof():
             return await request.read()
         async with asyncio.timeout(BODY_SECONDS):
