@@ -209,8 +209,8 @@ class Sandbox:
         if self._core is not None:
             await self._core.store.close()
             self._core = None
-        # A start that failed has opened the file, and there is no store yet that would close it.
         elif self._data is not None and self._log is not None:
+            # A start that failed has opened the file, and there is no store that would close it.
             self._log.close()
         # Last: from here on another sandbox may use the folder.
         if self._lock is not None:

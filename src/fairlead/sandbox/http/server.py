@@ -85,8 +85,8 @@ class HttpServer:
             return respond(error_answer(errors.disk_full(str(error))))
         except Disconnect:
             return cut(request)
-        # Nobody is left who would read an answer.
         except (ConnectionError, asyncio.CancelledError):
+            # Nobody is left who would read an answer.
             raise
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
@@ -112,8 +112,8 @@ class HttpServer:
         call = prepared(replace(call, ask=self._webhooks.ask))
         try:
             answer = await reviewed(call, self._answered)
-        # Made an answer here and not by the caller: a refusal carries the warnings too.
         except StatusError as error:
+            # An answer here already, and not at the caller: a refusal carries the warnings too.
             answer = error_answer(error)
         told = [call.type.warning] if call.type.warning else []
         if call.webhooks is not None:

@@ -37,7 +37,7 @@ def _number(text: str) -> float:
     value = float(text)
     if isinf(value):
         raise ValueError(f"number {text} is out of range")
-    # From 1e21 on Go's encoding/json writes an exponent.
+    # From 1e21 on Go's encoding/json writes a float with an exponent, and not as a whole number.
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 

@@ -96,8 +96,8 @@ async def _write(call: Call, workers: Workers) -> Answer:
         if result.questions and call.webhooks is not None:
             call.webhooks.stamp = result.stamp
             raise Unanswered(result.questions)
-        # Others have written meanwhile: what was worked out holds only if it would come out the
-        # same now.
+        # Others may have written meanwhile: what was worked out holds only if it would come out
+        # the same now.
         if _is_current(call, old) and helping == _helping(call):
             found = _commit(call, old, result)
             await call.core.store.settle(found.rv)
@@ -139,7 +139,7 @@ def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) 
 
 
 def _is_current(call: Call, old: Record | None) -> bool:
-    # Each write makes a new record, so that the same one means the same object.
+    # Each write makes a new record, so that the same one means an object that has not changed.
     return not call.info.name or call.core.get(call.type, call.key) is old
 
 

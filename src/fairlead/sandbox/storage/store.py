@@ -247,8 +247,6 @@ class ObjectStore:
         future = asyncio.get_running_loop().create_future()
         # In the order of versions, since the counter only grows: whoever is published wakes from
         # the front.
-        # It waits for the newest version, also where an older one would do, so that the waiters
-        # stay in order.
         self._waiters.append((self.rv, future))
         await future
 
