@@ -20,6 +20,7 @@ from fairlead.sandbox.storage.records import Change, Owner, Record
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+# Kubernetes' collector leaves Events alone as well (its DefaultIgnoredResources).
 _IGNORED = {"events"}
 
 OwnerState = Literal["solid", "waiting", "absent", "unknown"]
@@ -130,6 +131,8 @@ class GarbageCollector:
     def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
         finalizers = record.meta.finalizers or []
         policy = "Background"
+        # Its own finalizers say what somebody wants for its dependents, and Background would take
+        # them off.
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (foreground and self._dependents.get(record.meta.uid)):
@@ -138,10 +141,12 @@ class GarbageCollector:
         try:
             deletes.delete(self._core, type_, record, options)
         except StatusError:
+            # What may not be deleted, as some namespaces, stays without its owner.
             return
 
     def _state(self, owner: Owner, dependent: Record) -> OwnerState:
         place = self._places.get(owner.uid)
+        # An owner is in the dependent's namespace or in none: the same uid elsewhere is no owner.
         if place is not None and place.key.namespace in {"", dependent.key.namespace}:
             record, _ = self._find(place)
             if record is None or record.meta.uid != owner.uid:
@@ -151,6 +156,8 @@ class GarbageCollector:
                 return "waiting"
             return "solid"
         type_ = self._core.registry.by_kind(owner.api_version, owner.kind)
+        # Of a kind that is not served, or of an object that no path leads to, nobody can tell
+        # whether it is gone: nothing is deleted on a guess.
         if type_ is None or (type_.resource.namespaced and not dependent.key.namespace):
             return "unknown"
         return "absent"

@@ -86,6 +86,7 @@ class HttpServer:
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
+            # Nobody is left who would read an answer.
             raise
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
@@ -112,6 +113,7 @@ class HttpServer:
         try:
             answer = await reviewed(call, self._answered)
         except StatusError as error:
+            # An answer here already, and not at the caller: a refusal carries the warnings too.
             answer = error_answer(error)
         told = [call.type.warning] if call.type.warning else []
         if call.webhooks is not None:
@@ -135,6 +137,8 @@ class HttpServer:
         try:
             return self._router.call(info, request.query, request.headers, body, user)
         except StatusError as error:
+            # In a group without built-in resources a real server takes the path for none of its
+            # own, and answers in plain text.
             if error.code == 404 and not self._router.is_built_in(info):
                 return None
             raise
@@ -163,6 +167,7 @@ class HttpServer:
             raise errors.method_not_allowed()
         watch = Watch(call, self.bookmark_interval)
         stream = WatchStream(request, call, watch)
+        # Before the head is sent: who has seen the head may ask for a fault of this watch at once.
         self._faults.watching(stream)
         try:
             await stream.prepare()
@@ -193,6 +198,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
+        # A body that has arrived needs no timer.
         if request.content.is_eof():
             return await request.read()
         async with asyncio.timeout(BODY_SECONDS):

@@ -98,6 +98,7 @@ def _configuration(call: Call) -> JSON:
     metadata = dict(config.get("metadata") or {})
     writes.check_name(metadata, call.key)
     config["metadata"] = metadata
+    # On copies: checking also completes and cleans, and what the manager owns is what it sent.
     if not call.info.subresource:
         writes.check_kind(call.type, _copy(config))
     take_metadata(_copy(config))
@@ -134,6 +135,7 @@ def _update(call: Call, record: Record, config: JSON, *, force: bool) -> Record:
     owners = tracking.managed_by(stored)
     if not owners:
         version = call.type.resource.api_version
+        # Otherwise a first apply would take fields without a conflict that others have written.
         owners = managers.owner_of_all(call.type.shape, live, version, now())
     body, owners = _applied(call, live, owners, config, force=force)
     return writes.update(
