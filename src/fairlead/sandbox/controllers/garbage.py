@@ -7,6 +7,7 @@ the foreground waits for the dependents that block it, and orphaning takes the r
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from fairlead.api.meta import Key
@@ -91,9 +92,12 @@ class GarbageCollector:
         finalizers = record.meta.finalizers or []
         dependents = sorted(self._dependents.get(record.meta.uid, ()))
         if ORPHAN in finalizers:
-            for dependent in dependents[:MANY]:
+            # The index is of what is published: with a slow disk it still has who was disowned.
+            owned = (one for one in dependents if self._is_owned(one, record.meta.uid))
+            some = list(islice(owned, MANY + 1))
+            for dependent in some[:MANY]:
                 self._disown(dependent, {record.meta.uid})
-            if len(dependents) > MANY:
+            if len(some) > MANY:
                 self._reactor.later(place, self._on_deleting)
             else:
                 self._remove_finalizer(record, type_, ORPHAN)
@@ -102,6 +106,10 @@ class GarbageCollector:
                 self._reactor.later(dependent, self._check)
             if not any(self._blocks(one, record.meta.uid) for one in dependents):
                 self._remove_finalizer(record, type_, FOREGROUND)
+
+    def _is_owned(self, dependent: StoredPlace, uid: str) -> bool:
+        record, _ = self._find(dependent)
+        return record is not None and any(owner.uid == uid for owner in _owners(record))
 
     def _blocks(self, dependent: StoredPlace, uid: str) -> bool:
         record, _ = self._find(dependent)

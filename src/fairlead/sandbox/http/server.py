@@ -22,7 +22,6 @@ from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests import heavy
 from fairlead.sandbox.requests.calls import Answer, Call, error_answer
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
-from fairlead.sandbox.requests.handlers.apply import creates
 from fairlead.sandbox.requests.handlers.watch import Watch
 from fairlead.sandbox.requests.handlers.write import with_warnings
 from fairlead.sandbox.requests.info import RequestInfo, parse_request
@@ -107,9 +106,12 @@ class HttpServer:
         call = self._call(request, info, user, body)
         if call is None:
             return page_not_found()
-        if creates(call):
-            self._authorize(user, info._replace(verb="create"))
-        call = prepared(replace(call, ask=self._webhooks.ask))
+        call = replace(
+            call,
+            ask=self._webhooks.ask,
+            require=lambda verb: self._authorize(user, info._replace(verb=verb)),
+        )
+        call = prepared(call)
         try:
             answer = await reviewed(call, self._answered)
         except StatusError as error:

@@ -155,6 +155,8 @@ def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     if old is None and core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     verb = "create" if old is None else "update"
+    if verb == "create" and call.info.verb == "patch" and call.require is not None:
+        call.require(verb)
     # A worker knows nothing of who holds which rights.
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
     match result.change:
