@@ -7,13 +7,14 @@ import json
 import re
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.contract.support import WIDGETS, configmap, eventually, gone
 from tests.support.planes import ControlPlane
+from tests.support.webhooks import WebhookServer, rule
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import (
@@ -207,6 +208,30 @@ async def test_applying_what_is_not_there_needs_the_right_to_create(robot: Robot
         await robot.client.apply(CONFIGMAPS, body)
     await robot.admin.create(CONFIGMAPS, configmap("a"), robot.namespace)
     await robot.client.apply(CONFIGMAPS, body, force=True)
+
+
+@pytest.mark.parametrize("size", [1, 100_000], ids=["small", "large"])
+async def test_that_right_is_needed_too_where_the_object_goes_meanwhile(
+    robot: Robot, size: int
+) -> None:
+    await robot.grant(allow("patch", "configmaps"))
+    await eventually(lambda: robot.may("patch", "configmaps"))
+    await robot.admin.create(CONFIGMAPS, configmap("a"), robot.namespace)
+    body = {**configmap("a"), "data": {"key": "x" * size}}
+    body["metadata"]["namespace"] = robot.namespace
+
+    async def deleted(request: JSON) -> JSON:
+        with suppress(NotFound):
+            await robot.admin.delete(CONFIGMAPS, "a", robot.namespace)
+        return {"allowed": True}
+
+    async with WebhookServer() as hooks:
+        one = hooks.hook("/one", deleted, rules=[rule("UPDATE")])
+        async with hooks.installed(robot.admin, robot.namespace, mutating=[one]):
+            with pytest.raises(Forbidden, match='configmaps "a" is forbidden'):
+                await robot.client.apply(CONFIGMAPS, body, force=True)
+    with pytest.raises(NotFound):
+        await robot.admin.get(CONFIGMAPS, "a", robot.namespace)
 
 
 async def test_a_changed_role_is_in_force(robot: Robot) -> None:

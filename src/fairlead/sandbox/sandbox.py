@@ -121,6 +121,7 @@ class Sandbox:
         try:
             await self._start()
         except BaseException:
+            # Whatever was taken so far is given back: the folder's lock, the log, the workers.
             await self.stop()
             raise
 
@@ -146,6 +147,7 @@ class Sandbox:
         server.routes.append(
             lambda request: openapi.answer(request.path, request.headers.get("Accept", ""))
         )
+        # Before anybody is served: RBAC learns of the bootstrap roles when they are published.
         await core.store.settle()
         self._compactor = Compactor(core.store)
         await self._listen(server, guard)
@@ -154,6 +156,7 @@ class Sandbox:
         if self._data is not None:
             self._log = Log(self._lock_folder(self._data))
         elif self._log is None:
+            # A stop keeps it: without a folder the log is all there is of the objects.
             self._log = Log()
         store = ObjectStore(self._log)
         self._core = core = Core(
@@ -165,6 +168,7 @@ class Sandbox:
         reactor.add(CrdController(core, reactor, self._completion))
         reactor.add(NamespaceContentController(core, reactor))
         reactor.add(GarbageCollector(core, reactor))
+        # After the reactor has begun to watch: these namespaces are furnished like any other.
         _bootstrap(core)
         return core
 
@@ -189,6 +193,7 @@ class Sandbox:
 
     async def stop(self) -> None:
         """Stop listening, cut what is still running, and store everything; it can start again."""
+        # First, so that watches end in good order instead of being cut with their connections.
         self.faults.end_watches()
         if self._listener is not None:
             await self._listener.close()
@@ -205,7 +210,9 @@ class Sandbox:
             await self._core.store.close()
             self._core = None
         elif self._data is not None and self._log is not None:
+            # A start that failed has opened the file, and there is no store that would close it.
             self._log.close()
+        # Last: from here on another sandbox may use the folder.
         if self._lock is not None:
             self._lock.release()
             self._lock = None

@@ -68,6 +68,7 @@ def _write(job: Job) -> JobResult:
     core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
     for one in job.objects:
+        # Not through the store: the objects keep their versions, and are no changes of this job.
         core.store.collection(one.collection).put(one.record())
     changes: list[Change] = []
     core.store.observe(changes.append)

@@ -140,6 +140,7 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
         found = None
     given = Given(str(key), access)
     if found is None:
+        # From then on spec.expiresAfter would count.
         access.metadata.creation_timestamp = now()
         return given
     known = given_of(found)

@@ -346,6 +346,7 @@ class _Auditing:
             return "group" if any(self._members(role.name)) else "leftover"
         if role.claim is None:
             return "provider" if reserved(role.name) else "stranger"
+        # Whoever may not read which installation this is takes every claim for one of it.
         if self._around.installation not in {"", role.claim.installation}:
             return "foreign"
         unasked: Kind = "imported" if role.claim.is_imported else "leftover"

@@ -224,6 +224,7 @@ class _Explaining:
         try:
             found = await find(self._around.client, POSTGRESSERVERS, reference.name)
             server = decode_server(found) if found is not None else None
+        # The endpoint is found by the same object next, and that tells why it cannot be.
         except (ApiError, AccessError):
             return
         ready = get_condition(server.status.conditions, READY) if server is not None else None
@@ -268,6 +269,7 @@ class _Explaining:
         meta, name = self._access.metadata, self._access.spec.generated_secret
         try:
             found = await find(self._around.client, SECRETS, name, meta.namespace)
+        # The conflict is told already: who is in the way is an extra.
         except ClientError:
             return
         owner = found.meta.controller() if found is not None else None

@@ -174,6 +174,7 @@ class _Objects:
             atoms = frozenset(_atoms(one, self._role)) - everywhere
             if not atoms:
                 continue
+            # Only some of the objects are known by name, or spec.grants takes no name so long.
             if one.total > len(one.names) or any(len(name) > _MAX_NAME for name in one.names):
                 found.left.append(f"{_words(one, self._role)} in schema {self._schema}")
                 continue

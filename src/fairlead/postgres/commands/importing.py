@@ -141,6 +141,8 @@ class _Importing:
             if more and not names:
                 self._around.notes.append(f"only the first {len(logins)} roles are looked at")
             snapshot = await read_snapshot(session, names or logins, "")
+            # Which groups of ours the roles are in is known only now, and what those hold is
+            # theirs too.
             if snapshot.groups:
                 shared = frozenset(snapshot.groups)
                 snapshot = await read_snapshot(session, names or logins, "", groups=shared)
@@ -280,6 +282,7 @@ class _Importing:
             return
         planned = await plan_accesses(self._sessions, wanted, Verifiers())
         for one in planned.statements:
+            # To write the claim is what an import is for.
             if one.of_role and one.text.startswith("COMMENT ON ROLE "):
                 continue
             for name in one.usernames:

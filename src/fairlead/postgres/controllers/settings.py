@@ -96,6 +96,7 @@ class Settings:
 
 def in_charge(controllers: Iterable[Object]) -> Object | None:
     """The Controller that counts among those of the operator's namespace."""
+    # Timestamps have whole seconds: of two that came in the same one the uid decides.
     return min(
         controllers,
         key=lambda found: (found.meta.creation_timestamp or "", found.meta.uid),

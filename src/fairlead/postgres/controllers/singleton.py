@@ -133,6 +133,7 @@ def controller_status(
     )
     status.own_connections = counts.get("")
     servers = sorted(name for name in counts if name)
+    # Where there are more than are listed, those are left out that least need to be looked at.
     worst = sorted(servers, key=lambda name: -counts[name].failing)[:MAX_SERVERS]
     status.servers = [
         ServerSummary(name=name, ready=counts[name].ready, failing=counts[name].failing)

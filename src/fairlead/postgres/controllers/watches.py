@@ -211,6 +211,7 @@ def _password_of(access: Object) -> list[str]:
     except msgspec.ValidationError:
         return []
     namespace = access.meta.namespace
+    # By the namespace alone is found who else needs the watch on its Secrets.
     return [namespace, f"{namespace}/{reference.name}"] if reference else []
 
 

@@ -77,6 +77,7 @@ class Rbac:
         """Whether any rule that reaches the user allows it."""
         if MASTERS in user.groups:
             return _YES
+        # Remembered without the name: as many decisions as there are kinds, and not as objects.
         kind = asked._replace(name="") if asked.name else asked
         key = (user.name, user.groups, kind)
         known = self._cache.get(key)
@@ -120,6 +121,8 @@ def attributes(info: RequestInfo) -> Attributes:
     if not info.is_resource:
         return Attributes(info.verb, path=info.path)
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    # A list or watch of one name is allowed to whom a rule with resourceNames allows that name
+    # (https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources).
     return Attributes(
         info.verb, info.group, resource, info.namespace, info.name or info.selected_name
     )

@@ -57,6 +57,7 @@ class TokenSecrets:
             return
         annotations = body["metadata"].get("annotations") or {}
         account = self._account(Key(key.namespace, annotations.get(_NAME, "")))
+        # With another uid it was made for an account of the same name that is gone.
         if account is None or annotations.get(_UID, account.meta.uid) != account.meta.uid:
             deletes.delete(self._core, type_, record)
             return

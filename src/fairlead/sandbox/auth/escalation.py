@@ -57,11 +57,14 @@ class EscalationCheck:
         if self._authorizer.decide(user, asked).allowed:
             return
         aggregation = body.get("aggregationRule")
+        # Nobody can tell which rules it will collect one day, so that only who holds all may write
+        # it.
         if aggregation and aggregation != old.get("aggregationRule"):
             held = self._authorizer.held(user, "")
             if uncovered(held.rules, _EVERYTHING):
                 text = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(resource, key.name, text)
+        # Labels of a role may be changed by somebody who holds less than its rules.
         if operation.old and (body.get("rules") or []) == (old.get("rules") or []):
             return
         self._confirm(resource, key, user, parse_rules(body))

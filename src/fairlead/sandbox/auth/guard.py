@@ -99,6 +99,7 @@ class Guard:
         if not certificate:
             return None
         subject = certificate.get("subject")
+        # Only what the CA has signed gets here, so that strangers cannot make this grow.
         if subject not in self._by_subject:
             self._by_subject[subject] = certificate_user(certificate)
         return self._by_subject[subject]
@@ -126,6 +127,7 @@ def server_context(authority: Authority, pair: KeyPair) -> ssl.SSLContext:
     context.verify_mode = ssl.CERT_OPTIONAL
     context.load_verify_locations(cadata=authority.pem.decode())
     context.set_alpn_protocols(["http/1.1"])
+    # Python's ssl reads a private key from a file alone.
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         path = Path(folder) / "server.pem"
         write_secret(path, pair.certificate + pair.key)

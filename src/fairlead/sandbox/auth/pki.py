@@ -64,6 +64,7 @@ def write_secret(path: Path, content: bytes, *, durable: bool = False) -> None:
     ``durable`` waits for the disk, so that a power failure cannot take the file back.
     """
     temporary = path.with_suffix(".new")
+    # What a process left that was killed while it wrote would be in the way of O_EXCL.
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
@@ -128,6 +129,7 @@ class Authority:
     def keep(self, path: Path) -> None:
         """Write certificate and key where :meth:`load` finds them."""
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # One file for both: a certificate is never there without its key.
         write_secret(path, self.pem + key_pem(self._key), durable=True)
 
     def server(self, host: str) -> KeyPair:

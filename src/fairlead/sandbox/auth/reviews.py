@@ -126,6 +126,7 @@ class Reviews:
             verified = self._tokens.check(str(token), wanted)
         except TokenError as error:
             text = str(error)
+            # A real server asks several authenticators, and tells what each of them has said.
             text = text if text == "invalid bearer token" else f"[invalid bearer token, {text}]"
             return _answer(call, spec, {"user": {}, "error": text})
         held = verified.audiences or (ISSUER,)

@@ -95,6 +95,7 @@ def install(
         reactor.add(RootCa(core, keys.ca_pem))
     _bootstrap(core, names.CLUSTERROLES, cluster_roles())
     _bootstrap(core, names.CLUSTERROLEBINDINGS, cluster_role_bindings())
+    # admin is made of edit, which is made of view: each round takes the rules one role further.
     for _ in range(3):
         aggregator.reconcile()
     return Guard(

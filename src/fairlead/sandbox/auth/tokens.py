@@ -153,6 +153,8 @@ class Tokens:
             raise TokenError("service account token has expired")
         for binding in verified.bindings:
             record = self._store.collection(binding.collection).get(binding.key)
+            # An object made anew under the same name is another one: its predecessor's tokens end
+            # with it.
             if record is None or binding.uid not in {"", record.meta.uid}:
                 raise TokenError("service account token has been invalidated")
         if verified.secret is not None:
@@ -167,6 +169,8 @@ class Tokens:
     def _check_secret(self, key: Key, token: str) -> None:
         record = self._store.collection("secrets").get(key)
         kept = base64.b64encode(token.encode())
+        # A Secret with another token, or a new one of the same name, does not vouch for this
+        # token.
         if record is None or kept not in record.raw:
             raise TokenError("service account token has been invalidated")
 

@@ -34,6 +34,7 @@ class Aggregator:
             return
         records = list(self._core.store.collection(_COLLECTION).list())
         for record in records:
+            # A look at the bytes: few roles are aggregated, and only those are worth decoding.
             if b'"aggregationRule"' not in record.raw or record.meta.deletion_timestamp:
                 continue
             body = record.to_dict()
@@ -57,5 +58,6 @@ def _selectors(body: JSON) -> list[LabelSelector]:
         try:
             found.append(LabelSelector.from_dict(selector))
         except (ValueError, TypeError, AttributeError):
+            # A selector that makes no sense selects nothing, and must not keep the others from it.
             continue
     return found

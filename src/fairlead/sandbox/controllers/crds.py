@@ -138,10 +138,12 @@ class CrdController:
             self._accept_others()
             return
         record = self._core.get(CRD_TYPE, change.record.key)
+        # A newer change of it follows, and is looked at instead.
         if record is None or record.rv != change.rv:
             return
         body = record.to_dict()
         if "deletionTimestamp" in body["metadata"]:
+            # First, so that nothing new is created while the instances go.
             self._serve(body)
             self._clean_up(record.key)
             return
@@ -159,6 +161,7 @@ class CrdController:
         established = _established(body)
         if conflict:
             set_condition(status, "NamesAccepted", "False", *conflict)
+            # What is served goes on under the names that it was given.
             if not established:
                 text = "not all names are accepted"
                 set_condition(status, "Established", "False", "NotAccepted", text)
@@ -222,10 +225,13 @@ class CrdController:
         types = custom_types(body)
         self._core.registry.replace(name, types)
         if before is None:
+            # At a start nobody knows under which schemas the objects were stored; only a CRD of
+            # the first generation has had no more than one.
             changed = body["metadata"].get("generation", 1) > 1
         else:
             changed = before[0] != body["spec"]
         if changed:
+            # Whoever watches has seen the objects as the old schema had them, and begins anew.
             self._core.store.collection(name).close_watches()
             for type_ in types:
                 if type_.resource.api_version == type_.stored_as:

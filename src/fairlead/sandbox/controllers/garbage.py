@@ -7,6 +7,7 @@ the foreground waits for the dependents that block it, and orphaning takes the r
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from fairlead.api.meta import Key
@@ -20,6 +21,7 @@ from fairlead.sandbox.storage.records import Change, Owner, Record
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+# Kubernetes' collector leaves Events alone as well (its DefaultIgnoredResources).
 _IGNORED = {"events"}
 
 OwnerState = Literal["solid", "waiting", "absent", "unknown"]
@@ -90,9 +92,12 @@ class GarbageCollector:
         finalizers = record.meta.finalizers or []
         dependents = sorted(self._dependents.get(record.meta.uid, ()))
         if ORPHAN in finalizers:
-            for dependent in dependents[:MANY]:
+            # The index is of what is published: with a slow disk it still has who was disowned.
+            owned = (one for one in dependents if self._is_owned(one, record.meta.uid))
+            some = list(islice(owned, MANY + 1))
+            for dependent in some[:MANY]:
                 self._disown(dependent, {record.meta.uid})
-            if len(dependents) > MANY:
+            if len(some) > MANY:
                 self._reactor.later(place, self._on_deleting)
             else:
                 self._remove_finalizer(record, type_, ORPHAN)
@@ -101,6 +106,10 @@ class GarbageCollector:
                 self._reactor.later(dependent, self._check)
             if not any(self._blocks(one, record.meta.uid) for one in dependents):
                 self._remove_finalizer(record, type_, FOREGROUND)
+
+    def _is_owned(self, dependent: StoredPlace, uid: str) -> bool:
+        record, _ = self._find(dependent)
+        return record is not None and any(owner.uid == uid for owner in _owners(record))
 
     def _blocks(self, dependent: StoredPlace, uid: str) -> bool:
         record, _ = self._find(dependent)
@@ -130,6 +139,8 @@ class GarbageCollector:
     def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
         finalizers = record.meta.finalizers or []
         policy = "Background"
+        # Its own finalizers say what somebody wants for its dependents, and Background would take
+        # them off.
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (foreground and self._dependents.get(record.meta.uid)):
@@ -138,10 +149,12 @@ class GarbageCollector:
         try:
             deletes.delete(self._core, type_, record, options)
         except StatusError:
+            # What may not be deleted, as some namespaces, stays without its owner.
             return
 
     def _state(self, owner: Owner, dependent: Record) -> OwnerState:
         place = self._places.get(owner.uid)
+        # An owner is in the dependent's namespace or in none: the same uid elsewhere is no owner.
         if place is not None and place.key.namespace in {"", dependent.key.namespace}:
             record, _ = self._find(place)
             if record is None or record.meta.uid != owner.uid:
@@ -151,6 +164,8 @@ class GarbageCollector:
                 return "waiting"
             return "solid"
         type_ = self._core.registry.by_kind(owner.api_version, owner.kind)
+        # Of a kind that is not served, or of an object that no path leads to, nobody can tell
+        # whether it is gone: nothing is deleted on a guess.
         if type_ is None or (type_.resource.namespaced and not dependent.key.namespace):
             return "unknown"
         return "absent"

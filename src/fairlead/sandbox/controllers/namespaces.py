@@ -17,6 +17,7 @@ from fairlead.sandbox.storage.records import Change, Record
 
 
 _COLLECTION = names.NAMESPACES.group_resource
+# A real server lets kube-node-lease be deleted as well (NamespaceLifecycle in k8s.io/apiserver).
 _IMMORTAL = {"default", "kube-system", "kube-public"}
 _ACCOUNTS = names.SERVICEACCOUNTS.group_resource
 

@@ -77,6 +77,7 @@ class Reactor:
     def _drain(self) -> None:
         self._scheduled = False
         end = monotonic() + TURN
+        # Changes go before work that was put off, so that what many of them ask for is done once.
         while (self._queue or self._later) and monotonic() < end:
             if self._queue:
                 change = self._queue.popleft()

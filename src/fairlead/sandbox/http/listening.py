@@ -60,6 +60,7 @@ class Connection(web.RequestHandler):
         message: str | None = None,
     ) -> web.StreamResponse:
         """Answer what cannot be read as HTTP; the connection is closed."""
+        # A Status behind half an answer would be read as a part of it.
         if request.writer.output_size > 0:
             raise ConnectionError("an answer is on its way already") from exc
         if isinstance(exc, LineTooLong):
@@ -78,6 +79,7 @@ class Connection(web.RequestHandler):
         return self._current_request is None and not self._messages
 
     def _expect_headers(self) -> None:
+        # A timer that runs goes on: headers that trickle in get no more time.
         if self._headers_end is None:
             loop = asyncio.get_running_loop()
             self._headers_end = loop.call_later(HEADER_SECONDS, self._headers_late)
@@ -119,6 +121,8 @@ class Listener:
     """Listens for a server from :meth:`open` to :meth:`close`."""
 
     def __init__(self, server: HttpServer) -> None:
+        # aiohttp lets a handler go on when its client is gone unless it is told to cancel it: work
+        # would be done, and watches kept, for nobody.
         self._connections = AcceptedConnections(
             server.handle,
             request_factory=make_request,
@@ -148,6 +152,7 @@ class Listener:
         if self._server is None:
             return
         loop = asyncio.get_running_loop()
+        # Nothing more is accepted from here on, while the sockets themselves are still open.
         for listening in self._server.sockets:
             loop.remove_reader(listening.fileno())
         # A server that closes forgets connections accepted in the same turn of the loop, and

@@ -22,7 +22,6 @@ from fairlead.sandbox.objects.core import User
 from fairlead.sandbox.requests import heavy
 from fairlead.sandbox.requests.calls import Answer, Call, error_answer
 from fairlead.sandbox.requests.discovery import DiscoveryDocuments
-from fairlead.sandbox.requests.handlers.apply import creates
 from fairlead.sandbox.requests.handlers.watch import Watch
 from fairlead.sandbox.requests.handlers.write import with_warnings
 from fairlead.sandbox.requests.info import RequestInfo, parse_request
@@ -86,6 +85,7 @@ class HttpServer:
         except Disconnect:
             return cut(request)
         except (ConnectionError, asyncio.CancelledError):
+            # Nobody is left who would read an answer.
             raise
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
@@ -106,12 +106,16 @@ class HttpServer:
         call = self._call(request, info, user, body)
         if call is None:
             return page_not_found()
-        if creates(call):
-            self._authorize(user, info._replace(verb="create"))
-        call = prepared(replace(call, ask=self._webhooks.ask))
+        call = replace(
+            call,
+            ask=self._webhooks.ask,
+            require=lambda verb: self._authorize(user, info._replace(verb=verb)),
+        )
+        call = prepared(call)
         try:
             answer = await reviewed(call, self._answered)
         except StatusError as error:
+            # An answer here already, and not at the caller: a refusal carries the warnings too.
             answer = error_answer(error)
         told = [call.type.warning] if call.type.warning else []
         if call.webhooks is not None:
@@ -135,6 +139,8 @@ class HttpServer:
         try:
             return self._router.call(info, request.query, request.headers, body, user)
         except StatusError as error:
+            # In a group without built-in resources a real server takes the path for none of its
+            # own, and answers in plain text.
             if error.code == 404 and not self._router.is_built_in(info):
                 return None
             raise
@@ -163,6 +169,7 @@ class HttpServer:
             raise errors.method_not_allowed()
         watch = Watch(call, self.bookmark_interval)
         stream = WatchStream(request, call, watch)
+        # Before the head is sent: who has seen the head may ask for a fault of this watch at once.
         self._faults.watching(stream)
         try:
             await stream.prepare()
@@ -193,6 +200,7 @@ async def _read(request: web.BaseRequest) -> bytes:
     if not request.body_exists:
         return b""
     try:
+        # A body that has arrived needs no timer.
         if request.content.is_eof():
             return await request.read()
         async with asyncio.timeout(BODY_SECONDS):

@@ -89,6 +89,8 @@ class WebhookCaller:
             ssl=_context(asked.client.get("caBundle") or ""),
             server_hostname=target.server or None,
             allow_redirects=False,
+            # aiohttp's own limits are off: the one of the webhook covers connecting, answer and
+            # body.
             timeout=aiohttp.ClientTimeout(),
         ) as response:
             return response.status, await _content(response)

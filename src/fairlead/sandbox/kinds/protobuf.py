@@ -167,6 +167,7 @@ def _schema_or_strings(data: bytes) -> Any:
 
 def _time(data: bytes, *, micro: bool) -> Any:
     parts = dict(_fields(data))
+    # An empty message is Go's zero time, which is null in JSON.
     if not parts:
         return None
     seconds, nanos = _as_int(parts.get(1, 0)), _as_int(parts.get(2, 0))

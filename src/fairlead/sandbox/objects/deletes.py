@@ -98,6 +98,8 @@ def delete(
     Review(core, type_, old, webhooks).delete(old.key)
     body = type_.to_dict(old)
     meta = body["metadata"]
+    # Also at a second delete: its policy replaces that of the first while the object is still
+    # there.
     _set_propagation(meta, options.propagation)
     first = "deletionTimestamp" not in meta
     if first:
@@ -110,6 +112,8 @@ def delete(
         meta["deletionTimestamp"] = now()
         if type_.strategy.graceful:
             meta["deletionGracePeriodSeconds"] = 0
+            # BeforeDelete in k8s.io/apiserver's registry/rest/delete.go counts this as a change of
+            # what is wanted.
             if meta.get("generation"):
                 meta["generation"] += 1
     if body == type_.to_dict(old):

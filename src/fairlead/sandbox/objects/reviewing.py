@@ -57,6 +57,7 @@ class Review:
         """
         if self._conversation is None:
             return
+        # A request that deletes a collection names no object, and its reviews name none either.
         if self._conversation.unnamed:
             key = Key(key.namespace, "")
         write = ReviewedWrite("DELETE", self._type, key, self._subresource, None, self._old)

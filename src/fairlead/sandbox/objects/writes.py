@@ -64,11 +64,13 @@ def create(
     # What its writer has sent is looked at before the server fills in the rest.
     new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
     key = _key(meta)
+    # Before the webhooks, which need not be asked about what is refused anyway.
     core.admit(Operation("create", type_, key, body, None, user=options.user))
     review = Review(core, type_, None, options.webhooks)
     changed = review.mutated(key, body)
     if changed is not None:
         body, meta = _taken(type_, changed, namespace)
+        # What a webhook has changed is admitted as well: it may be the rules of a role.
         core.admit(Operation("create", type_, _key(meta), body, None, user=options.user))
     key = _complete(type_, body, options.webhooks)
     found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
@@ -82,6 +84,7 @@ def create(
     elif options.manager:
         who = FieldManager(options.manager, "Update", type_.resource.api_version)
         meta["managedFields"] = new.entries(body, who)
+    # Last before the store, when nothing changes the object any more.
     review.validate(key, body)
     return _put(core, type_, key, body, dry_run=options.dry_run)
 
@@ -109,6 +112,8 @@ def _complete(type_: ResourceType, body: JSON, conversation: Conversation | None
         meta["name"] = metadata.generated_name(meta["generateName"])
     metadata.stamp(meta)
     if conversation is not None:
+        # A question about the finished object is told from others by what it shows: with a new uid
+        # in each attempt its answer would never be found.
         conversation.settle(meta)
     if type_.strategy.generation:
         meta["generation"] = 1
@@ -132,10 +137,13 @@ def update(
         Unanswered: admission webhooks have yet to be asked; nothing is stored.
     """
     check_kind(type_, body)
+    # Looked at first, because _taken drops the owners that the writer sent.
     given = tracking.entries_of(body)
     body, meta = _taken(type_, body, old.key.namespace)
     check_name(meta, old.key)
     core.admit(Operation("update", type_, old.key, body, old, options.subresource, options.user))
+    # A review would have to show the Scale and not the object, as a real server's does:
+    # fairlead.sandbox.webhooks has this among its differences.
     asked = None if options.through else options.webhooks
     review = Review(core, type_, old, asked, options.subresource)
     changed = review.mutated(old.key, body)
@@ -157,12 +165,14 @@ def update(
         raise errors.invalid(resource.group, resource.kind, old.key.name, found)
     if type_.strategy.generation and _content(type_, body) != _content(type_, before):
         body["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
+    # With the old version in it, a body that changes nothing is equal to the stored one.
     body["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"]
     entries = _entries(type_, before, body, given, options)
     body["metadata"].pop("managedFields", None)
     if entries:
         body["metadata"]["managedFields"] = entries
     review.validate(old.key, body)
+    # As on a real server, a write that changes nothing makes no version and no event.
     if body == before:
         return old
     return finish(core, type_, old.key, body, dry_run=options.dry_run)
@@ -311,6 +321,7 @@ def check_name(meta: JSON, key: Key) -> None:
 def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: bool) -> None:
     given = str(meta.get("resourceVersion") or "")
     if given and not given.isdigit():
+        # A real server takes the version for a number, and answers with a 500 where it is none.
         text = f'strconv.ParseUint: parsing "{given}": invalid syntax'
         raise errors.StatusError(500, "", text)
     if given in {"", "0"} and not type_.strategy.unconditional_update:

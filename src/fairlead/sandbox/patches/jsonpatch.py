@@ -86,6 +86,7 @@ def _pointer(op: JSON, name: str) -> list[str]:
     text = op.get(name)
     if not isinstance(text, str) or (text and not text.startswith("/")):
         raise _PathError(f"{name} must be a JSON pointer, not {text!r}")
+    # In this order (RFC 6901, section 4): "~01" is "~1" and no slash.
     return [part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:]]
 
 
@@ -192,6 +193,7 @@ def _test(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
     found = _find(doc, path)
     wanted = op.get("value")
+    # The real server's library takes a member that is missing for null.
     if found is _MISSING:
         found = None
     if not _same(found, wanted):

@@ -37,6 +37,7 @@ def _number(text: str) -> float:
     value = float(text)
     if isinf(value):
         raise ValueError(f"number {text} is out of range")
+    # From 1e21 on Go's encoding/json writes a float with an exponent, and not as a whole number.
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
@@ -58,6 +59,7 @@ def decode_json(body: bytes) -> Any:
     try:
         return _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        # Only what cannot be read is looked through: almost every body can.
         mended = _ESCAPE.sub(_without_lone_surrogate, body.decode(errors="replace").encode())
         if mended == body:
             raise

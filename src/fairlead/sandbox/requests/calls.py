@@ -36,6 +36,8 @@ class Call:
     """What admission webhooks have said about the call; None where there are none."""
     ask: Ask | None = None
     """Gets the answers of webhooks."""
+    require: Callable[[str], None] | None = None
+    """Refuses another verb than that of the call to whom it is not allowed; None in a worker."""
 
     @property
     def manager(self) -> str:

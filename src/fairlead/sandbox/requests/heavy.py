@@ -96,6 +96,8 @@ async def _write(call: Call, workers: Workers) -> Answer:
         if result.questions and call.webhooks is not None:
             call.webhooks.stamp = result.stamp
             raise Unanswered(result.questions)
+        # Others may have written meanwhile: what was worked out holds only if it would come out
+        # the same now.
         if _is_current(call, old) and helping == _helping(call):
             found = _commit(call, old, result)
             await call.core.store.settle(found.rv)
@@ -137,19 +139,24 @@ def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) 
 
 
 def _is_current(call: Call, old: Record | None) -> bool:
+    # Each write makes a new record, so that the same one means an object that has not changed.
     return not call.info.name or call.core.get(call.type, call.key) is old
 
 
 def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     """Write what a worker has found; nothing has changed since it was asked."""
     core, type_ = call.core, call.type
+    # The worker has found that nothing would change: no version is made.
     if old is not None and not result.change and not call.dry_run:
         return old
     body = msgspec.json.decode(result.raws[0] if result.change else result.body, type=JSON)
     key = Key(body["metadata"].get("namespace", ""), body["metadata"].get("name", ""))
+    # A POST says its name in the body, so that it is known only here whether the name is taken.
     if old is None and core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     verb = "create" if old is None else "update"
+    if verb == "create" and call.info.verb == "patch" and call.require is not None:
+        call.require(verb)
     # A worker knows nothing of who holds which rights.
     core.admit(Operation(verb, type_, key, body, old, call.info.subresource, call.user))
     match result.change:
@@ -212,6 +219,7 @@ class Completion:
                 _log.error("objects of %s keep their old form: %s", type_.collection, error)
                 return
             for record, raw in zip(some, result.raws, strict=True):
+                # One that was written meanwhile is left alone: its own write has completed it.
                 if collection.get(record.key) is record:
                     record.raw = raw
 

@@ -86,6 +86,8 @@ class Router:
         type_ = self._core.registry.get(info.group, info.version, info.resource)
         if type_ is None or info.rest:
             raise errors.no_such_resource()
+        # As in Kubernetes' RequestInfo, the path of a namespace is read as being in that
+        # namespace.
         if info.namespace and not type_.resource.namespaced and info.resource != "namespaces":
             raise errors.no_such_resource()
         return type_

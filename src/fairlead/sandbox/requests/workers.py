@@ -226,4 +226,5 @@ async def _exchange(process: Process, message: bytes) -> JobResult:
 async def _end(process: Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         process.kill()
+    # Also where the request that waited for it is cancelled, the process is waited for to its end.
     await asyncio.shield(process.communicate())

@@ -57,6 +57,7 @@ def path_segment_name(name: str) -> list[str]:
 
 def generated_name(prefix: str) -> str:
     """A name that starts with ``generateName``; five random letters as Kubernetes adds them."""
+    # With its letters the name has 63 characters, as many as a label may have.
     return prefix[:58] + "".join(secrets.choice(_SUFFIX) for _ in range(5))
 
 
@@ -143,6 +144,7 @@ def _validate_name(metadata: JSON, rule: NameRule) -> Iterator[FieldError]:
         return
     prefix = metadata.get("generateName", "")
     if prefix:
+        # A generateName may end in a dash, which a name may not: letters follow.
         for text in rule(prefix.removesuffix("-") or prefix):
             yield invalid("metadata.generateName", prefix, text)
     for text in rule(name):
@@ -159,6 +161,7 @@ def _validate_labels(labels: JSON) -> Iterator[FieldError]:
 
 def _validate_annotations(annotations: JSON) -> Iterator[FieldError]:
     for key in annotations:
+        # Kubernetes checks the keys of annotations without regard to case.
         for text in qualified_name_errors(key.lower()):
             yield invalid("metadata.annotations", key.lower(), text)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > (

@@ -186,6 +186,7 @@ class ResourceType:
             return raw
         if self.encode is not None:
             return msgspec.json.encode(self.encode(record.to_dict()))
+        # stored() puts apiVersion first, so that another one takes its place without any decoding.
         return self._prefix + raw[raw.index(b",") + 1 :]
 
     def to_dict(self, record: Record) -> JSON:

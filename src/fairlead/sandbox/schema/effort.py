@@ -66,6 +66,8 @@ class Effort:
         Raises:
             ExhaustedError: none is left.
         """
+        # The time of this thread alone: what is refused must not depend on who else uses the
+        # processor.
         started = thread_time()
         yield
         self.spend_seconds(thread_time() - started)

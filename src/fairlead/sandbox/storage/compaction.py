@@ -42,6 +42,7 @@ class Compactor:
 
     def _tick(self) -> None:
         store, retention = self._store, self._retention
+        # Changes carry no time: what was the newest version one period ago is old enough by now.
         if self._loop.time() - self._marked >= retention.seconds:
             self._target = max(self._target, self._mark)
             self._mark, self._marked = store.published, self._loop.time()

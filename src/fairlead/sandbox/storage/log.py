@@ -33,6 +33,7 @@ CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WIT
 """
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
+# A row that is replaced only after :rv stays: it is the object's state in lists from :rv on.
 _COMPACT = """
 DELETE FROM log WHERE rv <= :rv AND (type = 'DELETED' OR EXISTS (
     SELECT 1 FROM log AS newer WHERE newer.collection = log.collection
@@ -62,6 +63,8 @@ class FolderLock:
     def __init__(self, folder: Path) -> None:
         self._handle = os.open(folder, os.O_RDONLY)
         try:
+            # The kernel gives this lock back however the process ends: after a crash nobody has to
+            # clean up.
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._handle)
@@ -91,12 +94,16 @@ class Log:
         try:
             self._writer = self._connect(path)
             self._writer.executescript(_SCHEMA)
+            # Every connection to :memory: would be a database of its own
+            # (https://www.sqlite.org/inmemorydb.html).
             self._reader = self._connect(path) if self.durable else self._writer
         except sqlite3.Error as error:
             raise OSError(f"{path} cannot be used: {error}") from None
 
     @staticmethod
     def _connect(path: Path | None) -> sqlite3.Connection:
+        # Without an isolation level Python begins no transactions by itself: where each begins and
+        # ends is said in _transaction.
         connection = sqlite3.connect(
             path or ":memory:", isolation_level=None, check_same_thread=False
         )
@@ -132,6 +139,8 @@ class Log:
 
     def last(self) -> int:
         """The newest resourceVersion, 0 in an empty log; compaction does not lower it."""
+        # The newest change may be a deletion that compaction has removed; its version is still not
+        # given to another change.
         newest = self._reader.execute("SELECT max(rv) FROM log").fetchone()[0] or 0
         return max(int(newest), self.compacted())
 
@@ -147,6 +156,8 @@ class Log:
     def compact(self, rv: int) -> None:
         """Forget what was replaced or deleted up to and including ``rv``."""
         with self._transaction() as connection:
+            # Mark and rows change in one transaction: with the rows gone and no mark, a watch
+            # would resume over the gap instead of getting a 410.
             connection.execute(_MARK, ("compacted", str(rv)))
             connection.execute(_COMPACT, {"rv": rv})
 
@@ -172,6 +183,8 @@ class Log:
         """The objects that existed at ``rv``, of one collection or of all."""
         condition = "AND collection = ? " if collection else ""
         parameters = (rv, collection) if collection else (rv,)
+        # SQLite takes the other columns from the row that has the maximum
+        # (https://www.sqlite.org/lang_select.html#bareagg).
         cursor = self._reader.execute(
             "SELECT max(rv), collection, namespace, name, type, body FROM log "  # noqa: S608
             f"WHERE rv <= ? {condition}GROUP BY collection, namespace, name",

@@ -155,6 +155,8 @@ class ObjectStore:
         return record
 
     def _check(self) -> None:
+        # After the pause a write is let through again: only one that is tried shows whether the
+        # disk works.
         if self.failure and monotonic() < self._refused_until:
             raise StorageError(self.failure)
 
@@ -183,6 +185,8 @@ class ObjectStore:
         except (OSError, sqlite3.Error) as error:
             self._fail([*batch, *self._pending], error)
         finally:
+            # No await lies between the last look at what is pending and this, so that no change is
+            # left behind without a task.
             self._flush = None
 
     def _wake(self) -> None:
@@ -234,6 +238,8 @@ class ObjectStore:
             StorageError: a change could not be stored.
         """
         wanted = self.rv if rv is None else min(rv, self.rv)
+        # Newer versions may have been published since, and yet what the caller has read was taken
+        # back.
         if any(wanted in versions for versions in self._lost):
             raise StorageError(self.failure or "the disk could not be written for a while")
         if self.published >= wanted:
@@ -261,6 +267,7 @@ class ObjectStore:
 
     def compact(self, rv: int | None = None) -> None:
         """Forget history up to ``rv``, by default all that is published."""
+        # Set before the rows go, so that nobody asks any more for what may be half gone.
         self.compacted = self.published if rv is None else min(rv, self.published)
         if self._thread is None:
             self.log.compact(self.compacted)
@@ -281,6 +288,7 @@ class ObjectStore:
                 await self.settle()
         finally:
             if self._thread is not None:
+                # The thread may still be compacting over the connection that is closed next.
                 self._thread.shutdown()
                 self.log.close()
 

@@ -97,6 +97,7 @@ class Webhooks:
                 body = self._ask_to_change(conversation, hook, seen)
                 if body is None:
                     continue
+                # Those asked before this change have not seen it; those that come after it will.
                 if body != seen.body:
                     again |= invoked
                     invoked.clear()

@@ -71,6 +71,7 @@ class Hooks:
     def _read(self, phase: Phase, record: Record) -> Sequence[Hook]:
         place = f"{phase}/{record.key.name}"
         known = self._known.get(place)
+        # A change of the configuration makes a new record.
         if known is None or known[0] is not record:
             specs = record.to_dict().get("webhooks") or []
             hooks = [

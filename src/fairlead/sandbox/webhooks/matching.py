@@ -53,6 +53,8 @@ class Matcher:
         Raises:
             StatusError: the labels of the namespace are needed, and it does not exist.
         """
+        # Webhooks are never asked about webhook configurations: one that refuses everything could
+        # not be removed any more.
         if write.type.collection in COLLECTIONS or not self._selects(hook, write):
             return None
         rules = hook.spec.get("rules") or []
@@ -86,6 +88,7 @@ class Matcher:
         if not write.namespace:
             return None
         of_namespace = write.type.collection == NAMESPACES and not write.subresource
+        # A namespace that is being created or changed is not in the store with these labels yet.
         if of_namespace and write.body is not None:
             return _labels(write.body)
         record = self._store.collection(NAMESPACES).get(Key("", write.namespace))

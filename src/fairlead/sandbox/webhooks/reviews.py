@@ -109,6 +109,7 @@ def question(
     if write.subresource:
         request["subResource"] = request["requestSubResource"] = write.subresource
     identity = hashlib.sha256(f"{hook.id}\0".encode() + msgspec.json.encode(_timeless(request)))
+    # After the hash: every attempt has a uid of its own, and the question is the same.
     request["uid"] = str(uuid.uuid4())
     review = {
         "kind": "AdmissionReview",

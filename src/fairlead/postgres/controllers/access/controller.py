@@ -195,6 +195,7 @@ class AccessController:
     def _is_news(self, delta: Delta) -> bool:
         """Whether somebody wants something else; our own writes come back to us as well."""
         echo = delta.new is not None and self._written.echoes(delta.new)
+        # It also forgets what was written here once the cache has something later.
         self._newest(delta.object.key)
         return not echo and wanted_otherwise(delta)
 
@@ -234,6 +235,7 @@ class AccessController:
         try:
             return await self._go_on(request)
         finally:
+            # A pass whose server is at work keeps its turn until it has been reported on.
             if request not in self._waiting:
                 self._turns.end(request)
 
@@ -249,6 +251,7 @@ class AccessController:
             del self._waiting[request]
             current = await self._resume(waiting.current, waiting.answers[0])
         else:
+            # What has changed meanwhile is seen in the report, and another pass follows.
             return Result(waiting=True)
         if current is None:
             self._metrics.accepted(request)
@@ -295,6 +298,7 @@ class AccessController:
             access = current.access = decode_access(found)
             settings = self._settings.current
         except AccessError as error:
+            # An object that nobody can decode can still be let go of.
             if not facts.abandoned:
                 stage = STAGES[AccessStep.DROP_ROLE if facts.deleting else AccessStep.RESOLVE]
                 current.learn(failure=Failure(stage, error))
@@ -399,6 +403,7 @@ class AccessController:
 
     async def _approver(self, found: Object) -> str:
         """Who has written the approval, by the API server's word: the manager of the field."""
+        # The cache keeps no managedFields.
         live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
         return approver_of(live.to_dict().get("metadata", {})) or "unknown"
 

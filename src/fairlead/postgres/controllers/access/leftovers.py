@@ -94,6 +94,7 @@ class Leftovers:
         for role, claim in claimed.items():
             holder = by_uid.get(claim.uid)
             if holder is None:
+                # Nearly every claim is found by its uid, and then no name has to be hashed.
                 if not by_hash:
                     for access in accesses:
                         meta = access.meta
@@ -202,6 +203,8 @@ class Leftovers:
         for role, claim in _owners_first(roles):
             await give_up(sessions, role, claim, fence=data.get("policy") == "Retain")
             _log.info("a role that was given up has lost its claim", role=role)
+        # The record is last to go, so that after a crash the other claims are still known as given
+        # up.
         await self._client.delete(CONFIGMAPS, name, namespace)
         return True
 

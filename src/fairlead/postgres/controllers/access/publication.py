@@ -244,6 +244,8 @@ class Publication:
         made, cached = self._made.get(key), self._watches.secrets.get(*key)
         if made is None:
             return None
+        # This is trusted once: after that the Secret may be gone, and the cache have told of
+        # nothing.
         if cached is None and not made.used:
             made.used = True
             return made.secret
@@ -333,6 +335,7 @@ class Publication:
             await self._client.delete(
                 SECRETS, secret.meta.name, secret.meta.namespace, uid=secret.meta.uid
             )
+        # With its uid as a precondition a conflict says that another Secret has the name by now.
         except (NotFound, Conflict):
             return
 
@@ -340,6 +343,7 @@ class Publication:
         """Delete the Secrets, without waiting for a garbage collector that may not be there."""
         meta = current.found.meta
         names = [current.decoded.spec.generated_secret, *self._former_names(current)]
+        # There is no Secret under a name that none can have, and the server would refuse to look.
         for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)

@@ -113,6 +113,7 @@ def _finalize(facts: Facts) -> AccessStep:
 
 
 def _live(facts: Facts) -> AccessStep:
+    # Without it the object could be gone before anybody removes what is made from here on.
     if not facts.finalizer:
         return AccessStep.ADD_FINALIZER
     if facts.excluded or facts.suspended:

@@ -182,6 +182,7 @@ def approver_of(metadata: JSON) -> str:
             found.append((entry.get("time") or "", entry.get("manager") or "unknown"))
     if not found:
         return ""
+    # The API server writes these times in UTC, so that they are in order as texts.
     time, manager = max(found)
     return f"{manager} at {time}" if time else manager
 

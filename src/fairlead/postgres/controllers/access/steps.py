@@ -97,6 +97,7 @@ class Steps:
         except (AlreadyExists, Conflict, ServerError):
             raise
         except ApiError as error:
+            # The cache has not heard yet that the object is gone.
             if step is AccessStep.ADD_FINALIZER and isinstance(error, NotFound):
                 current.gone = True
                 return
@@ -120,6 +121,8 @@ class Steps:
                 current.ask(step, Check(names, claim, adopt=adopt))
             case AccessStep.WRITE_SECRET:
                 await self._publication.write(current)
+                # Staging has brought all of it into the database, so that no sync follows which
+                # would do this.
                 if current.facts.synced:
                     await self._publication.remove_renamed(current)
             case AccessStep.STAGE_LOGIN:
@@ -133,6 +136,8 @@ class Steps:
                     current.ask(step, Sync(wanted))
             case AccessStep.GIVE_UP:
                 owner = owner_of(current.access) if current.access else ""
+                # It is recorded while the object is there: a claim that has neither an object nor
+                # a record is taken for a leftover, and its role is dropped.
                 await self._leftovers.record(current.found, owner, "Abandon")
                 self._look_at(owner)
                 current.learn(given_up=True)
@@ -217,6 +222,7 @@ class Steps:
 
     async def _drop(self, current: Pass) -> None:
         access = current.decoded
+        # Somebody may have edited the spec since the role was made.
         username = access.status.username or access.spec.username
         claim = await self._claims.of(current.found.meta)
         policy: Removal = access.spec.cleanup_policy

@@ -296,9 +296,12 @@ def secret_values(
     database = database or endpoint.maintenance
     host = endpoint.public_host or endpoint.host
     port = str(endpoint.public_port or endpoint.port)
+    # In a URI an IPv6 address is in brackets
+    # (https://www.rfc-editor.org/rfc/rfc3986#section-3.2.2).
     hosts = [f"[{one}]" if ":" in one else one for one in host.split(",")]
     place = f"{','.join(f'{one}:{port}' for one in hosts)}/{quote(database, safe='')}"
     user = f"{quote(username, safe='')}:{quote(secret, safe='')}"
+    # pgJDBC takes the login as parameters, and not before the host.
     query = urlencode({"user": username, "password": secret}, quote_via=quote, safe="")
     values = {
         "type": "postgresql",
@@ -432,6 +435,8 @@ def _made(existing: Object | None) -> _Made:
     try:
         return msgspec.json.decode(text, type=_Made)
     except msgspec.DecodeError:
+        # Then nobody knows which keys are old ones of ours, so that all stay which are not written
+        # anew.
         return _Made(defaults=False)
 
 

@@ -164,6 +164,7 @@ def _host_matches(pattern: str, host: str, port: int, namespace: str) -> bool:
     wanted, wanted_port = split_host(pattern.strip().lower())
     if wanted_port not in {"", "*", str(port)}:
         return False
+    # A name with a dot at its end is the same host to a name server.
     host = host.strip().strip("[]").lower().removesuffix(".")
     if "/" in wanted:
         return _in_network(host, wanted)
@@ -174,6 +175,8 @@ def _in_network(host: str, network: str) -> bool:
     """Whether an address that is written out is in a network; names are not looked up."""
     try:
         address = ipaddress.ip_address(host)
+        # An address like ::ffff:10.0.0.1 leads to the IPv4 address in it, and is in no IPv4
+        # network as it is written.
         if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
             address = address.ipv4_mapped
         return address in ipaddress.ip_network(network)

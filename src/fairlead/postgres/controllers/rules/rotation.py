@@ -232,6 +232,8 @@ def is_due(
     """
     if asked_for(access, secret):
         return True
+    # A password that the status does not know has yet to reach the server, and its period begins
+    # there.
     known = info is not None and info.fingerprint == fingerprint
     return known and is_old(rules, info, now)
 

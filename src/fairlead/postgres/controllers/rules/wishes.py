@@ -129,6 +129,7 @@ def wanted_of(
         claim=claim,
         grants=tuple(spec.grants),
         policy=spec.grants_policy,
+        # What a group has was not granted to the login itself, but for what it may pass on.
         ledger=frozenset(
             line for line in status.applied_grants if not status.group or is_passed_on(line)
         ),

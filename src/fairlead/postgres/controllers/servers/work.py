@@ -126,6 +126,7 @@ class Work:
         server = self._servers.get(place)
         if server is None:
             slot = None
+            # A tenant may name any number of servers, and each of them may hang.
             if not place.is_trusted:
                 slot = self._slots.setdefault(place.owner, asyncio.Semaphore(_OF_ONE_NAMESPACE))
             server = self._servers[place] = _Server(place, self._surroundings, slot, self._ended)
@@ -230,6 +231,8 @@ class _Server:
                     async with self._slot:
                         await self._step()
         finally:
+            # Nothing is awaited since the last look at the jobs, so that none is left without a
+            # task.
             self._task = None
             self._ended(self)
 
@@ -257,6 +260,8 @@ class _Server:
 
     def _take(self) -> dict[Request, Job]:
         """The next batch: what has waited longest, one job for each role."""
+        # The jobs of a batch are done at the same time and answered by username: two about one
+        # role would be in each other's way.
         batch: dict[Request, Job] = {}
         usernames: set[str] = set()
         for request, job in self.jobs.items():
@@ -381,6 +386,7 @@ class _Server:
         if self._timer is not None:
             self._timer.cancel()
         loop = asyncio.get_running_loop()
+        # Set before the look, so that another one follows whatever becomes of this.
         self._timer = loop.call_later(self._surroundings.interval() * spread, self.look_soon)
         kept = dict(self.kept)
         usernames = {one.wanted.username for one in kept.values()}

@@ -154,6 +154,7 @@ def explain_connect(
     chose the host must not learn from here what else there is in the operator's network.
     """
     text = str(error).lower()
+    # Our own time limit raises it without a text.
     if isinstance(error, TimeoutError):
         text = "timeout"
     kind = next((kind for sign, kind in _CONNECT if sign in text), "")
@@ -189,6 +190,8 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
     if state in _STATES:
         reason, sentence = _STATES[state]
         return AccessError(reason, sentence.format(what=what, admin=admin))
+    # Without an SQLSTATE it is libpq that speaks. Class 08 is of connections, and with 57P a
+    # server ends sessions, as when it shuts down.
     if not state or state.startswith(("08", "57P")):
         return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
     if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:

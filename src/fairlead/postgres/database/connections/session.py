@@ -167,6 +167,8 @@ class _Connection(psycopg.AsyncConnection[Row]):
             suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self.pgconn.socket)) as own,
         ):
+            # The end of the stream wakes who waits for the socket. Closing its descriptor would
+            # not.
             own.shutdown(socket.SHUT_RDWR)
 
 
@@ -234,6 +236,8 @@ class Session:
         """A transaction that excludes all other writers of ours in this database."""
         self.statements += 2
         async with self._connection.transaction():
+            # The lock ends with the transaction, so that a connection which breaks off leaves none
+            # behind.
             await self.rows(_LOCK)
             yield
 
@@ -285,6 +289,7 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
     except NotLetInError:
         return None
     except AccessError as error:
+        # A password that is refused is an answer to the question, and no failure.
         if error.reason == "AuthenticationFailed":
             return False
         # Told only to who has proven the password.
@@ -297,12 +302,16 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
 
 async def _open(endpoint: Endpoint, database: str) -> _Connection:
     try:
+        # libpq's connect_timeout holds for each address of a host by itself, and the name of a
+        # tenant's host may have many of them.
         async with asyncio.timeout(_LOGIN_SECONDS):
             connection = await _login_as_known(endpoint, database)
     except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
         raise explain_connect(
             error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
         ) from None
+    # Without the options each statement would run under settings that a database's owner
+    # may choose.
     if connection.info.parameter_status("application_name") != APPLICATION:
         await connection.close()
         raise pooled(str(endpoint))
@@ -314,6 +323,8 @@ async def _login_as_known(endpoint: Endpoint, database: str) -> _Connection:
     server = str(endpoint)
     version = _older.get(server, NEWEST)
     for _ in range(_LOGINS):
+        # A server refuses a login with an option that it does not know, and tells its version only
+        # to who is logged in. So the most options are tried first.
         options = start_options(version)
         try:
             connection = await _login(endpoint, database, options)
@@ -336,6 +347,7 @@ def _remember(server: str, version: int) -> None:
     if version >= NEWEST:
         _older.pop(server, None)
         return
+    # Tenants may name any number of addresses. What is forgotten costs one failed login.
     if len(_older) >= _MAX_OLDER:
         _older.clear()
     _older[server] = version

@@ -77,6 +77,7 @@ class Sessions:
         self._used[session] = database
         try:
             yield session
+        # It may be in the middle of a transaction or of an answer, be it by a cancellation.
         except BaseException:
             await session.close()
             raise
@@ -123,6 +124,8 @@ class Sessions:
     async def _idle_in(self, database: str) -> Session | None:
         """The session that was used last, for the others may be let go."""
         for session in reversed([one for one, name in self._idle.items() if name == database]):
+            # The watcher asks through this session just now. It is done soon, and may have ended
+            # it.
             if session is self._asked:
                 async with self._asking:
                     pass
@@ -146,6 +149,7 @@ class Sessions:
         # Any session sees the locks of all databases.
         asked = next(iter(self._idle), None)
         names = (*self._idle.values(), *self._used.values())
+        # Whoever has sessions in no other database is in nobody's way, and need not ask.
         if asked is None or all(name == _OURS for name in names):
             return
         wanted = await self._wanted(asked)

@@ -147,6 +147,7 @@ def attribute_parts(
         inherit = attributes.inherit
         if inherit is not None and inherit != (role.inherit if role else True):
             parts.append(sql.SQL("INHERIT" if inherit else "NOINHERIT"))
+    # No statement takes an end back, and infinity is one that never comes.
     if until is not None and until != (role.valid_until if role else ""):
         parts.append(sql.SQL("VALID UNTIL {}").format(sql.Literal(until or "infinity")))
     return parts

@@ -91,9 +91,11 @@ def acting_steps(
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"
         yield LoginStep(act_as_owner(login, owner), what, _OWNERS)
+    # What is set for a role in one database counts more than what is set for it in all.
     for database in role.turned_in if role is not None else ():
         what = f"have the sessions of role {login} in database {database} act as {owner}"
         yield LoginStep(act_as_owner_in(login, database), what, _OWNERS)
+    # Its parameter role is left out, which spec.attributes.config does not name and would reset.
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):

@@ -217,6 +217,8 @@ def leaving(
     statement = sql.SQL("REVOKE {} FROM {}").format(
         sql.Identifier(group), _COMMA.join(map(sql.Identifier, names))
     )
+    # Since PostgreSQL 16 each grantor has a membership of its own, and REVOKE takes that of one
+    # grantor alone (https://www.postgresql.org/docs/16/sql-revoke.html).
     if version >= GRANT_OPTIONS_VERSION and grantor:
         statement += sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(grantor))
     return Membering(

@@ -89,6 +89,7 @@ def verifier(password: str, *, salt: bytes | None = None, iterations: int = ITER
 def verifies(password: str, stored: str | None) -> bool:
     """Whether the stored verifier is one of this password."""
     match = _VERIFIER.fullmatch(stored or "")
+    # Others may have stored it, with any number of rounds, and those are worked out here.
     if match is None or not 0 < int(match["iterations"]) <= MAX_ITERATIONS:
         return False
     try:

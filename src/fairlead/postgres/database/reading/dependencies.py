@@ -33,6 +33,8 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
     shared: tuple[str, ...] = ()
 
 
+# Default privileges are recorded as if their role owned them. They go with DROP OWNED, and are
+# not counted.
 _DATABASES = sql.SQL("""
 SELECT d.datname::text, d.datallowconn,
        pg_catalog.count(*) FILTER (
@@ -54,6 +56,7 @@ SELECT 'tablespace ' || t.spcname::text
 ORDER BY 1
 """)
 
+# The limit is one more than a message shows, which then says that there are more.
 _OWNED = sql.SQL("""
 SELECT i.type || ' ' || i.identity
   FROM pg_catalog.pg_shdepend s,

@@ -201,8 +201,10 @@ class Verifiers:
 
 def _may_match(one: Wanted, role: RoleFacts, *, reads: bool) -> bool:
     """Whether the role's password may be the one that is wanted."""
+    # A role that is taken over gets a password of its own, whichever it has.
     if role.claim is None:
         return False
+    # Without a verifier to compare only a login tells, and a role that is fenced lets nobody in.
     return reads or (role.login and role.claim.same_object(one.claim))
 
 

@@ -94,6 +94,7 @@ async def cleanup(
         owner, logins = await _read(sessions, session, username, claim, orphan_to)
         found = [*logins, *([owner] if owner is not None else [])]
         await _fence(session, found, f"take the login of role {username} away")
+        # A session that is ended before the login is taken away may be opened again.
         for removal in found:
             await removal.terminate()
         if policy == "Retain":
@@ -104,6 +105,7 @@ async def cleanup(
                 await owner.release()
         elif policy != "Fence":
             await _run(found, policy)
+    # A group goes with its last member, which may have been one of these.
     groups = {name for one in found for name in one.role.groups if is_group(name)}
     await drop_groups(sessions, sorted(groups), claim.installation)
     return bool(found)
@@ -274,6 +276,7 @@ class _Removal:
         try:
             async with self._membership(self._session):
                 await self._session.rows(_TERMINATE, {"role": self.role.oid})
+        # Open sessions are no reason to stop a removal: nobody can log in anew by now.
         except psycopg.errors.InsufficientPrivilege:
             return
 
@@ -313,6 +316,8 @@ class _Removal:
                 await self._check(session)
                 async with self._membership(session):
                     if policy == "Restrict":
+                        # DROP OWNED drops what the role owns too, and some of it may be newer than
+                        # the first look.
                         left = await read_owned(session, self.role.oid)
                         if left:
                             raise owns_objects(self.role.name, [(database, left)])
@@ -385,6 +390,7 @@ async def drop_groups(sessions: Sessions, names: Iterable[str], installation: st
         try:
             if await _drop(sessions, name, installation):
                 _log.info("a group that nobody shares was dropped", role=name)
+        # Whoever has joined grants again, in its own pass, what is gone of the group's privileges.
         except _InUseError:
             continue
         except AccessError as error:

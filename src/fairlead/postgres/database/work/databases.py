@@ -42,6 +42,7 @@ async def look_around(session: Session, wanted: Iterable[Wanted], snapshot: Snap
     for one in wanted:
         groups |= {group.role for group in one.member_of or ()}
         role = snapshot.roles.get(one.username)
+        # A role that was made by hand may have powers through others, which the same query finds.
         if takes_over(role, adopt=one.adopt):
             groups.add(one.username)
         if one.attributes is not None:
@@ -66,6 +67,8 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
     try:
         async with session.transaction():
             await session.run(CLOSE_SCHEMA)
+            # PostgreSQL answers OK to a REVOKE of what somebody else has granted, and takes
+            # nothing.
             left = await session.rows(PUBLIC_CREATES)
     except psycopg.Error as error:
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"

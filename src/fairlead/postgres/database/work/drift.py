@@ -101,6 +101,7 @@ async def look(
     visits, missing = databases_of(desired, snapshot)
     differing |= missing.keys()
     for database, usernames in visits.items():
+        # Who differs already is worked on as a whole, and need not be compared any further.
         left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot)
     # A group is looked at once, and what is wrong with it is wrong with all who share it.
@@ -151,6 +152,7 @@ def _differs(
         planned, problems = plan_role(wanted, snapshot, None, around)
     except AccessError:
         return True
+    # Warnings are part of the status, so that a new one is worth a pass though nothing is written.
     return (
         bool(planned or problems)
         or differs(wanted, sharing, snapshot)

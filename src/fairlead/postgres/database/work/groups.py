@@ -44,6 +44,7 @@ async def leave_groups(
     Raises:
         AccessError: the server could not be worked on.
     """
+    # Mostly nobody has to leave anything, and then nobody waits for the lock of a transaction.
     if not plan_leaving(wanted, sharing, before, held_up):
         return before, {}
     names = [name for one in wanted for name in one.names]
@@ -51,6 +52,7 @@ async def leave_groups(
     async with working(sessions, "take roles out of groups") as session:
 
         async def work() -> Snapshot:
+            # The transaction may be tried again, and what the try before has found is void then.
             problems.clear()
             async with session.transaction():
                 found = await read_snapshot(session, names, "", groups=sharing.groups)
@@ -59,6 +61,7 @@ async def leave_groups(
             return found
 
         after = await retried(work, "take roles out of groups")
+    # The last reading is older than the leaving, so that it names the groups which were left.
     left = {
         name
         for one in wanted

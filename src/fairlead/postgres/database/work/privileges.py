@@ -84,6 +84,7 @@ async def settle(
     """
     settling = _Settling(session, database, wanted, admin)
     try:
+        # Mostly nothing differs, and then nobody waits for the lock of a transaction.
         reading = await read_differences(session, database, wanted)
         if reading.possible():
             reading = await settling.run()
@@ -123,8 +124,8 @@ class _Settling:
                 before = reading
                 await self._apply(plan(before.differences))
                 reading = await self._read()
-                # Nothing is tried again that PostgreSQL has just ignored: the same statements
-                # would come to the same.
+                # What failed would fail again, and what PostgreSQL left without a word it would
+                # leave again.
                 if self._failed or (not reading.cut and _same(before, reading)):
                     break
             return reading

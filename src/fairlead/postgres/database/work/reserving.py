@@ -35,6 +35,7 @@ async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, 
     async with working(sessions, "claim roles") as session:
 
         async def write() -> None:
+            # The transaction may be tried again, and what the try before has found is void then.
             refused.clear()
             async with session.transaction():
                 found = await read_snapshot(session, claims, "")

@@ -135,6 +135,7 @@ class _Lacking:
     def _on_database(self, change: DatabaseChange) -> sql.Composed:
         action = change.action
         owner, superuser = self._owners[action.database]
+        # Whoever is a member of a superuser can become one, so that nobody is made a member there.
         if not superuser:
             return join(owner, self._server)
         if action.verb == "grant":

@@ -141,6 +141,7 @@ async def sync(
             roles.failed[username] = error
     visits = _Visits(sessions, snapshot, roles, at_once)
     await visits.run()
+    # Until its new group has everything, the old one is where a login has its privileges from.
     snapshot = await roles.leave(snapshot, visits.held_up)
     results: dict[str, Synced | AccessError] = {**roles.failed}
     for username, desired in roles.desired.items():
@@ -201,6 +202,7 @@ class _RolePass:
             snapshot, changes = await self._look()
         for change in changes:
             for username in change.usernames:
+                # Where the server has refused something in words, those tell more than this.
                 problem = not_applied(change.what, snapshot.server.admin)
                 self.problems.setdefault(username, [problem])
         return snapshot
@@ -213,6 +215,8 @@ class _RolePass:
         snapshot = await read_snapshot(
             self._session, names, "", databases=self._databases, groups=groups_
         )
+        # This comes before the passwords: to compare one takes thousands of rounds, or a login
+        # where nobody may read verifiers.
         self._refuse(wanted, snapshot)
         wanted = [one for one in wanted if one.username not in self.failed]
         known_here = [one for one in wanted if not one.keeps]
@@ -302,6 +306,8 @@ class _RolePass:
         self.problems = {}
         try:
             async with self._session.transaction():
+                # Another writer may have taken a name, or changed a role, before this one had the
+                # lock.
                 snapshot, changes = await self._look()
                 stored = set(self._stored)
                 # Verifiers of passwords are in these statements, and log_statement and
@@ -309,9 +315,11 @@ class _RolePass:
                 await self._session.hush()
                 await self._apply(changes, snapshot.server.admin)
         except BaseException:
+            # The transaction is rolled back, and perhaps tried again: what it has found about
+            # single accesses goes with it.
             self.failed = failed
             raise
-        # Only after the commit: what is noted in a transaction that fails was never done.
+        # Only after the commit does the server have the roles, and the verifiers.
         self.created |= self.desired.keys() - snapshot.roles.keys()
         self.changed |= {name for change in changes for name in change.usernames}
         self._verifiers.stored(
@@ -326,10 +334,14 @@ class _RolePass:
             async with self._session.savepoint():
                 await self._session.run_all(change.statement for change in changes)
         except psycopg.Error as error:
+            # None of the statements is to blame, so that taking them apart would find nothing.
             if error.sqlstate in TRANSIENT_STATES:
                 raise
         else:
             return
+        # A role and its claim stand or fall together: without the claim the next pass would take
+        # the role for a stranger's. What several roles share comes after, without those that
+        # failed.
         together: dict[str, list[Change]] = {}
         for change in changes:
             if not (change.alone or isinstance(change, SharedChange)):
@@ -404,6 +416,8 @@ class _Visits:
             problem = explain(error, what, self._snapshot.server.admin)
             for username in usernames:
                 self._problems.setdefault(username, {})[database] = [problem]
+            # Where nobody could look a group may lack something, so that its members lose nothing
+            # yet which they have otherwise.
             self._hold_up(usernames)
 
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
@@ -442,6 +456,7 @@ class _Visits:
         sharing, admin = self._roles.sharing, self._snapshot.server.admin
         for name in full:
             members = [one for one in sharing.groups[name].members if one in usernames]
+            # Who is held up keeps its own entries, and those are the room that the group needs.
             self.held_up.difference_update(members)
             roles = [self._role(one, database) for one in (name, *members)]
             outcomes: dict[str, RoleOutcome] = {}
@@ -468,6 +483,8 @@ class _Visits:
         if group is not None:
             role, version = self._snapshot.roles.get(username), self._snapshot.server.version
             settled = group in self._roles.sharing.groups and joined(role, group, version)
+            # Until the group has it all, and the login is in there, the login loses nothing of its
+            # own.
             if username in self.held_up or not settled:
                 wanted = careful(wanted)
         grants = self._roles.sharing.desired[username].of(database)

@@ -187,6 +187,7 @@ def of_message(name: str) -> Shape:
     if name in _ATOMIC:
         return WHOLE
     fields = kinds.load().messages[name].fields
+    # Made when its members are first asked for: a JSON schema has JSON schemas among its members.
     return Map(lambda: {key: _of_field(name, field) for key, field in fields.items()})
 
 

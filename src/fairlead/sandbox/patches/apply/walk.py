@@ -222,6 +222,7 @@ def _remove(shape: Shape, value: Any, unwanted: Mapping[str, Any]) -> Any:
             below = unwanted.get(paths.member(name))
             if below is None:
                 result[name] = inner
+            # Nothing below, or a dot in it, means the member itself and not only parts of it.
             elif below and "." not in below:
                 result[name] = _remove(shape.child(name) or WHOLE, inner, below)
         return result

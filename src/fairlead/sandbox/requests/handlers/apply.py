@@ -38,21 +38,6 @@ async def apply(call: Call) -> Answer:
     return with_warnings(await answer(call, updated), warnings)
 
 
-def creates(call: Call) -> bool:
-    """Whether the call is an apply that makes an object, for which one must be allowed to."""
-    return (
-        _is_apply(call)
-        and not call.info.subresource
-        and call.core.get(call.type, call.key) is None
-    )
-
-
-def _is_apply(call: Call) -> bool:
-    """Whether the call is a server-side apply."""
-    media_type = call.content_type.partition(";")[0].strip().lower()
-    return call.info.verb == "patch" and media_type == APPLY_PATCH
-
-
 def _options(call: Call) -> bool:
     """Whether the apply is forced.
 
@@ -98,6 +83,7 @@ def _configuration(call: Call) -> JSON:
     metadata = dict(config.get("metadata") or {})
     writes.check_name(metadata, call.key)
     config["metadata"] = metadata
+    # On copies: checking also completes and cleans, and what the manager owns is what it sent.
     if not call.info.subresource:
         writes.check_kind(call.type, _copy(config))
     take_metadata(_copy(config))
@@ -111,6 +97,10 @@ def _copy(config: JSON) -> JSON:
 def _create(call: Call, config: JSON, *, force: bool) -> Record:
     if call.info.subresource:
         raise errors.not_found(call.type.group_resource, call.key.name)
+    # Here and not before: the object may have been there until somebody deleted it while a webhook
+    # was asked.
+    if call.require is not None:
+        call.require("create")
     uid = config["metadata"].get("uid")
     if uid:
         raise errors.conflict(
@@ -134,6 +124,7 @@ def _update(call: Call, record: Record, config: JSON, *, force: bool) -> Record:
     owners = tracking.managed_by(stored)
     if not owners:
         version = call.type.resource.api_version
+        # Otherwise a first apply would take fields without a conflict that others have written.
         owners = managers.owner_of_all(call.type.shape, live, version, now())
     body, owners = _applied(call, live, owners, config, force=force)
     return writes.update(

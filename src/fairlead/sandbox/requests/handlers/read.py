@@ -125,6 +125,7 @@ async def list_(call: Call) -> Answer:
     limit = _limit(call)
     store = call.core.store
     namespace = call.info.namespace if call.type.resource.namespaced else ""
+    # A list at an older version is read from the log, which has only what is stored.
     await store.settle()
     token = call.query.get("continue", "")
     if token:
@@ -139,9 +140,12 @@ async def list_(call: Call) -> Answer:
     ]
     page, rest = await _page(selection, found, limit)
     metadata: JSON = {"resourceVersion": str(version)}
+    # What was read from memory may still be on its way to the disk, and might be taken back.
     await store.settle(version)
     if rest:
         metadata["continue"] = ContinueToken(version, *page[-1].key).encode()
+        # The API leaves the count out where there is a selector: all objects would have to be
+        # looked at.
         if selection.everything:
             metadata["remainingItemCount"] = rest
     return await answers.many(call, page, metadata)
@@ -197,6 +201,8 @@ def _fresh(call: Call, namespace: str) -> tuple[int, Key | None, Iterable[Record
     if version > store.rv:
         raise errors.version_too_large(version, store.rv)
     match = call.query.get("resourceVersionMatch", "")
+    # A version with a limit is exact without saying so
+    # (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
     exact = match == "Exact" or (not match and version and call.query.get("limit"))
     if exact and version != store.rv:
         if version < store.compacted:
@@ -212,6 +218,7 @@ def _continued(
     if call.query.get("resourceVersion", "0") not in {"", "0"}:
         raise errors.bad_request("specifying resource version is not allowed when using continue")
     start = Key(token.namespace, token.name)
+    # At the newest version memory has the same objects, and is asked without the log.
     if token.version in {-1, store.rv}:
         return store.rv, start, store.collection(collection).list(after=start)
     if token.version < store.compacted:

@@ -141,6 +141,7 @@ class Watch:
             after = changes[-1].rv if len(changes) == BATCH else until
 
     def _on_change(self, change: Change) -> None:
+        # The beginning has shown it from memory before it was published.
         if change.rv <= self._start or self._stopped:
             return
         try:
@@ -176,6 +177,8 @@ class Watch:
         view = (type_, *self._view)
         data = change.encoded.get(view)
         if data is None:
+            # An object that leaves the selection is shown as the watch has known it, with the
+            # version of the change, from which the client resumes.
             if type_ == "DELETED" and change.type != "DELETED" and change.old is not None:
                 record = _with_version(change.old, record.rv)
             data = change.encoded[view] = self._encode(type_, record)
@@ -205,12 +208,15 @@ class Watch:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(min(end, bookmark_at)):
                     await self._wakeup.wait()
+        # The client knows by this from where to go on, however long there was no event for it.
         if not self._stopped:
             self._push_bookmark()
             await self._send(stream)
 
     def _push_bookmark(self) -> None:
         if self._options.bookmarks:
+            # It stands behind all pending events, so that nothing up to this version is still to
+            # come.
             version = max(self._call.core.store.published, self._start)
             self._pending.append(self._bookmark(version))
 
@@ -270,8 +276,11 @@ def _parse_options(call: Call) -> _Options:
         seconds = parse_integer(query.get("timeoutSeconds", ""))
     except ValueError as error:
         raise errors.bad_request(str(error)) from None
+    # As kube-apiserver does with its --min-request-timeout of 1800 s; watches that began together
+    # do not end together.
     timeout = float(seconds) if seconds else random.uniform(1800, 3600)  # noqa: S311
     return _Options(
+        # Version 0 asks for any state there is, which is the newest here.
         after=None if initial or not version else version,
         timeout=timeout,
         bookmarks=bookmarks,

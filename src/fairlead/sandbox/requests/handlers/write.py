@@ -177,6 +177,8 @@ async def _delete_one(call: Call, record: Record, options: deletes.DeleteOptions
     """Delete one of many, about which webhooks are asked by itself."""
 
     async def attempt(call: Call) -> None:
+        # Others have their turn between these deletes: the object may have changed, gone, or been
+        # made anew, and then it is not the one that was listed.
         now = call.core.get(call.type, record.key)
         if now is not None and now.meta.uid == record.meta.uid:
             deletes.delete(

@@ -247,6 +247,7 @@ REPLACE = Price(lambda args: reading(size_of(args[0]), 2), _replaced)
 def _split(call: Call) -> Estimate:
     text = call.size(0)
     limit = call.parts[2].node.value if len(call.parts) > 2 else None
+    # A negative limit is a huge unsigned number to Kubernetes' estimate.
     most = limit % (MOST + 1) if type(limit) is int else text.most
     return Estimate(scaled(text.most, 2 * TRAVERSAL), Size(0, most))
 

@@ -70,6 +70,7 @@ class Program(NamedTuple):
             found = self.code(frame)
         except (CelError, CostError) as error:
             return Result(None, frame.cost, error)
+        # The cheap steps only count; what they came to in the end is compared here.
         if frame.cost > PER_EXPRESSION:
             return Result(None, frame.cost, CostError())
         return Result(found, frame.cost)

@@ -319,6 +319,7 @@ class _Parser:
         if token.kind == "double":
             return Node("literal", "double", (), sign * float(token.text), position)
         digits = token.text.rstrip("uU")
+        # Forty digits are too many already, and thousands Python would refuse to read.
         value = sign * (int(digits, 16) if "x" in digits else int(digits[:40]))
         if token.kind == "uint":
             if value > _MAX_UINT:

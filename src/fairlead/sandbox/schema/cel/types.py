@@ -185,6 +185,7 @@ class Unifier:
         pairs = list(zip(given, wanted, strict=True))
         if all(self._agree(one, other) for one, other in pairs):
             return True
+        # What a try that failed has learned on its way is not true.
         self._bound = before
         return False
 

@@ -70,6 +70,7 @@ def _check_version(version: JSON, path: str, errors: Report) -> None:
 
 
 def _too_deep(schema: JSON) -> bool:
+    # Level by level: recursion would fail on the very schemas that are looked for.
     level: list[Any] = [schema]
     for _ in range(MAX_DEPTH):
         level = [

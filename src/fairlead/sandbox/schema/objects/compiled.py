@@ -76,6 +76,8 @@ class CompiledSchema:
             check(obj, "", errors)
         if self._rules is None:
             return
+        # Rules are compiled for values of the schema's types, and their costs estimated within its
+        # limits.
         if any(error.reason in _BLOCKING for error in errors):
             errors.append(invalid("<nil>", None, _UNCHECKED))
             return

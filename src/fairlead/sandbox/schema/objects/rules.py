@@ -159,8 +159,10 @@ def _of_items(items: _Check, schema: JSON) -> _Check:
         if not isinstance(value, list):
             return
         before: dict[tuple[Any, ...], Any] = {}
+        # Backwards, so that the first of several items with the same keys is the one that counts.
         for item in reversed(old) if keys and isinstance(old, list) else ():
             before[_key(item, keys)] = item
+        # Items that lack a key cannot be told from each other, and have no former selves.
         before.pop((), None)
         for index, item in enumerate(value):
             old_item = before.get(_key(item, keys)) if before else None

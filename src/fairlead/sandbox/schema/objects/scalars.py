@@ -84,6 +84,7 @@ def enum_check(schema: JSON) -> Check | None:
     choices = schema.get("enum")
     if not choices:
         return None
+    # For Python true equals 1 and false equals 0, which are other values in JSON.
     plain = {(type(choice) is bool, choice) for choice in choices if _is_plain(choice)}
     others = [choice for choice in choices if not _is_plain(choice)]
 

@@ -219,6 +219,8 @@ def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
             return overload.run(frame.effort, *values)
         return overload.run(*values)
     except (TypeError, AttributeError):
+        # What was dyn when the rule was compiled may turn out to be of a type that this overload
+        # does not take.
         raise CelError("no such overload") from None
 
 
