@@ -204,6 +204,8 @@ class Executor:
         return None
 
     def _wrote(self, side: Side, pair: Pair, written: Object, *, created: bool = False) -> Pair:
+        # The cache is behind this write for a while: until it tells of the version, the answer
+        # stands for the object, and the event that brings that version is known for an echo.
         self._ends.at(side).expectations.wrote(written, created=created)
         return self._settled(side, pair.having(side, written))
 
