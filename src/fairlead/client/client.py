@@ -134,6 +134,8 @@ class Client:
                 params, result = selectors(labels, fields), ObjectList([])
                 continue
             result.items += page.items
+            # That of the first page: a watch from there misses nothing that later pages may
+            # already have.
             result.resource_version = result.resource_version or page.resource_version
             if not page.continue_:
                 return result
@@ -373,6 +375,8 @@ class Client:
         return decode_answer(answer, resource)
 
     async def _get_body(self, path: str, *, accept: str) -> bytes:
+        # Discovery is asked for versions that stand in objects which others write: none of them
+        # must lead to another path.
         for segment in path.split("/")[1:]:
             check_segment(segment)
         return await self._transport.request("GET", path, headers={"Accept": accept})

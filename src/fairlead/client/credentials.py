@@ -100,6 +100,7 @@ class FileToken:
         try:
             token = self._path.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
+            # The time of the last reading stays, so that the next request looks at the file again.
             if not self._credential.authorization:
                 raise ConfigError(
                     f"the token file {self._path} cannot be read: {type(error).__name__}"
@@ -252,6 +253,7 @@ async def _output(plugin: ExecPlugin, environment: dict[str, str], timeout: floa
             f"exec plugin {plugin.command} did not end within {timeout:g} s"
         ) from None
     finally:
+        # Also when whoever asked is cancelled: no plugin outlives that.
         if process.returncode is None:
             process.kill()
             await process.wait()

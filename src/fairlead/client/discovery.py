@@ -221,6 +221,8 @@ class Discovery:
             ConnectionFailed: the server was not reached.
         """
         asked = self._clock
+        # At first any answer will do that is known, then only one that was fetched after the
+        # question.
         for since in (0, asked):
             for resource in await self._load_resources(api_version, since):
                 if resource.kind == kind:
@@ -274,6 +276,8 @@ class Discovery:
         try:
             body = await self._get(path, accept="application/json")
         except NotFound:
+            # That a version is not served is kept as well: before it is believed, it is fetched
+            # anew.
             resources: tuple[Resource, ...] = ()
         else:
             resources = decode_resources(body, group, version)

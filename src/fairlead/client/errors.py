@@ -176,6 +176,7 @@ _BY_REASON: dict[str, type[ApiError]] = {
     "ServerTimeout": ServerError,
     "Timeout": ServerError,
 }
+# 409 stands for two of them: AlreadyExists is known by its reason alone.
 _BY_CODE: dict[int, type[ApiError]] = {
     code: _BY_REASON[reason] for reason, code in REASON_CODES.items() if code != 409
 } | {409: Conflict}
@@ -210,6 +211,8 @@ def status_from_answer(code: int, body: bytes, request: str) -> Status:
         status = msgspec.json.decode(body, type=Status)
     except msgspec.MsgspecError:
         return Status(message=f"{request}: {_describe(code, body)}", code=code)
+    # Any JSON object can be read as a Status: one that says neither has not come from an API
+    # server.
     if status.status != "Failure" and not status.reason:
         return Status(message=f"{request}: {_describe(code, body)}", code=code)
     return msgspec.structs.replace(status, code=status.code or code)

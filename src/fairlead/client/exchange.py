@@ -280,6 +280,8 @@ class Connections:
             try:
                 return await _converse(connection, protocol, origin, sent, awaited)
             except BaseException as error:
+                # Also when this is cancelled: what still arrives would be taken for the answer to
+                # the next request on this connection.
                 awaited.end()
                 connection.close()
                 if not (again and isinstance(error, _BROKEN)):

@@ -202,6 +202,7 @@ def _pem(data: str | None, path: str | None, field: str, where: str) -> bytes:
     """Embedded data goes before a file, as in client-go."""
     if data:
         try:
+            # YAML lets long values be folded into lines.
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError):
             raise ConfigError(f"{field}-data in {where} is not base64") from None

@@ -144,6 +144,7 @@ def _anchor(config: Kubeconfig, folder: Path) -> None:
         user.client_certificate = _absolute(user.client_certificate, folder)
         user.client_key = _absolute(user.client_key, folder)
         user.token_file = _absolute(user.token_file, folder)
+        # A command without a slash is looked for in PATH.
         if user.exec_ is not None and "/" in user.exec_.command:
             user.exec_.command = _absolute(user.exec_.command, folder) or ""
 

@@ -298,6 +298,8 @@ def _impersonation_headers(whom: Impersonation) -> CIMultiDict[str]:
     if whom.uid:
         headers["Impersonate-Uid"] = whom.uid
     for name, values in whom.extra.items():
+        # Of the keys of extra fields API servers take percent-encoded what no header name may have
+        # (Kubernetes, "Authenticating", user impersonation).
         escaped = _TOKEN_CHARACTER.sub(lambda match: quote(match.group(), safe=""), name)
         for value in values:
             headers.add(f"Impersonate-Extra-{escaped}", value)

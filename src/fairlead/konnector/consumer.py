@@ -114,6 +114,7 @@ class Provider:
         """The claims at work."""
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
+        # The controllers of syncers come and go with their work, and do not sign off here.
         self._controllers: WeakSet[Controller] = WeakSet()
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
@@ -169,6 +170,7 @@ class Provider:
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Claimed objects of a binding that still have a copy; [] once the export is gone."""
         name = binding.metadata.name
+        # With the export go the rights on its copies, so that nobody could see them go.
         if (
             self.kubebind.exports.has_synced
             and self.kubebind.exports.get(self.namespace, name) is None

@@ -37,6 +37,7 @@ class KubeconfigSecrets:
         for key in self._others.keys() - wanted:
             await self._others.pop(key).close()
         for key in wanted - self._others.keys():
+            # By its name alone: the konnector reads no Secret that nothing refers to.
             lease = self._consumer.informer(
                 SECRETS, namespace=key.namespace, fields=f"metadata.name={key.name}"
             )

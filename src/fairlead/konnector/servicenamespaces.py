@@ -111,10 +111,14 @@ class ServiceNamespaces:
             },
             "spec": {},
         }
+        # Many objects of one namespace are looked at together: the first one asks, the others wait
+        # for the event that assigns the namespace.
         self._asking.add(namespace)
         try:
             await self._client.create(APISERVICENAMESPACES, body, self._cluster_namespace)
         except AlreadyExists:
+            # After the answer to the first one who asked, and before the cache tells of it,
+            # another may ask.
             return
         finally:
             self._asking.discard(namespace)
@@ -125,6 +129,8 @@ class ServiceNamespaces:
         known = self._forward.get(consumer, "")
         refusal = "" if assigned else refusal_of(delta.new)
         told = self._refusals.get(consumer, "")
+        # A deletion is told in any case: who waits for a namespace that was not assigned yet has
+        # to ask again.
         if (assigned, refusal) == (known, told) and delta.new is not None:
             return
         if refusal:

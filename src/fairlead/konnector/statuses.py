@@ -90,6 +90,8 @@ class BindingStatuses:
 
     async def _refresh(self, name: str) -> None:
         try:
+            # The cache may not have the version yet that the write has lost to: what is read
+            # counts until then.
             self._expectations.wrote(await self._client.get(APISERVICEBINDINGS, name))
         except NotFound:
             self._expectations.forget(Key("", name))

@@ -67,6 +67,7 @@ class Supervisor(Generic[K]):
         task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
+            # To await the task itself would raise its CancelledError here.
             await asyncio.wait([task])
 
     async def _keep(self, name: str, child: Runnable, failed: Callable[[str], None]) -> None:
@@ -89,4 +90,5 @@ class Supervisor(Generic[K]):
             _log.error("child failed and is started again", child=name, error=str(error))
         except Exception:  # noqa: BLE001  a bad child must not end the others
             _log.exception("child failed and is started again", child=name)
+        # A child that merely returns has ended too soon as well, and waits like one that failed.
         await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))

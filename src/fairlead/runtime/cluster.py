@@ -134,6 +134,8 @@ class Cluster:
         shared.leases -= 1
         if shared.leases:
             return
+        # Before the wait: who asks for the same scope meanwhile gets an informer of its own, not
+        # one that is ending.
         del self._shared[scope]
         if shared.task is not None:
             shared.task.cancel()

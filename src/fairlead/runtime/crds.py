@@ -45,6 +45,7 @@ async def install_crds(
         CRDError: a CRD was not established within ``timeout`` seconds, or its names are taken.
         ApiError: the server refused, for example because of missing rights.
     """
+    # All are written before one is waited for: the server establishes them side by side.
     for crd in crds:
         await _write(client, crd)
     for crd in crds:
@@ -61,6 +62,7 @@ async def _write(client: Client, crd: JSON) -> None:
             try:
                 await client.create(CUSTOMRESOURCEDEFINITIONS, crd)
             except AlreadyExists:
+                # Another replica was faster: what it has written is looked at.
                 continue
             _log.info("CRD created", crd=name)
             return

@@ -228,6 +228,8 @@ class EventWriter:
             except ConnectionFailed:
                 await asyncio.sleep(_PAUSE_SECONDS)
             except ClientError as error:
+                # What is refused once is refused again: only a server that is out of reach is
+                # worth another try.
                 _log.debug("event dropped", reason=happening.reason, error=str(error))
                 return False
             except Exception:  # noqa: BLE001
@@ -269,6 +271,8 @@ def _body(happening: Happening, count: int, version: str) -> JSON:
         "kind": "Event",
         "metadata": {
             "namespace": happening.namespace or "default",
+            # Names have 253 characters at most, of which the unique part needs some; before its
+            # dot there may be no other dot, and no dash (RFC 1123).
             "name": f"{happening.name[:200].rstrip('-.')}.{unique}",
         },
         "involvedObject": {

@@ -179,6 +179,7 @@ class _Bind:
             self._written.roles += changed
         if self._written.bundle:
             return await self._bundled(self._written.bundle, requests)
+        # All are created before one is waited for: the konnector works on them together.
         for request in requests:
             await self._create(APISERVICEBINDINGS, request.metadata.name)
         for request in requests:
@@ -199,6 +200,8 @@ class _Bind:
         )
         request = named(asked, chosen)
         await check_unbound(known, self._provider, request, namespace=self._namespace)
+        # Noted before anything is asked for under it, so that a run which is stopped then is taken
+        # back.
         self._written.names.append(chosen)
         await request_export(
             self._provider,

@@ -144,6 +144,8 @@ async def _unbind(
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
     await _await_gone(client, found, deadline, progress, namespace)
+    # Only when the binding is gone: the konnector needs the Secret and its rights to take it
+    # apart.
     if secret_key(found).namespace == namespace:
         await remove_secret(client, secret_key(found), progress)
     await remove_roles(client, name, progress)

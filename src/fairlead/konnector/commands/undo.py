@@ -79,6 +79,7 @@ async def undone_on_failure(
     try:
         yield
     except BaseException:
+        # Also when the run is cancelled, as it is when a person stops it.
         await _take_back(client, provider, written, progress)
         raise
 
@@ -137,6 +138,7 @@ class _Undo:
         if found is None or found.meta.uid not in self._written.uids:
             return
         owned = await bindings_of(self._client, found)
+        # All of them are asked, for each that has objects says that it is kept.
         if any([await self._lives(one) for one in owned]):
             return
         await delete(self._client, APISERVICEBINDINGBUNDLES, found)

@@ -75,6 +75,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         ``orphan`` says that the copy shall stay when the object goes.
         """
         step = self._there(pair, orphan=orphan)
+        # Where an object may not be synchronised, nothing comes back either. A wait holds nothing
+        # up: a copy that is being deleted still gives its status.
         if isinstance(step, Refuse) or not isinstance(step, TERMINAL):
             return step
         back = self._back(pair)
@@ -111,6 +113,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self._keep(pair, consumer, pair.provider)
 
     def _create(self, consumer: Object, target: Key) -> Step:
+        # The finalizer comes before the copy: in the other order an object that is deleted in
+        # between would go without it.
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, {})
         body = copy_of(consumer, self.cluster_namespace)
@@ -121,8 +125,11 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._refuse(provider)
         if provider.meta.deleting:
             return Wait(DELETION)
+        # Both in one request: what says where the copy is would be another write of the same
+        # object.
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, provider_annotations(provider.meta))
+        # The payload leaves kube-bind's own keys out, so that they are compared by themselves.
         wanted = source_annotations(consumer.meta, self.cluster_namespace)
         annotated = wanted.items() <= provider.meta.annotations.items()
         if annotated and pair.converged("provider", self.outcome("provider", pair)):
@@ -139,6 +146,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Read("provider")
         body = merged_body(provider, consumer, self.cluster_namespace, pair.owned or {})
         if annotated and digest(payload(body)) == digest(found):
+            # All that the copy has more is others'. This is remembered, or the provider would be
+            # asked whose it is at every look.
             return Settle("provider")
         return Replace("provider", body)
 
@@ -165,10 +174,15 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
         release = PatchMetadata("consumer", {"finalizers": remaining})
         provider = pair.provider
+        # Without a provider namespace there is no copy: it was never made, or went with the
+        # namespace.
         if pair.target is None:
             return release
         if provider is None:
+            # The cache may not have a copy yet that was made a moment ago: before the object goes
+            # for good, the server itself is asked.
             return release if "provider" in pair.gone else Read("provider")
+        # What is there was let go, or is somebody else's: nobody waits for it.
         if not is_ours(provider.meta, self.cluster_namespace):
             return release
         if provider.meta.deleting:
@@ -197,6 +211,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """A copy whose object went while nobody looked; what is not our copy is never deleted."""
         if provider.meta.deleting or not is_ours(provider.meta, self.cluster_namespace):
             return Done()
+        # The consumer's cache may be behind, and with the copy goes its data: so its server is
+        # asked.
         if "consumer" not in pair.gone:
             return Read("consumer")
         return Delete("provider", provider.key, provider.meta.uid)

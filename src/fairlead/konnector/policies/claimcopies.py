@@ -116,6 +116,7 @@ def is_consumer_copy(
         return False
     if any(consumer.meta.owned_by(uid) for uid in bindings):
         return True
+    # It has a binding for its owner, and none of these: it is another provider's copy.
     if any(owner.kind == APISERVICEBINDINGS.kind for owner in consumer.meta.owner_references):
         return False
     annotations = consumer.meta.annotations

@@ -131,12 +131,15 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if provider.meta.deleting:
             return Wait("deletion of the provider's copy")
         if consumer is None:
+            # A cache that lacks the original is no proof that it is gone.
             if "consumer" not in pair.gone:
                 return Read("consumer")
             return self._delete_provider(state, provider)
         if owner_of(consumer) == OWNER_PROVIDER:
             return self._delete_provider(state, provider)
         if not state.consumer:
+            # The label goes before the copy: once that is gone, nothing leads here any more to
+            # take it off.
             if owner_of(consumer) == OWNER_CONSUMER:
                 return _set_owner("consumer", None)
             return self._delete_provider(state, provider)
@@ -186,6 +189,8 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Create("consumer", body)
         if consumer.meta.deleting:
             return Wait("deletion of the consumer's copy")
+        # Several bindings may claim the same object. Each adds itself to the owners of the copy,
+        # which goes with the last of them.
         owned = consumer.meta.owned_by(self.binding_uid)
         if owned and pair.converged("consumer", self.outcome("consumer", pair)):
             return InSync()
@@ -209,6 +214,8 @@ def _leftover_copy(pair: Pair, state: ClaimState, consumer: Object) -> Step:
         return Done()
     if pair.target is None and pair.namespace_asked:
         return Wait("provider namespace")
+    # With the APIServiceNamespace all originals are gone that were in its namespace. That it is
+    # gone is believed of the provider alone, not of a cache.
     if pair.target is None and not pair.namespace_gone:
         return ConfirmNamespace()
     if pair.target is not None and "provider" not in pair.gone:

@@ -89,6 +89,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         What came of a write is looked at right after it, and again for the step that follows.
         """
+        # msgspec.structs.replace gives a new pair without these, so that what was found holds for
+        # the two objects that it was found of.
         known = self.__dict__
         if side not in known:
             known[side] = compare()

@@ -51,6 +51,7 @@ class ClaimedObjects:
             ClientError: the kind of a referring object is not known.
         """
         async with AsyncExitStack() as stack:
+            # While the binding goes nothing is claimed any more, and so there is nobody to follow.
             referrers = [] if self._wanted.unbinding else await self._referrers(stack)
             run = _Run(self._provider, self._binding, self._export, self._wanted, referrers)
             await run.run()
@@ -155,6 +156,7 @@ class _Run:
 
     def remaining(self) -> list[str]:
         """Copies that are still there while the binding goes."""
+        # A list that is not complete would let the binding go before its copies.
         if not self._wanted.unbinding or not (
             self._consumers.settled() and self._providers.settled()
         ):
@@ -207,6 +209,8 @@ class _Run:
         others = [one for one in self._provider.claims.values() if one is not self]
         if any(one.verdict(resource, obj, namespace) for one in others):
             return True
+        # A claim that is not at work yet may be about the object: nothing is taken away until it
+        # has said so.
         return not self._wanted.unbinding and self._provider.claims_pending(resource)
 
     def _claimed(self, obj: Object | None, namespace: str) -> bool:
@@ -228,6 +232,8 @@ class _Run:
         if self._selection.everywhere():
             return EVERYWHERE
         assigned = self._provider.service_namespaces.assigned()
+        # Copies of the provider's objects are in the namespaces that have a counterpart, whatever
+        # the selector names.
         return self._selection.namespaces() | assigned.keys()
 
     def _provider_namespaces(self) -> frozenset[str]:

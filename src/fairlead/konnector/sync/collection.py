@@ -71,6 +71,8 @@ class WatchedCollection:
 
     def settled(self) -> bool:
         """Whether the objects of every namespace are known."""
+        # A namespace that was assigned a moment ago has no lease yet, and what is in it is not
+        # known.
         return self._leases.keys() == self._namespaces() and all(
             lease.has_synced for lease in self._leases.values()
         )
@@ -129,5 +131,6 @@ async def _announce(namespace: str, lease: Informer, known: Callable[[str], None
     try:
         await lease.synced()
     except InformerClosed:
+        # The namespace went before its objects were known, and nobody waits for them any more.
         return
     known(namespace)

@@ -55,7 +55,10 @@ class _Change(NamedTuple):
     def echoes(self) -> bool:
         """Whether it is our own write, which comes back from the watch."""
         expectations, new = self.end.expectations, self.delta.new
+        # Also an event that is no echo ends the wait for a created object: from here on it is the
+        # cache that says whether the object exists.
         expectations.seen(self.delta.object.key)
+        # A deletion is never an echo: that the object is gone has to be looked at, whoever did it.
         return new is not None and expectations.echoes(new)
 
 
@@ -71,6 +74,8 @@ class Engine:
         self._controller = around.controller(around.name, self._reconcile, workers=around.workers)
         self._absence: _Absence | None = None
         self._patience = ABSENT_SECONDS
+        # A key is in here exactly while a pass works on it; the queue gives a key to one worker at
+        # a time.
         self._held: dict[Key, list[_Change]] = {}
 
     async def run(self) -> None:
@@ -91,6 +96,8 @@ class Engine:
         await namespaces.synced()
         await self._policy.ready()
         self._metrics.queue(lambda: len(self._controller.queue))
+        # The engine listens before the collections are listed, so that a namespace which is
+        # assigned in between puts its objects into the queue, too.
         namespaces.listen(self._namespace_changed)
         try:
             async with asyncio.TaskGroup() as group:
@@ -119,6 +126,8 @@ class Engine:
         while True:
             faults = [*self._policy.faults(), *self._ends.consumer.faults()]
             told = [self._passes.advised(fault.message, fault.cause) for fault in faults]
+            # Problems are collected anew in each round, so one that is over leaves the report by
+            # itself.
             told += [*self._passes.refused(), *self._provider_faults()]
             self._around.report.problem("; ".join(one for one in told if one))
             self._passes.count()
@@ -219,12 +228,17 @@ class Engine:
         try:
             return await self._look_at(key)
         finally:
+            # The entry goes first, for what is taken now must reach the queue and not be held
+            # again. It goes also after a failure: a change that came meanwhile would be lost
+            # otherwise.
             del self._held[key]
             for change in held:
                 self._take(change, key)
 
     async def _look_at(self, key: Key) -> Result | None:
         pair = self._look(key)
+        # Nothing is lost by leaving: the filled cache or the watch that works again has all
+        # objects looked at.
         if pair is None or self._absence is not None:
             return None
         try:
@@ -235,6 +249,8 @@ class Engine:
             if pair.target is not None:
                 self._ends.provider.expectations.forget(pair.target)
             raise
+        # This is no failure of the object, and so there is no back-off: each object of the
+        # resource would make requests that fail alike.
         except NotServed as error:
             self._stop(error)
             return None

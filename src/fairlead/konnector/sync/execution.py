@@ -100,6 +100,7 @@ class Executor:
     async def _carry_out(self, step: Step, pair: Pair) -> Pair | None:
         match step:
             case AskNamespace():
+                # What the provider assigns comes as an event of the APIServiceNamespace.
                 await self._ends.namespaces.ask(pair.key.namespace, self._ends.export)
                 return None
             case ConfirmNamespace():
@@ -128,6 +129,8 @@ class Executor:
         try:
             found = await find(end.client, end.resource, place.name, place.namespace)
         except NotFound:
+            # The kind is not served, which holds up all objects of it, or a proxy has answered:
+            # no copy counts as gone for that.
             if side == "provider":
                 raise
             # A CRD that is gone says nothing of its objects; its watch will bring us back.
@@ -160,6 +163,7 @@ class Executor:
         try:
             created = await end.client.create(end.resource, step.body, namespace)
         except AlreadyExists:
+            # The cache is behind, or somebody was faster: what is there decides the next step.
             return await self._read(step.side, pair)
         return self._wrote(step.side, pair, created, created=True)
 
@@ -170,6 +174,8 @@ class Executor:
         except NotFound:
             if place is not None:
                 end.expectations.forget(place)
+            # The pair does not say that the server has told so: before an original is let go it
+            # is asked for the copy itself.
             return pair.having(step.side, None)
         return self._wrote(step.side, pair, written)
 
@@ -186,15 +192,20 @@ class Executor:
         try:
             await end.client.delete(end.resource, step.key.name, step.key.namespace, uid=step.uid)
         except NotFound as error:
+            # A 404 of something else, such as the kind, does not say that this object is gone.
             if not error.about(step.key.name):
                 raise
             end.expectations.forget(step.key)
             return pair.without(step.side)
         except Conflict:
+            # The uid does not fit any more: another object has taken the name.
             return await self._read(step.side, pair)
+        # Finalizers may keep the object for a while; the watch tells when it is gone.
         return None
 
     def _wrote(self, side: Side, pair: Pair, written: Object, *, created: bool = False) -> Pair:
+        # The cache is behind this write for a while: until it tells of the version, the answer
+        # stands for the object, and the event that brings that version is known for an echo.
         self._ends.at(side).expectations.wrote(written, created=created)
         return self._settled(side, pair.having(side, written))
 

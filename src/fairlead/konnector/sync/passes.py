@@ -136,6 +136,8 @@ class Passes:
         """Tell once what a server refuses, not each time that it is tried again."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         if self._report.failed(pair.key, error, generation):
+            # What to do about a missing right is said for the consumer's server alone: no
+            # ClusterRole there gives rights on the provider.
             ours = any(error is refused for refused in self._executor.refused.values())
             message = self.advised(error.message, error if ours else None)
             self._tell(pair.consumer, self._policy.failed, message)
@@ -205,6 +207,8 @@ class Passes:
                 f"waiting until {provider.kind} {provider.key} on the provider is gone; it is "
                 f"being deleted and has these finalizers: {finalizers}",
             )
+        # From here on the watch tells of each change; looking again by the clock would tell
+        # nothing.
         return Result()
 
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:

@@ -68,6 +68,7 @@ class Selection:
         """Whether an object is claimed that is in this namespace of the consumer."""
         return matches(
             self._claim.selector,
+            # Selectors name the consumer's namespaces, also where the object is the provider's.
             msgspec.structs.replace(meta, namespace=namespace),
             referrers=lambda reference: self._referring(reference, meta.name),
         )
@@ -93,6 +94,8 @@ class Selection:
 
     def _take(self, referrers: Referrers, delta: Delta) -> None:
         before = self.everywhere(), self.namespaces()
+        # Both what the object referred to and what it refers to are looked at: the one may be
+        # claimed no more, the other be claimed by this.
         for obj, count in ((delta.old, -1), (delta.new, 1)):
             if obj is not None:
                 self._note(referrers, obj, count)
@@ -103,6 +106,8 @@ class Selection:
         targets = reference_targets(referrers.reference, obj.to_dict())
         for namespace in targets.namespaces:
             self._namespaces[namespace] += count
+            # The keys say where to watch: one without a referrer would keep a watch open for
+            # nothing.
             if not self._namespaces[namespace]:
                 del self._namespaces[namespace]
         self._changed(targets)

@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_LIFE = timedelta(days=3650)
 LIFE = timedelta(days=90)
+# A client whose clock is behind takes a certificate that was made a moment ago.
 _SKEW = timedelta(minutes=5)
 _COMMON_NAME = "fairlead-webhooks"
 
@@ -58,6 +59,7 @@ def renewed(
     wanted = {name: text for name, text in data.items() if name in _MEMBERS}
     authority = _pair(wanted, AUTHORITY, AUTHORITY_KEY)
     if authority is None or _ends(authority, now) <= now:
+        # There is no authority to take over from: none that can sign, or one that has ended.
         return _signed(_kept(make_authority(now), {}), hosts, now)
     if _is_due(authority, now):
         wanted = _turned(wanted, authority, now, published=published)
@@ -83,6 +85,8 @@ def _turned(
         return {**data, NEXT: following.certificate, NEXT_KEY: following.key}
     if not published:
         return data
+    # Without a certificate, so that one is signed by the new authority. The former stays trusted
+    # until it ends, for replicas that still show what it has signed.
     return _kept(following, {FORMER: authority.certificate})
 
 
@@ -192,6 +196,7 @@ def _not_after(text: str) -> datetime:
     try:
         return _certificate(text).not_valid_after_utc
     except ValueError:
+        # What cannot be read counts as ended long ago.
         return datetime.min.replace(tzinfo=datetime.now().astimezone().tzinfo)
 
 

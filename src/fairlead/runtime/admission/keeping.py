@@ -156,6 +156,8 @@ class CertificateKeeper:
         Raises:
             ClientError: something could not be written.
         """
+        # Stored before it is published: after a crash in between, the bundle is made from the
+        # Secret again, with all keys.
         data = await self._keep_secret()
         if data is None:
             return
@@ -196,6 +198,7 @@ class CertificateKeeper:
         }
 
     def _is_published(self, data: dict[str, str]) -> bool:
+        # The caches may be behind: then the next authority merely signs later.
         wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
         return all(_trusting(live, wanted) == live.to_dict() for _, live in self._live())
 

@@ -119,6 +119,8 @@ class AdmissionServer:
         if certificate == self._certificate:
             return
         with tempfile.TemporaryDirectory() as folder:
+            # Python loads keys from files alone. Only this user can read it, and it is deleted at
+            # once.
             path = Path(folder, "tls.pem")
             path.touch(mode=0o600)
             path.write_text(certificate + key)

@@ -46,11 +46,15 @@ class Expectations:
         """
         key = obj.key
         written, _ = self._written.get(key, (None, 0.0))
+        # Another uid means that the object was deleted and created again by somebody: that is
+        # news.
         if written is None or written.meta.uid != obj.meta.uid:
             return False
         if obj.meta.resource_version == written.meta.resource_version:
             self.forget(key)
             return True
+        # An older version than ours is what was there before the write, which the pass has seen
+        # already. A later one is somebody else's change.
         return not _as_new(obj, written)
 
     def forget(self, key: Key) -> None:
@@ -88,6 +92,9 @@ class Expectations:
         return written
 
     def _superseded(self, key: Key, cached: Object | None, written: Object) -> bool:
+        # For an object that existed already, an empty cache means that it was deleted after our
+        # write. One just created is merely not in the cache yet, until :meth:`seen` says
+        # otherwise.
         if cached is None:
             return key not in self._created
         return cached.meta.uid != written.meta.uid or _as_new(cached, written)
@@ -96,5 +103,7 @@ class Expectations:
 def _as_new(cached: Object, written: Object) -> bool:
     try:
         return int(cached.meta.resource_version) >= int(written.meta.resource_version)
+    # Where versions are no numbers, an older cache costs one conflict; a write of ours that is
+    # believed too long would hide changes of others.
     except ValueError:
         return True

@@ -66,6 +66,7 @@ class SharedInformer:
         self.reflector = Reflector(source, scope, self, backoff)
         self.synced = asyncio.Event()
         self._transform = transform
+        # Replaced and never changed, so that handlers may come and go while all of them are told.
         self._handlers: tuple[Handler, ...] = ()
         self._indexes: Counter[IndexFunction] = Counter()
 

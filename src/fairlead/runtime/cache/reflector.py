@@ -265,6 +265,7 @@ class Reflector:
         await self._sink.replace(listed.items)
         # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
+        # A list that works does not mend a watch that is refused: the fault goes on to be told.
         if not self._unwatched:
             self._progress()
         return PhaseEnd.LISTED

@@ -181,6 +181,7 @@ class Controller:
                 # Working on half a list would take what is not there yet for deleted.
                 await source.informer.synced()
             except InformerClosed:
+                # It has left before the controller began, and has nothing that could be missing.
                 continue
         self.queue.open()
         self.stats.workers += self._workers

@@ -49,6 +49,8 @@ def report(name: str, checks: dict[str, Check], *, verbose: bool) -> tuple[bool,
         try:
             wrong = ask()
         except Exception as error:  # noqa: BLE001
+            # A check that cannot be made is one that does not hold: a probe gets an answer in any
+            # case.
             wrong = str(error) or type(error).__name__
         healthy = healthy and not wrong
         lines.append(f"[-]{check} failed: {wrong}" if wrong else f"[+]{check} ok")

@@ -122,6 +122,7 @@ class LeaderElection:
         try:
             lost = await self._lead(lead)
         finally:
+            # By now all has ended that only a leader may do: the next one may begin.
             self.is_leader = False
             await self._release()
         if lost:
@@ -141,6 +142,7 @@ class LeaderElection:
         return f"{self._namespace}/{self.name}"
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> str:
+        # A task takes a coroutine, and ``lead`` may give any awaitable.
         async def body() -> None:
             await lead()
 
@@ -162,6 +164,7 @@ class LeaderElection:
                 self._note(f"{self._seen.holder_identity} holds the lease {self._title}")
             except (ClientError, TimeoutError) as error:
                 self._note(f"cannot get the lease {self._title}: {str(error) or 'no answer'}")
+            # Candidates that were started together must not ask together each time.
             await asyncio.sleep(self._retry * random.uniform(1.0, 1.2))  # noqa: S311
 
     def _note(self, text: str) -> None:
@@ -198,6 +201,7 @@ class LeaderElection:
                 # written.
                 return await self._write(self._lease)
             except (Conflict, NotFound):
+                # Somebody has written: whether the Lease is another's by now a look has to tell.
                 self._lease = None
         try:
             lease = await self._client.get(LEASES, self.name, self._namespace)

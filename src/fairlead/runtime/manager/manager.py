@@ -115,6 +115,7 @@ class Manager:
         if watch:
             self.metrics.clusters.append(cluster)
             engagement.on_done = lambda: self.metrics.clusters.remove(cluster)
+        # Those that have ended go, or the list would grow with each cluster that joins and leaves.
         self._engagements = [known for known in self._engagements if not known.done.is_set()]
         self._engagements.append(engagement)
         if self._group is not None:
@@ -177,6 +178,8 @@ class Manager:
 
     async def _tree(self) -> None:
         async with asyncio.TaskGroup() as group:
+            # Caches are filled while another process leads, so that this one can begin at once
+            # when its turn comes.
             for cluster in self._clusters:
                 group.create_task(cluster.run(), name=f"cluster {cluster.name}")
             for runnable in self._free:

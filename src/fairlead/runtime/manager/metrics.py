@@ -214,6 +214,8 @@ class _StateCollector(Collector):
     def _objects(self) -> dict[tuple[str, str], tuple[int, int]]:
         rows: dict[tuple[str, str], tuple[int, int]] = {}
         for cluster in self._metrics.clusters:
+            # Informers of one resource may differ in namespace and selectors, which are no labels:
+            # their numbers are added, for a series must not come twice.
             for informer in cluster.informers():
                 row = (cluster.name, informer.scope.resource.group_resource)
                 count, size = rows.get(row, (0, 0))

@@ -268,5 +268,6 @@ def _strategy(
         isolation=isolation,
         cluster_namespace=OwnerReference("v1", "Namespace", namespace, ""),
         provider_namespace=lambda name: assigned.get(name, ""),
+        # Only the way to the provider is asked for here.
         consumer_namespace=lambda _name: "",
     )

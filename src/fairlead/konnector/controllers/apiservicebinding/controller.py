@@ -116,6 +116,8 @@ class APIServiceBindingController:
             try:
                 await self._write(write, state.owner)
             except Conflict as error:
+                # Somebody was faster: nothing is wrong with the binding, and the next look sees
+                # what they wrote.
                 retry = error
             except ApiError as error:
                 failures.append(
@@ -125,14 +127,20 @@ class APIServiceBindingController:
                         message=_advice(error, request.name),
                     )
                 )
+                # What is invalid stays so until the provider changes its schema, and that is an
+                # event.
                 retry = retry if isinstance(error, Invalid) else error
 
         def change(binding: APIServiceBinding) -> BindingStatus:
+            # Other controllers write conditions too: these are laid over the newest status, not
+            # over the one that the pass began with.
             fresh = msgspec.structs.replace(state, binding=binding)
             return status(fresh, plan, failures, now=now())
 
         await self._consumer.statuses.update(request.name, change)
         self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
+        # Only when the status says what is wrong, so that the tries which follow have a reason to
+        # be seen.
         if retry is not None:
             raise retry
 

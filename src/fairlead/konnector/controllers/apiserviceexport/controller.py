@@ -157,6 +157,8 @@ class APIServiceExportController:
             owner = export.owner_reference() if export is not None else None
             owners = (owner, binding.owner_reference(controller=False))
             wanted = {key: _Wanted(spec, *owners) for key, spec in plan.work(name).items()}
+        # Old work has ended before its successor begins, so that no two of them write the same
+        # objects.
         for key in [key for key in self._running if key.binding == name]:
             if self._running[key] != wanted.get(key):
                 del self._running[key]
@@ -188,6 +190,7 @@ class APIServiceExportController:
         try:
             await commit(self._provider.client, resource, old, body, subresource="status")
         except NotFound:
+            # An export that is gone has nobody left to read its status.
             return
 
 

@@ -49,6 +49,8 @@ class BindingSecretController:
         ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
         key = Key(ref.namespace, ref.name)
         secrets = self._consumer.secrets
+        # The Secret is still being listed: to call it missing would make a binding unready at each
+        # start.
         if not secrets.known(key) and not secrets.error(key):
             return
         await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))

@@ -187,6 +187,8 @@ class BundleController:
         """Its finalizer lets it go in order: copies, then CRDs, then the binding."""
         client = self._consumer.client
         try:
+            # The version is a precondition, too: a binding that was changed after the decision,
+            # such as by a new owner, is looked at again instead.
             await client.delete(
                 APISERVICEBINDINGS, meta.name, uid=meta.uid, resource_version=meta.resource_version
             )

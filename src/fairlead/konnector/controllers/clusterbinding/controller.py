@@ -87,6 +87,8 @@ class ClusterBindingController:
             self._all()
 
     def _binding_changed(self, delta: Delta) -> None:
+        # A new binding has to be told whether heartbeats are given; its changes have nothing to do
+        # with them.
         if delta.type == "ADDED":
             self._all()
 
@@ -102,6 +104,8 @@ class ClusterBindingController:
         state = await self._look(found.decode(ClusterBinding))
         plan = reconcile(state)
         try:
+            # The Secret is read anew and its kubeconfig tried only when credentials would be
+            # overwritten: heartbeats need neither.
             if plan.secrets:
                 plan = reconcile(await self._probed(await self._fresh(state)))
             else:
@@ -113,6 +117,7 @@ class ClusterBindingController:
                 self._provider.client, CLUSTERBINDINGS, found, body, subresource="status"
             )
         except Conflict:
+            # Somebody was faster, which is no fault that bindings should tell of.
             raise
         except ClientError as error:
             await self._tell(str(error))
@@ -175,6 +180,7 @@ class ClusterBindingController:
             )
             self._secrets[name] = lease
             lease.subscribe(lambda _delta: self._all())
+        # Heartbeats go on without the Secret, and the status says why it cannot be read.
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 await self._secrets[name].synced()

@@ -122,6 +122,7 @@ def reconcile(state: State) -> Plan:
     )
     due = parse_time(beat) + BEAT - state.now
     held = msgspec.structs.replace(rivalry, held=True)
+    # A second more, for a look that came a moment too early would find the heartbeat still fresh.
     return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0, held)
 
 
@@ -157,6 +158,7 @@ def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
         left = parse_time(status.last_heartbeat_time) + INTERVAL - now
     except ValueError:
         return 0.0
+    # The time is another machine's, whose clock may be ahead: no wait is longer than the interval.
     return max(min(left, INTERVAL).total_seconds(), 0.0)
 
 
@@ -225,6 +227,7 @@ def _consumer_ref(state: State) -> SecretRef | None:
 
 def _heartbeat(last: str, now: datetime) -> str:
     """The stored time as long as it is fresh, so that steady state writes nothing."""
+    # A time that is still to come was written by another clock, and is replaced.
     if last and parse_time(last) <= now < parse_time(last) + BEAT:
         return last
     return format_time(now)

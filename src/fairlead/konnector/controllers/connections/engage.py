@@ -49,6 +49,7 @@ class ProviderConnection:
 
     async def stop(self) -> None:
         """Cancel its tasks and close its client."""
+        # First out of sight, so that nobody begins to use it while it ends.
         self._connections.remove(self._provider)
         await self._engagement.stop()
         await self._client.close()
@@ -77,12 +78,14 @@ class ProviderConnector:
             field_manager=FIELD_MANAGER,
             metrics=self._manager.metrics.requests,
         )
+        # The client outlives this call; :meth:`ProviderConnection.stop` closes it.
         await client.__aenter__()
         cluster = Cluster(f"provider-{identity[:12]}", client, transform=strip_managed_fields)
         provider = Provider(identity, cluster, config.namespace, self._consumer, wanted)
         engagement = await self._manager.engage(
             cluster,
             [
+                # First, for it has to run when the export's controller gives it work.
                 provider.syncers,
                 HealthReporter(provider),
                 ClusterBindingController(provider),

@@ -54,6 +54,8 @@ class HealthReporter:
                 try:
                     await self._look(binding)
                 except ClientError as error:
+                    # One status that cannot be written does not keep the other bindings from being
+                    # looked at.
                     _log.warning("condition not written", binding=binding, error=str(error))
             await self._pause()
 

@@ -53,6 +53,8 @@ class NamespaceLifecycleController:
         try:
             await self._consumer.client.get(NAMESPACES, name)
         except NotFound as error:
+            # A 404 of something else says nothing about this namespace. Then it counts as being
+            # there, for with its APIServiceNamespace all data on the provider would go.
             return not error.about(name)
         return True
 

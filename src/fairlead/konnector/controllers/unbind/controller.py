@@ -109,6 +109,8 @@ class UnbindController:
             except NotFound:
                 continue
             except Forbidden as error:
+                # To lack a right is no failure of the pass: the condition says it, and the binding
+                # is given up when the patience is over.
                 self._refused[found.meta.name] = f"{error.message}. {remedy(found.meta.name)}"
             else:
                 self._refused.pop(found.meta.name, None)
