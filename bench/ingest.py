@@ -23,7 +23,7 @@ from fairlead.process import run
 from fairlead.runtime import Cluster, Delta
 
 
-ROUNDS = 5
+ROUNDS = 20
 
 
 class Cost(NamedTuple):

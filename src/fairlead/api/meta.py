@@ -121,13 +121,13 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class _Envelope(msgspec.Struct, rename="camel"):
+class _Envelope(msgspec.Struct, rename="camel", gc=False):
     api_version: str = ""
     kind: str = ""
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class _Item(msgspec.Struct):
+class _Item(msgspec.Struct, gc=False):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 

@@ -9,11 +9,12 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal
+from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
 from fairlead.api.meta import Object
 from fairlead.client import Client
-from fairlead.runtime.cache.informer import Delta, InformerClosed
+from fairlead.runtime.cache.informer import Delta, InformerClosed, SharedInformer
+from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform
 from fairlead.runtime.cluster import Cluster
 
@@ -295,6 +296,46 @@ def test_a_list_of_thousands_lets_others_run(virtual: Run) -> None:
             assert turns >= 4
 
     virtual(story())
+
+
+@pytest.mark.parametrize(
+    ("again", "listed", "news"),
+    [
+        pytest.param([], "a1 b1 c1", ["ADDED c"], id="whole-at-once"),
+        pytest.param([], "a1 b2 c1", ["MODIFIED b", "ADDED c"], id="with-a-change"),
+        pytest.param([], "b1 c1", ["DELETED a", "ADDED c"], id="without-one"),
+        pytest.param([], "", ["DELETED a", "DELETED b"], id="without-any"),
+        pytest.param(["a1"], "a1 b1 c1", ["ADDED c"], id="pages-that-have-come-before"),
+        pytest.param(["a2", "b1"], "a2 b1", ["MODIFIED a"], id="a-page-with-a-change"),
+        pytest.param(
+            ["c1"], "c1 d1", ["ADDED c", "DELETED a", "DELETED b", "ADDED d"], id="others"
+        ),
+        pytest.param(["c1"], "c1 a1 b1", ["ADDED c"], id="as-many-in-another-order"),
+        pytest.param(["c1"], "c1 a1 b2 d1", ["ADDED c", "MODIFIED b", "ADDED d"], id="and-more"),
+    ],
+)
+def test_a_first_list_that_broke_off_is_told_once(
+    again: list[str], listed: str, news: list[str]
+) -> None:
+    """Its pages brought a and b; they come again, unless they are not there any more."""
+
+    async def story() -> None:
+        informer = SharedInformer(cast("Client", None), Scope(WIDGETS))
+        told: list[str] = []
+        informer.subscribe(lambda delta: told.append(f"{delta.type} {delta.object.meta.name}"))
+        informer.arrived([widget("a", version=1), widget("b", version=1)])
+        assert told == ["ADDED a", "ADDED b"]
+        told.clear()
+        made = {text: widget(text[0], version=int(text[1])) for text in [*again, *listed.split()]}
+        for text in again:
+            informer.arrived([made[text]])
+        await informer.replace([made[text] for text in listed.split()])
+        assert told == news
+        assert sorted(informer.store, key=lambda one: one.key) == [
+            made[text] for text in sorted(listed.split())
+        ]
+
+    asyncio.run(story())
 
 
 def test_a_delta_without_an_object_is_refused() -> None:

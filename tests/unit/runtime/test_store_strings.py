@@ -86,14 +86,25 @@ def test_a_change_that_leaves_the_metadata_alone_keeps_its_parts() -> None:
     after = store.list()[0].meta
     assert after is not before
     assert after.labels is before.labels
-    assert after.annotations is before.annotations
+    assert after.finalizers is before.finalizers
+    assert after.annotations["example.org/place"] is before.namespace
     assert after.name is before.name
 
 
-def test_a_changed_label_is_kept_as_it_is_now() -> None:
+def test_what_has_changed_is_kept_as_it_is_now_and_shared() -> None:
     store = Store()
-    store.put(decoded("a"))
-    changed = decoded("a")
-    changed.meta.labels["app"] = "other"
-    store.put(changed)
-    assert store.list()[0].meta.labels == {"app": "other", "only": "a"}
+    for name in "ab":
+        store.put(decoded(name))
+        changed = decoded(name)
+        changed.meta.labels["app"] = "other"
+        changed.meta.finalizers.append("example.org/second")
+        changed.meta.annotations.clear()
+        store.put(changed)
+        assert store.get(changed.meta.namespace, name) == changed
+    first, second = (object_.meta for object_ in store.list())
+    assert first.labels == {"app": "other", "only": "a"}
+    assert first.labels["app"] is second.labels["app"]
+    assert first.finalizers == ["example.org/finalizer", "example.org/second"]
+    assert first.finalizers[1] is second.finalizers[1]
+    assert first.annotations is second.annotations
+    assert first.annotations == {}

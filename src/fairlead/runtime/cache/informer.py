@@ -78,7 +78,9 @@ class SharedInformer:
         """Make the store hold exactly these objects, telling only what differs."""
         # Only the first list is marked: what a later list brings has changed while nobody watched.
         initial = not self.synced.is_set()
-        if len(self.store):
+        if early := self._early(objects):
+            objects = objects[early:]
+        elif len(self.store):
             # Most objects are as they were before the watch was lost, and nobody needs to hear of
             # them.
             objects = self._news(objects)
@@ -92,11 +94,20 @@ class SharedInformer:
         """Keep the first pages of the first list: they need not wait for the last one."""
         if self.synced.is_set():
             return
-        get = self.store.get
         for object_ in objects:
-            known = get(object_.meta.namespace, object_.meta.name)
-            if known is None or not _same(known, object_):
-                self.put(object_, initial=True)
+            self.put(object_, initial=True)
+
+    def _early(self, objects: list[Object]) -> int:
+        """How many of these came with the list's first pages, if the store holds nothing else.
+
+        Pages come in order. Where the last of as many objects as the store holds is the very one
+        that is stored, all before it are, too.
+        """
+        number = len(self.store)
+        if not 0 < number <= len(objects):
+            return 0
+        last = objects[number - 1]
+        return number if self.store.get(last.meta.namespace, last.meta.name) is last else 0
 
     def _news(self, objects: list[Object]) -> list[Object]:
         """Remove the objects that are gone; returns those that are new or changed."""
@@ -104,10 +115,7 @@ class SharedInformer:
         found, news = 0, []
         for object_ in objects:
             known = get(object_.meta.namespace, object_.meta.name)
-            if known is object_:
-                # It came with one of the first pages.
-                found += 1
-            elif known is None:
+            if known is None:
                 news.append(object_)
             else:
                 found += 1
@@ -132,6 +140,9 @@ class SharedInformer:
             return
         if old is None:
             self._tell(Delta("ADDED", None, object_, initial))
+        elif initial and _same(old, object_):
+            # A first list that broke off is begun anew, and brings again what has come already.
+            return
         elif old.meta.uid == object_.meta.uid:
             self._tell(Delta("MODIFIED", old, object_, initial))
         else:

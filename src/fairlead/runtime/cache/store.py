@@ -105,7 +105,10 @@ class Store:
             names = self._namespaces[meta.namespace] = {}
         name = meta.name
         old = names.get(name)
-        self._strings.share(meta, None if old is None else old.meta)
+        if old is None:
+            self._strings.share(meta)
+        else:
+            self._strings.inherit(meta, old.meta)
         names[name] = object_
         if old is None:
             self._count += 1
@@ -176,48 +179,57 @@ class SharedStrings:
     def __len__(self) -> int:
         return len(self._known)
 
-    def share(self, meta: ObjectMeta, old: ObjectMeta | None = None) -> None:
-        """Have the metadata hold known strings in place of its own equal ones.
+    def share(self, meta: ObjectMeta) -> None:
+        """Have the metadata of a new object hold known strings in place of its own equal ones."""
+        shared = self._known.setdefault
+        namespace, created = meta.namespace, meta.creation_timestamp
+        meta.namespace = shared(namespace, namespace)
+        if created is not None:
+            meta.creation_timestamp = shared(created, created)
+        # What is empty is one for all of them: whoever reads them has no leave to change them.
+        if not meta.owner_references:
+            meta.owner_references = _NO_OWNERS
+        meta.finalizers = self._strings(meta.finalizers)
+        meta.labels = self._values(meta.labels)
+        meta.annotations = self._values(meta.annotations)
 
-        Args:
-            meta: of the object that is kept from now on.
-            old: of the version of it that was kept until now, if there was one.
+    def inherit(self, meta: ObjectMeta, old: ObjectMeta) -> None:
+        """Have the metadata of an object hold what is equal in the version that it replaces.
+
+        Namespace and name are those of both. To compare the rest costs less than to look up each
+        string. Annotations are looked up all the same: they are often one object's own, and the
+        old ones have long left the processor's caches.
         """
-        if old is not None and _inherited(meta, old):
-            return
+        meta.namespace, meta.name = old.namespace, old.name
+        labels, finalizers, created = old.labels, old.finalizers, old.creation_timestamp
+        if meta.creation_timestamp == created:
+            meta.creation_timestamp = created
+        if not meta.owner_references:
+            meta.owner_references = _NO_OWNERS
+        same = meta.finalizers == finalizers
+        meta.finalizers = finalizers if same else self._strings(meta.finalizers)
+        meta.labels = labels if meta.labels == labels else self._values(meta.labels)
+        meta.annotations = self._values(meta.annotations)
+
+    def _strings(self, strings: list[str]) -> list[str]:
+        if not strings:
+            return _NO_FINALIZERS
+        known = self._known
+        for number, one in enumerate(strings):
+            strings[number] = known.setdefault(one, one)
+        return strings
+
+    def _values(self, values: dict[str, str]) -> dict[str, str]:
+        if not values:
+            return _NO_STRINGS
         known = self._known
         if len(known) >= MOST_STRINGS:
             # Strings of one object alone, such as uids, fill it too; whatever repeats comes back.
             known.clear()
-        # Whoever reads them has no leave to change them.
-        meta.labels = meta.labels or _NO_STRINGS
-        meta.annotations = meta.annotations or _NO_STRINGS
-        meta.owner_references = meta.owner_references or _NO_OWNERS
-        shared = known.setdefault
-        meta.namespace = shared(meta.namespace, meta.namespace)
-        if meta.creation_timestamp is not None:
-            meta.creation_timestamp = shared(meta.creation_timestamp, meta.creation_timestamp)
-        meta.finalizers = [shared(one, one) for one in meta.finalizers] or _NO_FINALIZERS
-        for values in (meta.labels, meta.annotations):
-            for name, value in values.items():
-                if len(value) <= LONGEST_STRING:
-                    values[name] = shared(value, value)
-
-
-def _inherited(meta: ObjectMeta, old: ObjectMeta) -> bool:
-    """Whether all that is shared is as it was: most changes leave it alone."""
-    if (
-        meta.labels != old.labels
-        or meta.annotations != old.annotations
-        or meta.finalizers != old.finalizers
-        or meta.namespace != old.namespace
-    ):
-        return False
-    meta.labels, meta.annotations, meta.finalizers = old.labels, old.annotations, old.finalizers
-    meta.namespace, meta.name = old.namespace, old.name
-    if meta.uid == old.uid:
-        meta.uid, meta.creation_timestamp = old.uid, old.creation_timestamp
-    return True
+        for name, value in values.items():
+            if len(value) <= LONGEST_STRING:
+                values[name] = known.setdefault(value, value)
+        return values
 
 
 Transform = Callable[[Object], Object]
