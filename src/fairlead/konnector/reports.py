@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +24,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
 )
 from fairlead.api.meta import Key, Object
-from fairlead.client.errors import ApiError, Forbidden
+from fairlead.client.errors import ApiError, ConnectionFailed, Forbidden
 from fairlead.konnector.policies import steps
 
 
@@ -38,17 +39,28 @@ _Place = tuple[str, Key]
 """An object, by who reports it."""
 
 
+class Fault(NamedTuple):
+    """What does not work, in words and as the error that said so."""
+
+    message: str
+    cause: Exception | None = None
+
+
 class Problems:
-    """Messages by binding and by who reported them."""
+    """What is wrong, by binding and by who reported it."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, dict[str, str]] = {}
+        self._faults: dict[str, dict[str, Sequence[Fault]]] = {}
 
     def report(self, binding: str, source: str, message: str) -> None:
         """Say what is wrong, or "" when all is well again."""
-        known = self._messages.setdefault(binding, {})
-        if message:
-            known[source] = message
+        self.replace(binding, source, [Fault(message)] if message else [])
+
+    def replace(self, binding: str, source: str, faults: Sequence[Fault]) -> None:
+        """Say all that is wrong, which is nothing when all is well again."""
+        known = self._faults.setdefault(binding, {})
+        if faults:
+            known[source] = faults
         else:
             known.pop(source, None)
 
@@ -57,11 +69,29 @@ class Problems:
 
         What is the same is told once, and not at all where it comes of what was ``said`` already.
         """
-        known = sorted(self._messages.get(binding, {}).items())
-        told = dict.fromkeys(message for _, message in known)
-        found = [message for message in told if not (said and said in message)]
-        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
-        return "; ".join(found[:SHOWN] + more)
+        known = sorted(self._faults.get(binding, {}).items())
+        told = dict.fromkeys(_parts(fault) for _, faults in known for fault in faults)
+        by_reason: dict[str, list[str]] = {}
+        for what, reason in told:
+            if not (said and (said in what or said in reason)):
+                by_reason.setdefault(reason, []).append(what)
+        found = by_reason.pop("", [])
+        found += [f"{_few(whats)}: {reason}" for reason, whats in by_reason.items()]
+        return _few(found)
+
+
+def _parts(fault: Fault) -> tuple[str, str]:
+    """What does not work, and why, where all that works through one connection says the same."""
+    if isinstance(fault.cause, ConnectionFailed):
+        reason = str(fault.cause)
+        if fault.message.endswith(f": {reason}"):
+            return fault.message.removesuffix(f": {reason}"), reason
+    return fault.message, ""
+
+
+def _few(texts: list[str]) -> str:
+    more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
+    return "; ".join(texts[:SHOWN] + more)
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -84,12 +114,12 @@ class Report:
 
     def __init__(
         self,
-        problem: Callable[[str], None],
+        problem: Callable[[Sequence[Fault]], None],
         kind: str,
         clock: Callable[[], float],
     ) -> None:
         self.problem = problem
-        """Says what keeps objects from being synchronised, "" when nothing does any more."""
+        """Says all that keeps objects from being synchronised; it is nothing when nothing does."""
         self.kind = kind
         self.in_sync = 0
         self.conflicts: dict[Key, str] = {}
@@ -156,7 +186,7 @@ class Report:
 
     def clear(self) -> None:
         """Nothing that was told holds any more."""
-        self.problem("")
+        self.problem([])
         self.in_sync = 0
         self.conflicts.clear()
         self.failures.clear()
@@ -178,8 +208,8 @@ class Reports:
     def of(self, binding: str, source: str, kind: str) -> Report:
         """A new report of one source about one binding; it replaces that source's last."""
 
-        def problem(message: str) -> None:
-            self.problems.report(binding, source, message)
+        def problem(faults: Sequence[Fault]) -> None:
+            self.problems.replace(binding, source, faults)
 
         report = Report(problem, kind, self._clock)
         self._reports.setdefault(binding, {})[source] = report

@@ -6,9 +6,9 @@ import pytest
 
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.api.meta import Key
-from fairlead.client.errors import ApiError, refusal
+from fairlead.client.errors import ApiError, ConnectionFailed, refusal
 from fairlead.konnector.policies.steps import FOREIGN_OBJECT, NAME_TOO_LONG, OWNER_UNKNOWN
-from fairlead.konnector.reports import LASTING_SECONDS, Report, Reports
+from fairlead.konnector.reports import LASTING_SECONDS, Fault, Report, Reports
 
 
 INVALID, FORBIDDEN = refusal("Invalid", "colour: no"), refusal("Forbidden", "may not")
@@ -192,3 +192,58 @@ def test_after_a_write_something_can_be_written(desk: Desk) -> None:
     assert desk.reports.blocked("db").startswith("nothing can be written for things, 2 objects")
     desk.of().wrote()
     assert not desk.reports.blocked("db")
+
+
+GONE = ConnectionFailed("cannot reach https://p: it closed the connection")
+LATE = ConnectionFailed("cannot reach https://p: it did not answer in time")
+
+
+def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> Fault:
+    return Fault(f"cannot watch {what}: {cause}", cause)
+
+
+@pytest.mark.parametrize(
+    ("told", "said", "message"),
+    [
+        pytest.param({}, "", "", id="nothing"),
+        pytest.param({"s": [watch("a")]}, "", f"cannot watch a: {GONE}", id="one"),
+        pytest.param(
+            {"s": [watch("a"), watch("b")], "t": [watch("c"), watch("a")]},
+            "",
+            f"cannot watch a; cannot watch b; cannot watch c: {GONE}",
+            id="one-reason-of-many",
+        ),
+        pytest.param(
+            {"s": [watch(name) for name in "abcde"]},
+            "",
+            f"cannot watch a; cannot watch b; cannot watch c; and 2 more: {GONE}",
+            id="more-than-are-shown",
+        ),
+        pytest.param(
+            {"s": [watch("a")], "t": [watch("b", LATE)]},
+            "",
+            f"cannot watch a: {GONE}; cannot watch b: {LATE}",
+            id="two-reasons",
+        ),
+        pytest.param(
+            {"s": [watch("a", FORBIDDEN)], "t": [watch("b", FORBIDDEN)]},
+            "",
+            "cannot watch a: may not; cannot watch b: may not",
+            id="an-answer-is-of-one-resource",
+        ),
+        pytest.param({"s": [Fault("no right", GONE)]}, "", "no right", id="with-other-words"),
+        pytest.param(
+            {"s": [watch("a"), Fault("no right")]}, str(GONE), "no right", id="said-already"
+        ),
+    ],
+)
+def test_problems_tell_a_reason_once(
+    desk: Desk, told: dict[str, list[Fault]], said: str, message: str
+) -> None:
+    for source, faults in told.items():
+        desk.of(source).problem(faults)
+    problems = desk.reports.problems
+    assert problems.message("db", said=said) == message
+    for source in told:
+        desk.of(source).problem([])
+    assert problems.message("db") == ""

@@ -18,7 +18,8 @@ from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.isolation import ServiceNamespaced
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
-from fairlead.konnector.sync.collection import EVERYWHERE, Fault, WatchedCollection, faults_of
+from fairlead.konnector.reports import Fault
+from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.objects import surroundings

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple
 
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.policies.steps import Outcome, Side
+from fairlead.konnector.reports import Fault
 from fairlead.runtime import Cluster, Handler, Informer, InformerClosed
 from fairlead.runtime.cache.expectations import Expectations
 
 
 EVERYWHERE = frozenset({""})
 """The namespaces of a collection that is watched in the whole cluster."""
-
-
-class Fault(NamedTuple):
-    """Why a watch does not work, in words and as the error that said so."""
-
-    message: str
-    cause: Exception | None
 
 
 class WatchedCollection:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, Conflict, NotServed
 from fairlead.konnector.policies.steps import Pair
+from fairlead.konnector.reports import Fault
 from fairlead.konnector.sync.collection import WatchedCollection
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
@@ -125,11 +126,14 @@ class Engine:
         """No event reports a failing watch, so the watches are polled."""
         while True:
             faults = [*self._policy.faults(), *self._ends.consumer.faults()]
-            told = [self._passes.advised(fault.message, fault.cause) for fault in faults]
+            told = [
+                Fault(self._passes.advised(fault.message, fault.cause), fault.cause)
+                for fault in faults
+            ]
             # Problems are collected anew in each round, so one that is over leaves the report by
             # itself.
             told += [*self._passes.refused(), *self._provider_faults()]
-            self._around.report.problem("; ".join(one for one in told if one))
+            self._around.report.problem(told)
             self._passes.count()
             self._believe_caches()
             await asyncio.sleep(self._around.interval)
@@ -142,8 +146,11 @@ class Engine:
             if (source := self._ends.strategy.to_consumer(target)) is not None:
                 self.enqueue(source)
 
-    def _provider_faults(self) -> list[str]:
-        faults = [f"on the provider: {one.message}" for one in self._ends.provider.faults()]
+    def _provider_faults(self) -> list[Fault]:
+        faults = [
+            Fault(f"on the provider: {one.message}", one.cause)
+            for one in self._ends.provider.faults()
+        ]
         absence = self._absence
         if absence is None:
             return faults
@@ -156,7 +163,7 @@ class Engine:
         if absence.noticed or waited >= self._patience:
             self._resume(absence)
             return []
-        return [f"on the provider: {absence.message}"]
+        return [Fault(f"on the provider: {absence.message}")]
 
     def _stop(self, error: NotServed) -> None:
         """Leave all objects alone until the watch of the kind works: they would all fail."""

@@ -14,7 +14,8 @@ from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.isolation import choose
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import BoundSpec
-from fairlead.konnector.sync.collection import EVERYWHERE, Fault, WatchedCollection
+from fairlead.konnector.reports import Fault
+from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext

@@ -32,9 +32,8 @@ from fairlead.konnector.policies.steps import (
     Step,
     Wait,
 )
-from fairlead.konnector.reports import Report
+from fairlead.konnector.reports import Fault, Report
 from fairlead.konnector.rights import remedy
-from fairlead.konnector.sync.collection import Fault
 from fairlead.konnector.sync.execution import BothEnds, Executor
 from fairlead.runtime import Controller, EventRecorder, Reconciler, Result, step_by_step
 
@@ -112,9 +111,9 @@ class Passes:
         self._waiting: dict[Key, _Waiting] = {}
         self._in_sync: set[Key] = set()
 
-    def refused(self) -> list[str]:
+    def refused(self) -> list[Fault]:
         """What the consumer's server does not let us do at all."""
-        return [self.advised(str(one), one) for one in self._executor.refused.values()]
+        return [Fault(self.advised(str(one), one), one) for one in self._executor.refused.values()]
 
     def count(self) -> None:
         """Have report and metrics say how many objects are in sync, in conflict and failing."""
