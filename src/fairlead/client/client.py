@@ -11,9 +11,9 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, Resource
 from fairlead.client.config import ClusterConfig
-from fairlead.client.connection import explain
+from fairlead.client.connection import failed
 from fairlead.client.discovery import Discovery
-from fairlead.client.errors import ConnectionFailed, Gone
+from fairlead.client.errors import Gone
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.transport import RetryPolicy, Timeouts, Transport
 from fairlead.client.wire import (
@@ -330,7 +330,7 @@ class Client:
         except TimeoutError:
             return
         except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionFailed(explain(self.config.server, error)) from error
+            raise failed(self.config.server, error) from error
 
     async def request(
         self,

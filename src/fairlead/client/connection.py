@@ -24,7 +24,7 @@ FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
 
 def failed(server: str, error: BaseException) -> ConnectionFailed:
     """What to raise for one of :data:`FAULTS`."""
-    return ConnectionFailed(explain(server, error))
+    return ConnectionFailed(explain(server, error), server)
 
 
 def explain(server: str, error: BaseException) -> str:

@@ -50,7 +50,14 @@ class Fenced(ClientError):
 
 
 class ConnectionFailed(ClientError):
-    """The server could not be reached, or the connection broke before the answer was whole."""
+    """The server could not be reached, or the connection broke before the answer was whole.
+
+    ``server`` is its URL, "" where whoever raised it knew of the connection alone.
+    """
+
+    def __init__(self, message: str, server: str = "") -> None:
+        super().__init__(message)
+        self.server = server
 
 
 class UnexpectedAnswer(ConnectionFailed):

@@ -156,7 +156,7 @@ class Provider:
         refused = (one for one in found if isinstance(one, Unauthorized))
         return next(refused, found[0] if found else None)
 
-    def problem(self, binding: str, *, said: str = "") -> str:
+    def problem(self, binding: str, *, said: Exception | None = None) -> str:
         """What keeps a binding's objects from being synchronised, "" when nothing does.
 
         Args:

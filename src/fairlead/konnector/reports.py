@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -64,34 +64,37 @@ class Problems:
         else:
             known.pop(source, None)
 
-    def message(self, binding: str, *, said: str = "") -> str:
+    def message(self, binding: str, *, said: Exception | None = None) -> str:
         """What is wrong for a binding, "" when nothing is; of many, the first few.
 
         What is the same is told once, and not at all where it comes of what was ``said`` already.
         """
         known = sorted(self._faults.get(binding, {}).items())
-        told = dict.fromkeys(_parts(fault) for _, faults in known for fault in faults)
-        by_reason: dict[str, list[str]] = {}
-        for what, reason in told:
-            if not (said and (said in what or said in reason)):
-                by_reason.setdefault(reason, []).append(what)
-        found = by_reason.pop("", [])
-        found += [f"{_few(whats)}: {reason}" for reason, whats in by_reason.items()]
+        alone: dict[str, None] = {}
+        unreachable: dict[str, tuple[str, dict[str, None]]] = {}
+        for message, cause in (fault for _, faults in known for fault in faults):
+            server = _server(cause)
+            if said is not None and (str(said) in message or (server and server == _server(said))):
+                continue
+            what = message.removesuffix(f": {cause}")
+            if server and what != message:
+                # Each watch has broken in its own way, for one reason.
+                unreachable.setdefault(server, (str(cause), {}))[1][what] = None
+            else:
+                alone[message] = None
+        found = list(alone)
+        found += [f"{_few(whats)}: {reason}" for reason, whats in unreachable.values()]
         return _few(found)
 
 
-def _parts(fault: Fault) -> tuple[str, str]:
-    """What does not work, and why, where all that works through one connection says the same."""
-    if isinstance(fault.cause, ConnectionFailed):
-        reason = str(fault.cause)
-        if fault.message.endswith(f": {reason}"):
-            return fault.message.removesuffix(f": {reason}"), reason
-    return fault.message, ""
+def _server(cause: Exception | None) -> str:
+    return cause.server if isinstance(cause, ConnectionFailed) else ""
 
 
-def _few(texts: list[str]) -> str:
-    more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
-    return "; ".join(texts[:SHOWN] + more)
+def _few(texts: Iterable[str]) -> str:
+    shown = list(texts)
+    more = [f"and {len(shown) - SHOWN} more"] if len(shown) > SHOWN else []
+    return "; ".join(shown[:SHOWN] + more)
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -194,8 +194,10 @@ def test_after_a_write_something_can_be_written(desk: Desk) -> None:
     assert not desk.reports.blocked("db")
 
 
-GONE = ConnectionFailed("cannot reach https://p: it closed the connection")
-LATE = ConnectionFailed("cannot reach https://p: it did not answer in time")
+GONE = ConnectionFailed("cannot reach https://p: it closed the connection", "https://p")
+LATE = ConnectionFailed("cannot reach https://p: it did not answer in time", "https://p")
+AWAY = ConnectionFailed("cannot reach https://q: connection refused", "https://q")
+CUT = ConnectionFailed("a watch ended in the middle of an event")
 
 
 def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> Fault:
@@ -205,40 +207,45 @@ def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> Fault:
 @pytest.mark.parametrize(
     ("told", "said", "message"),
     [
-        pytest.param({}, "", "", id="nothing"),
-        pytest.param({"s": [watch("a")]}, "", f"cannot watch a: {GONE}", id="one"),
+        pytest.param({}, None, "", id="nothing"),
+        pytest.param({"s": [watch("a")]}, None, f"cannot watch a: {GONE}", id="one"),
         pytest.param(
-            {"s": [watch("a"), watch("b")], "t": [watch("c"), watch("a")]},
-            "",
+            {"s": [watch("a"), watch("b")], "t": [watch("c"), watch("a", LATE)]},
+            None,
             f"cannot watch a; cannot watch b; cannot watch c: {GONE}",
             id="one-reason-of-many",
         ),
         pytest.param(
             {"s": [watch(name) for name in "abcde"]},
-            "",
+            None,
             f"cannot watch a; cannot watch b; cannot watch c; and 2 more: {GONE}",
             id="more-than-are-shown",
         ),
         pytest.param(
             {"s": [watch("a")], "t": [watch("b", LATE)]},
-            "",
-            f"cannot watch a: {GONE}; cannot watch b: {LATE}",
-            id="two-reasons",
+            None,
+            f"cannot watch a; cannot watch b: {GONE}",
+            id="one-server-in-two-ways",
+        ),
+        pytest.param(
+            {"s": [watch("a")], "t": [watch("b", AWAY), watch("c", CUT)]},
+            None,
+            f"cannot watch c: {CUT}; cannot watch a: {GONE}; cannot watch b: {AWAY}",
+            id="two-servers",
         ),
         pytest.param(
             {"s": [watch("a", FORBIDDEN)], "t": [watch("b", FORBIDDEN)]},
-            "",
+            None,
             "cannot watch a: may not; cannot watch b: may not",
             id="an-answer-is-of-one-resource",
         ),
-        pytest.param({"s": [Fault("no right", GONE)]}, "", "no right", id="with-other-words"),
-        pytest.param(
-            {"s": [watch("a"), Fault("no right")]}, str(GONE), "no right", id="said-already"
-        ),
+        pytest.param({"s": [Fault("no right", GONE)]}, None, "no right", id="with-other-words"),
+        pytest.param({"s": [watch("a"), Fault("no right")]}, LATE, "no right", id="said-already"),
+        pytest.param({"s": [watch("a", CUT)]}, CUT, "", id="said-in-the-same-words"),
     ],
 )
 def test_problems_tell_a_reason_once(
-    desk: Desk, told: dict[str, list[Fault]], said: str, message: str
+    desk: Desk, told: dict[str, list[Fault]], said: Exception | None, message: str
 ) -> None:
     for source, faults in told.items():
         desk.of(source).problem(faults)

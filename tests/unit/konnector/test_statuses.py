@@ -99,18 +99,6 @@ def test_problems_are_told_by_binding_until_they_are_solved() -> None:
     assert problems.message("other") == "elsewhere"
 
 
-def test_what_comes_of_one_fault_is_told_once() -> None:
-    problems = Problems()
-    refused = "cannot reach https://p: connection refused"
-    problems.report("a", "claim/secrets", f"on the provider: cannot watch secrets: {refused}")
-    problems.report("a", "sync/widgets", f"on the provider: cannot watch widgets: {refused}")
-    problems.report("a", "sync/things", "things are not served")
-    problems.report("a", "sync/others", "things are not served")
-    assert problems.message("a", said=refused) == "things are not served"
-    assert problems.message("a").count("things are not served") == 1
-    assert problems.message("a").count(refused) == 2
-
-
 def test_of_many_problems_the_first_few_are_told() -> None:
     problems = Problems()
     for number in range(5):

@@ -117,5 +117,5 @@ class HealthReporter:
                 own = str(cause)
             case _:
                 own = self._provider.error()
-        told = self._provider.problem(binding, said=str(cause))
+        told = self._provider.problem(binding, said=cause)
         return "; ".join(part for part in (f"the provider cannot be watched: {own}", told) if part)
