@@ -119,6 +119,7 @@ class BindingController:
         self.controller.adopt(stats)
 
     def _on_crd(self, delta: Delta) -> None:
+        # What was there at the start is what discovery has found.
         if delta.initial:
             return
         # The kind may be served in other versions, or not at all, from now on.
@@ -148,6 +149,7 @@ class BindingController:
         except NotFound:
             await self._forget(request)
             return None
+        # Finalizers of others keep it; ours is done.
         if binding.meta.deleting and self._api.finalizer not in binding.meta.finalizers:
             await self._forget(request)
             return None
@@ -163,10 +165,12 @@ class BindingController:
     def _seen(self, request: Request) -> Object | None:
         """The binding as its watch shows it, unless that lags behind what we wrote ourselves."""
         found = self._bindings.get(request.namespace, request.name)
+        # A watch that has broken off may lack the last change.
         if found is None or self._bindings.error:
             return None
         try:
             fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
+        # Versions are numbers on every server that is known; the API only promises a string.
         except ValueError:
             return None
         return found if fresh else None
@@ -238,6 +242,7 @@ class BindingController:
             context, _ = await self._run(
                 request, object_from_dict(leaving), Snapshot(), pipeline=_LEFTOVERS
             )
+            # Nothing but what is taken off: of a spec like this nothing is projected.
             await self._committer.workloads(context)
             left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
         text = f"{error}; {left}" if left else str(error)
@@ -298,6 +303,7 @@ class BindingController:
             places.append((workload.resource, namespace, workload.original.meta.name))
         if context.changes.secret:
             places.append((SECRETS, namespace, context.changes.secret.name))
+        # Before the requests: a watch may show a write before its answer is here.
         for place in places:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
@@ -308,6 +314,7 @@ class BindingController:
         finally:
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
+                # After an error the next pass has to see whatever is there.
                 version = found.meta.resource_version if found else ""
                 self._dependencies.stored(request, (resource, namespace, name), version)
         return written
@@ -317,12 +324,14 @@ class BindingController:
         await self._committer.workloads(context)
         self._metrics.passed(self.name, context)
         if context.flow.error:
+            # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
             return Result(backoff=RETRIES)
         await remove_finalizer(
             self._cluster.client, self._api.resource, context.binding, self._api.finalizer
         )
         await self._forget(request)
+        # For a moment the watch still shows the binding with its finalizer.
         self._versions[request] = _NEVER_SEEN
         return None
 
@@ -332,6 +341,7 @@ class BindingController:
         if not changed or context.meta.deleting:
             return 0.0
         names = ", ".join(str(workload) for workload in changed)
+        # Whoever changes the binding or its Secret wants another projection; that is no fight.
         content = (context.meta.generation, context.secret, names)
         pause = self._fights.pause(request, content)
         if pause:
@@ -351,6 +361,7 @@ class BindingController:
         if pause:
             return Result(requeue_after=pause)
         if not context.flow.error and (context.changes.annotation or _unfinished(context)):
+            # The write itself is an echo and wakes nobody, so the pass after it is asked for.
             return Result(requeue_after=0.0)
         if blind or context.flow.transient:
             return Result(backoff=RETRIES)

@@ -30,6 +30,7 @@ class Waits:
             waited: for how many seconds already, where the wait began before the first call.
         """
         moment = self._clock()
+        # What was overdue when this program started has had its warning from the one before.
         since, told = self._waits.get(key) or (moment - waited, waited >= PATIENCE_SECONDS)
         late = moment - since >= PATIENCE_SECONDS
         self._waits[key] = since, late
@@ -38,6 +39,7 @@ class Waits:
     def left(self, key: Hashable) -> float:
         """Seconds until a warning is due; 0 when none is any more."""
         since, told = self._waits.get(key, (0.0, True))
+        # Never 0, which would say that nothing is due.
         return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
 
     def over(self, key: Hashable) -> bool:
@@ -58,6 +60,7 @@ class Fights:
     def pause(self, key: Hashable, content: Hashable) -> float:
         """How many seconds to wait before writing this content; 0 counts as a write."""
         known, times = self._writes.get(key, (content, deque[float]()))
+        # Other content is a change of what is wanted, not somebody who undoes it.
         if known != content:
             times = deque()
         moment = self._clock()

@@ -50,6 +50,7 @@ class Pipeline:
         for one in self.stages:
             if one.always or not context.flow.stop:
                 _contained(one, context)
+                # The first stage that stops or fails is the one that conditions and metrics name.
                 if not context.flow.stage and (context.flow.stop or context.flow.error):
                     context.flow.stage = one.name
         context.close()

@@ -182,6 +182,7 @@ class Snapshot:
 
     def _answer(self, read: Read) -> Answer:
         self.asked[read] = None
+        # Noted as asked although it fails: a watch has to tell when the answer changes.
         if read not in self._answers:
             raise Need(read)
         answer = self._answers[read]

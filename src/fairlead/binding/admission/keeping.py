@@ -51,6 +51,7 @@ class RequesterKey:
             self._changed.clear()
             wait: float | None = None
             try:
+                # Also when somebody has deleted it: proofs from before do not count any more then.
                 if not self():
                     await kept_key(self._client, *self._key, labels=_LABELS)
                 backoff.good(loop.time())

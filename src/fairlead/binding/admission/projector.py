@@ -104,6 +104,7 @@ class Projector:
         yield from sorted(found, key=lambda one: _rank(one[1]))
 
     async def _bound(self, workload: _Created, bindings: Sequence[tuple[Api, Object]]) -> Verdict:
+        # One after the other: each sees what those before it have put there.
         before, warnings = workload.body, []
         for api, binding in bindings:
             body = await self._projected(workload, api, binding)

@@ -51,6 +51,7 @@ class Answers:
         return all(await asyncio.gather(*map(one, reads)))
 
     async def _answer(self, request: Request, read: Read, snapshot: Snapshot) -> bool:
+        # All mappings are watched for all bindings, so that none needs a watch of its own.
         if isinstance(read, Get) and is_mapping(read):
             self._dependencies.note(request, read)
             snapshot.put(read, self._mappings.answer(read))
@@ -81,6 +82,7 @@ class Answers:
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
+        # One that has gone since the watch showed it is selected no more, and no failure.
         refused = (one for one in answers if isinstance(one, Failure) and not _is_gone(one))
         snapshot.put(read, next(refused, selected))
         return watched
@@ -91,6 +93,7 @@ class Answers:
             return read.optional
         found, written = self._dependencies.marked(request, read)
         known = {item.meta.name: item for item in found}
+        # Our own write may be ahead of the watch: its place is read from the server.
         for name in written:
             answer = await fetch(self._client, Get(read.resource, read.namespace, name))
             if isinstance(answer, Object) and read.matches(answer.meta):

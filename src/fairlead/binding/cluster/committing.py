@@ -149,13 +149,16 @@ class Committer:
                 if isinstance(seen, Object)
                 else await self._client.get(SECRETS, write.name, write.namespace)
             )
+        # Made meanwhile, or before a restart that the pass knows nothing of.
         except AlreadyExists:
             live = await self._client.get(SECRETS, write.name, write.namespace)
         except NotFound:
             try:
                 return await self._client.create(SECRETS, body, write.namespace)
+            # Gone and back within one pass: the next one sees what is there.
             except AlreadyExists as error:
                 raise Conflict(error.status) from None
+        # The name alone proves nothing: somebody may have had a Secret of that name.
         if not live.meta.owned_by(write.owner.uid):
             raise SecretTaken(
                 f"Secret {live.key} exists and does not belong to this binding: delete it, "
@@ -172,6 +175,7 @@ class Committer:
                 stored[resource, workload.original.meta.name] = answer
         except Conflict:
             raise
+        # Deleted since it was read; the next pass does not find it any more.
         except NotFound as error:
             raise Conflict(error.status) from None
         except Forbidden as error:
@@ -199,6 +203,7 @@ def _holds(wanted: JSON, stored: Object) -> bool:
     """Whether a workload was stored as wanted: servers add defaults, and webhooks change it."""
     body = stored.to_dict()
     parts = wanted.keys() - {"status", "metadata", "apiVersion", "kind"}
+    # Annotations have the record: one that a webhook changed would be read as another.
     annotations = wanted["metadata"].get("annotations") or {}
     return annotations == stored.meta.annotations and all(
         _contains(body.get(part), wanted[part]) for part in parts

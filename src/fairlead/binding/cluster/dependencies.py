@@ -129,6 +129,7 @@ class Dependencies:
         """Watch what a read is about; False when changes of it may go unseen for now."""
         place = self._place(read)
         watch = self._watch(place)
+        # Added before the list is there, so that no event between it and the answer is missed.
         watch.add(request, read)
         self._places.setdefault(request, set()).add(place)
         synced = await _synced(watch.informer)
@@ -137,6 +138,7 @@ class Dependencies:
             return True
         watch.blind.add(request)
         if not place.namespace and read.resource.namespaced and _refused(watch.informer):
+            # The rights may be those of single namespaces; then this namespace is asked for alone.
             self._narrow.add(read.resource)
             return await self.join(request, read)
         return False
@@ -149,6 +151,7 @@ class Dependencies:
         watch = self._watch(self._place(read))
         informer = watch.informer
         index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
+        # Only once somebody asks: most watches are never looked up that way.
         informer.add_index(index, function)
         found = [
             item
@@ -163,7 +166,7 @@ class Dependencies:
     def selected(self, read: ListAll) -> list[Object]:
         """Those that a read which was joined is about, from metadata that are here already.
 
-        None where the server had better be asked.
+        None at all where the server had better be asked.
         """
         informer = self._watch(self._place(read)).informer
         if informer.error or not read.labels.requirements:
@@ -202,8 +205,10 @@ class Dependencies:
         watch = self._watches.get(self._placed(*place[:2]))
         echoes = watch.echoes.get(request, {}) if watch is not None else {}
         seen = echoes.pop(place[2], [])
+        # Between the request and its answer somebody else has written the object, too.
         if any(one != version for one in seen):
             self._enqueue(request)
+        # The answer has come before the event, which is still to be recognised.
         if version and not seen:
             echoes[place[2]] = version
 
@@ -325,6 +330,7 @@ def _topics(delta: Delta) -> Iterator[_Topic]:
     meta = delta.object.meta
     yield "name", f"{meta.namespace}/{meta.name}"
     yield _ANYTHING
+    # Old and new state: who selected it by a label that is gone has to look, too.
     for state in (delta.old, delta.new):
         if state is not None:
             yield from ((_MARKS, name) for name in state.meta.annotations)
@@ -378,6 +384,7 @@ def _status_only(delta: Delta) -> bool:
     if delta.old is None or delta.new is None:
         return False
     old, new = delta.old.meta, delta.new.meta
+    # Kinds without a generation, such as Secrets, do not say whether content has changed.
     same_generation = new.generation != 0 and old.generation == new.generation
     return (
         same_generation

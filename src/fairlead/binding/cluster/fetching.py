@@ -55,6 +55,7 @@ async def fetch(client: Client, read: Read) -> Answer:
 
 async def _get(client: Client, read: Get) -> Answer:
     missing = Failure("NotFound", f'{read.resource.group_resource} "{read.name}" not found')
+    # With an empty segment the path would be that of the collection.
     if not read.name or (read.resource.namespaced and not read.namespace):
         return missing
     namespace = read.namespace if read.resource.namespaced else ""

@@ -111,6 +111,7 @@ def _used(
         return
     for workload in _marked(reader, owner, resource):
         made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
+        # Its controller has made something unknown, or nothing yet; nobody can tell which.
         if not made and resource.group not in _BUILT_IN:
             yield from names
         for item in made:
@@ -132,6 +133,7 @@ def _recorded(
         if _place(resource, item.meta.name) in changing:
             continue
         record = read_records(item.meta.annotations).get(owner.uid)
+        # The key is there and cannot be read: it may name any of them.
         if record is None:
             raise LookupError(item.meta.name)
         yield record.secret

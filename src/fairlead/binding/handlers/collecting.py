@@ -112,6 +112,7 @@ def _check_promise(context: Context, service: Service) -> None:
         return
     metadata = (crd or {}).get("metadata") or {}
     marks = [metadata.get(place) or {} for place in ("annotations", "labels")]
+    # The original promises with an annotation, the specification with a label.
     if any(mark.get(PROVISIONED_SERVICE) == "true" for mark in marks):
         promise = BindingFieldError(
             f"CRD of service {service.meta.key} indicates provisioned service, but no secret "
@@ -141,6 +142,7 @@ def _secret_name(body: JSON) -> str | None:
 def _accessor_error(value: Any, wanted: str) -> str:
     kind = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
     found = kind.get(type(value), "map[string]interface {}" if value is not None else "<nil>")
+    # The words are those of the original, types of Go and all: people search for them.
     shown = value if isinstance(value, str) else found
     return (
         f".status.binding.name accessor error: {shown} is of the type {found}, expected {wanted}"
@@ -173,6 +175,7 @@ def binding_definitions(context: Context) -> None:
             collection_failed(context, ERROR_READING_CRD, error)
             return
         annotations = {**_defaults(service, crd), **service.meta.annotations}
+        # In a fixed order, so that of two entries of one name always the same one counts.
         for key in sorted(annotations):
             _add_definition(context, service, key, annotations[key])
 

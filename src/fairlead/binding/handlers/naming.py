@@ -98,6 +98,8 @@ def naming(strategy: str) -> Rename:
     budget = Budget()
 
     def rename(name: str, source: Source) -> str:
+        # Many entries need many steps, and that is no attack; one entry may still not run for
+        # ever.
         budget.allow(_STEPS_PER_NAME)
         data = {"name": name, "service": {"kind": source.kind, "name": source.name}}
         try:

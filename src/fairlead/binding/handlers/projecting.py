@@ -75,6 +75,7 @@ def find_workloads(context: Context) -> None:
             context.flow.retry_processing(text, transient=transient)
         context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, text)
         return
+    # Workloads that were found and refused are told of at the end, and are no empty selection.
     if not found and not context.refusals:
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
         context.flow.stop_processing()
@@ -150,6 +151,7 @@ def bindings_as_files(context: Context) -> None:
 
     def project(projection: Operations) -> None:
         containers = projection.containers(context.container_names)
+        # A volume that no container mounts would keep Pods waiting for its Secret all the same.
         if containers:
             projection.volume(context.volume_name, context.secret, context.file_mode)
         for container in containers:

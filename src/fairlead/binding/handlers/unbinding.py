@@ -25,6 +25,7 @@ def unbind(context: Context) -> None:
     stuck = _taken_away(_bound(context))
     if stuck:
         _failed(context, f"cannot unbind: {stuck}", transient=True)
+    # The mapping was recorded to be unbound by; with it gone, the next pass projects anew.
     if not context.flow.error and context.drop_mapping_annotation():
         context.flow.retry_processing()
 

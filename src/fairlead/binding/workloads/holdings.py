@@ -145,6 +145,7 @@ def _held(body: JSON, record: Record) -> Iterator[HeldContainer]:
             continue
         try:
             found = list(containers_of(body, template))
+        # Where no container is any more, there is nothing left to take away.
         except ProjectionError:
             continue
         present = {container.key for container in found}

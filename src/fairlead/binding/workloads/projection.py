@@ -199,6 +199,7 @@ class Projection:
             if holding.record.secret_path == path:
                 what = f"{self.workload} has the name of a Secret at .{path}"
                 self._contend(other, what, "give one of the two another secretPath")
+        # No list of things that may be of others, but one value: whoever asked for it has it.
         write(self.workload.body, tuple(path.split(".")), secret)
         self._next.secret_path, self._next.secret = path, secret
 
@@ -283,12 +284,14 @@ class Projection:
             # Two paths of the mapping lead to one container.
             return False
         rivals = [item for item in items if same(item)]
+        # Identity and not equality: the same text may be there twice, once as another's.
         mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
         if mine is None:
             for item in rivals:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
                     self._contend(other, *what)
             rivals = [item for item in items if same(item)]
+            # Somebody has put it there just so: it is left, and not taken away with the binding.
             if wanted in rivals:
                 return False
             if rivals:
@@ -301,6 +304,7 @@ class Projection:
 
     def _contend(self, other: Owner, what: str, remedy: str) -> None:
         """Make the other binding yield, or yield to it."""
+        # Nobody can ask a binding that is gone to yield; its record is a leftover.
         if self._owner.rank > other.rank and self._alive(other):
             raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
         holding = self._others.pop(other)
@@ -338,6 +342,7 @@ def mount_path(container: Container, directory: str) -> str:
         # The specification's default; apps find their bindings by this variable alone.
         env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
         return f"{DEFAULT_ROOT}/{directory}"
+    # Only the kubelet knows what it will be.
     if root.get("valueFrom") is not None:
         raise ProjectionError(
             f"{container} sets {ROOT_VARIABLE} with valueFrom, so "

@@ -50,6 +50,7 @@ class Former(msgspec.Struct, frozen=True):
 
 def infer(workload: Workload, former: Former, others: Collection[Record]) -> Record | None:
     """The record that would be on a workload if there had been records then."""
+    # A status without a Secret says that nothing was ever projected.
     if not former.secret:
         return None
     taken = [Holding(workload.body, record) for record in others]
@@ -61,6 +62,8 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
         bound = Bound(mount=_mount(container, volume, former))
         mounted = mounted or bool(bound.mount)
         places.setdefault(id(container.template), _place(container)).bound[container.key] = bound
+    # A Secret of somebody else may be in anybody's variables, but a mount of it at the binding's
+    # own directory is the binding's.
     certain = former.generated or mounted
     for container in _containers(workload):
         bound = places[id(container.template)].bound[container.key]

@@ -78,6 +78,7 @@ def build_template(
     containers = list(mapping.containers or _DEFAULT_CONTAINERS)
     if containers_path:
         added = MappingContainer(path=f".{containers_path}[*]", name=".name")
+        # Two templates of one path would bind each container twice.
         if [container.path for container in containers] != [added.path]:
             containers.append(added)
     return WorkloadTemplate(
@@ -195,9 +196,11 @@ def containers_of(body: JSON, template: ContainerTemplate) -> Iterator[Container
     """
     try:
         results = template.path.find(body)
+    # Kinds need not have all paths: there are workloads without init containers.
     except JSONPathError:
         return
     found = [value for values in results for value in values]
+    # A path may lead to containers, or to lists of them.
     fragments = [one for value in found for one in (value if isinstance(value, list) else [value])]
     for position, fragment in enumerate(fragments):
         if not isinstance(fragment, dict):
