@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -25,7 +23,7 @@ from fairlead.process import run
 from fairlead.runtime import Cluster, Delta
 
 
-ROUNDS = 10
+ROUNDS = 20
 
 
 class Cost(NamedTuple):
@@ -121,33 +119,19 @@ async def informer(url: str) -> Cost:
         return cost
 
 
-WORKS: dict[str, Callable[[str], Awaitable[Cost]]] = {"bare": bare, "informer": informer}
-
-
-def measure(name: str, url: str) -> Cost:
-    """What one of the works costs a new process.
-
-    A program lists once, into memory that is new. That which an earlier round has given back lies
-    scattered, and costs whoever keeps something more than whoever forgets it.
-    """
-    command = [sys.executable, "-m", "bench.ingest", name, url]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(done.stdout, type=Cost)
-
-
-async def _work(name: str, url: str) -> None:
+async def _measure(url: str, work: Callable[[str], Awaitable[Cost]]) -> Cost:
     gc.collect()
-    print(msgspec.json.encode(await WORKS[name](url)).decode())
+    return await work(url)
 
 
-def main() -> None:
-    costs: dict[str, list[Cost]] = {name: [] for name in WORKS}
+async def main(stop: asyncio.Event) -> None:
+    costs: dict[str, list[Cost]] = {"bare": [], "informer": []}
     with serving() as url:
         for _ in range(ROUNDS):
-            for name in WORKS:
-                costs[name].append(measure(name, url))
+            costs["bare"].append(await _measure(url, bare))
+            costs["informer"].append(await _measure(url, informer))
     # The least is what the work costs; the rest is what the machine did besides.
-    limit, ours = (Cost(*map(min, zip(*costs[name], strict=True))) for name in WORKS)
+    limit, ours = (Cost(*map(min, zip(*costs[name], strict=True))) for name in costs)
     rows = [
         _row("ingest", "Ingest: informer against a bare loop", sum(limit), sum(ours), 1.3),
         _row("ingest_list", f"Ingest, list of {OBJECTS:,}", limit.list, ours.list),
@@ -163,7 +147,4 @@ def _row(key: str, title: str, limit: float, ours: float, aim: float | None = No
 
 
 if __name__ == "__main__":
-    if sys.argv[1:]:
-        run(lambda _stop: _work(*sys.argv[1:]))
-    else:
-        main()
+    run(main)
