@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.konnector.conftest import binding_body
+from tests.integration.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict

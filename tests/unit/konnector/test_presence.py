@@ -11,8 +11,7 @@ import pytest
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.timestamps import format_micro_time, format_time
-from fairlead.client import Client
-from fairlead.konnector.commands.presence import Traces, absence, describe
+from fairlead.konnector.commands.presence import Traces, describe
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -102,7 +101,3 @@ def test_what_the_traces_tell(traces: Traces, expected: str) -> None:
     assert told.startswith(expected)
     assert "`" in told or "its log says why" in told
     assert "?" not in told
-
-
-async def test_traces_that_may_not_be_seen_say_nothing(client: Client) -> None:
-    assert (await absence(client, "kube-bind")).startswith("there is no sign of a konnector")

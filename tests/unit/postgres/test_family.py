@@ -7,20 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 import pytest
-from tests.unit.postgres.helpers import claim, fetch, grant, wanted
+from tests.support.pgserver import claim, wanted
 from tests.unit.postgres.test_pure import SERVER
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.postgresaccess.connection import Rotation
-from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Wanted, plan_role
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, Snapshot
-from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.drift import Kept, look
-from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
 
 
@@ -265,31 +259,3 @@ def test_groups_are_the_owners() -> None:
     asked = asks(member_of=(MemberOf(role="readers"),))
     _, problems = plan_role(asked, snapshot, None, now=NOW)
     assert ["role readers" in one.message for one in problems] == [True]
-
-
-async def test_a_look_takes_as_many_statements_for_any_number_of_logins(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, admin: object, database: str
-) -> None:
-    sessions, verifiers = Sessions(endpoint), Verifiers()
-    accesses = [
-        msgspec.structs.replace(
-            wanted(name, grant(database, "CONNECT"), claimed=claim(name, uid=name)),
-            turns=LoginTurns(rotation="TwoLogins", current=f"{name}_a", grace=HOUR),
-        )
-        for name in ("one", "two", "three", "four")
-    ]
-    found = await sync(sessions, accesses, verifiers)
-    costs = []
-    for some in (accesses[:1], accesses):
-        kept = [Kept.of(one, found[one.username].warnings) for one in some]  # type: ignore[union-attr]
-        await look(sessions, kept, verifiers, "here")
-        before = sessions.tally.statements
-        seen = await look(sessions, kept, verifiers, "here")
-        costs.append(sessions.tally.statements - before)
-        assert seen.differing == frozenset()
-    await sessions.close()
-    assert costs[0] == costs[1]
-    rows = await fetch(
-        postgres, "postgres", "SELECT count(*) FROM pg_roles WHERE NOT rolcanlogin AND oid > 16383"
-    )
-    assert rows == [(4,)]

@@ -10,9 +10,6 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
 
-from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.metrics import PostgresMetrics
 
@@ -128,24 +125,3 @@ def test_cycles_are_a_histogram(metrics: PostgresMetrics) -> None:
     assert found["cycle_seconds_bucket", "0.25", OWNER] == 2
     assert found["cycle_seconds_count", OWNER] == 3
     assert found["cycle_seconds_sum", OWNER] == pytest.approx(200.22)
-
-
-async def test_statements_are_counted_as_the_servers_log_has_them(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, metrics: PostgresMetrics
-) -> None:
-    tally = metrics.of(OWNER).tally
-    sessions = Sessions(endpoint, tally)
-    before = logged(postgres)
-    async with sessions.use("postgres") as session:
-        await session.run(SELECT)
-        async with session.transaction(), session.savepoint():
-            await session.run_all([SELECT, SELECT])
-    async with sessions.use("postgres") as session:
-        await session.rows(SELECT)
-    await sessions.close()
-    assert (tally.logins, tally.statements) == (1, logged(postgres) - before)
-
-
-def logged(postgres: EmbeddedPostgres) -> int:
-    text = postgres.log()
-    return sum(text.count(f"LOG:  {what}") for what in ("execute ", "statement: "))

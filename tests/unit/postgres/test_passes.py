@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.postgres.helpers import claim, grant, wanted
+from tests.support.pgserver import claim, grant, wanted
 
 from fairlead.api.meta import object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess

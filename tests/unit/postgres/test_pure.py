@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
-from tests.unit.postgres.helpers import PASSWORD, claim, grant, wanted
+from tests.support.pgserver import PASSWORD, claim, grant, wanted
 
 from fairlead.postgres.database.connections.failures import (
     AnswerTooLargeError,

@@ -6,25 +6,18 @@ tests of this folder that work on a server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg import sql
-from tests.support.statements import SENT, parsed, tree, watched, wrong
-from tests.unit.postgres.helpers import fetch, run
+from tests.support.statements import SENT, parsed, tree, wrong
 
-from fairlead.api.meta import JSON, object_from_dict
-from fairlead.api.postgresaccess import Attributes, CleanupPolicy, MemberOf
-from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers.rules.rotation import turns_of
-from fairlead.postgres.controllers.rules.wishes import check_spec, wanted_of
-from fairlead.postgres.controllers.servers.sources import decode_access
-from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.postgres.database.plans import groups, logins, statements
 from fairlead.postgres.database.plans.attributes import (
     GroupFacts,
@@ -34,14 +27,9 @@ from fairlead.postgres.database.plans.attributes import (
 )
 from fairlead.postgres.database.plans.differences import Item, PrivilegeChange
 from fairlead.postgres.database.plans.names import MAX_IDENTIFIER_BYTES, check_username
-from fairlead.postgres.database.plans.plan import Synced
-from fairlead.postgres.database.plans.snapshot import Claim, Membership, RoleFacts, ServerFacts
+from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, ServerFacts
 from fairlead.postgres.database.plans.statements import DatabaseAction
-from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import cleanup
-from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.rights import join
-from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
 
 
@@ -294,65 +282,3 @@ def specs(draw: st.DrawFn) -> JSON:
             draw(or_anything(OBJECT.map(lambda name: cut(name, "-other")))),
         ),
     }
-
-
-@pytest.fixture
-async def _app(postgres: EmbeddedPostgres) -> AsyncIterator[None]:
-    await run(postgres, "postgres", "CREATE DATABASE app")
-    yield
-    await run(postgres, "postgres", "DROP DATABASE app WITH (FORCE)")
-
-
-@pytest.mark.usefixtures("_app")
-@given(specs(), st.lists(st.text(min_size=1), min_size=4, max_size=4), st.text(min_size=1))
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
-async def test_whole_specs(
-    postgres: EmbeddedPostgres, endpoint: Endpoint, spec: JSON, words: list[str], password: str
-) -> None:
-    """On a real server: nothing is sent but what is meant, and nothing of it stays."""
-    meta = {"name": "app", "namespace": "team", "uid": "u1"}
-    body = {"apiVersion": "access.k8s.delta10.nl/v1", "kind": "PostgresAccess"}
-    policy: CleanupPolicy = spec["cleanupPolicy"]
-    try:
-        access = decode_access(object_from_dict({**body, "metadata": meta, "spec": spec}))
-        check_spec(access)
-    except AccessError:
-        return
-    installation, uid, namespace, name = words
-    mine = Claim(installation=installation, uid=uid, namespace=namespace, name=name)
-    turning = spec["passwordPolicy"]["rotation"] == "TwoLogins"
-    login = logins.login_names(access.spec.username)[0] if turning else access.spec.username
-    turns = turns_of(access, login)
-    wanted = wanted_of(access, mine, password=password, ends="", turns=turns)
-    group, table = spec["memberOf"][0]["role"], spec["grants"][0]["names"][0]
-    schema = spec["grants"][0]["schema"]
-    before = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")
-    names = {"g": group, "s": schema, "t": table}
-    await run(postgres, "postgres", "CREATE ROLE {g}", **names)
-    await run(postgres, "app", "CREATE SCHEMA {s}", "CREATE TABLE {s}.{t} (id int)", **names)
-    sessions, verifiers = Sessions(endpoint), Verifiers()
-    try:
-        with watched() as faults:
-            plan = await plan_accesses(sessions, [wanted], verifiers)
-            (outcome,) = (await sync(sessions, [wanted], verifiers)).values()
-            gone = await cleanup(
-                sessions, wanted.username, mine, policy, orphan_to=spec["orphanTo"]
-            )
-        assert faults == []
-        assert all(not wrong(one.text, parameters=False) for one in plan.statements)
-        assert isinstance(outcome, (Synced, AccessError))
-        if isinstance(outcome, Synced) and policy != "Retain":
-            assert gone
-    finally:
-        await sessions.close()
-        await run(postgres, "app", "DROP SCHEMA {s} CASCADE", "DROP OWNED BY {g}", **names)
-        await run(postgres, "postgres", "DROP ROLE {g}", **names)
-        if policy == "Retain":
-            statements_ = ("DROP OWNED BY {r}", "DROP ROLE {r}")
-            await run(postgres, "app", *statements_, r=wanted.username)
-    after = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")
-    assert after == before

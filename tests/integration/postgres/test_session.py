@@ -1,0 +1,163 @@
+"""What a server may do to a session: not answer, answer without end, or stand in for another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.support import hostile
+from tests.support.hostile import Babbling, Flood, Pooler
+from tests.support.pgserver import claim, cleanup, sync, wanted
+from tests.support.postgres import Hanging
+
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import AnswerTooLargeError
+from fairlead.postgres.database.connections.session import connect
+from fairlead.postgres.errors import AccessError
+
+
+MIB = 1 << 20
+_BUFFERS = 8 * MIB
+"""That the kernel takes off a sender to whom nobody listens any more."""
+
+
+@pytest.mark.parametrize("method", ["run", "rows"])
+async def test_a_session_takes_one_statement_at_a_time(
+    endpoint: Endpoint, method: str, unwanted: list[str]
+) -> None:
+    """Whatever slips through quoting, no second statement follows the first."""
+    async with connect(endpoint, "postgres") as session:
+        with pytest.raises(psycopg.errors.SyntaxError):
+            await getattr(session, method)(sql.SQL("SELECT 1; SELECT 2"))
+    assert unwanted == ["['SelectStmt', 'SelectStmt']: SELECT 1; SELECT 2"]
+    unwanted.clear()
+
+
+async def test_a_server_that_hangs_after_the_login_is_given_up(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
+    async with Hanging(postgres, after_login=True) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+        assert server.held == 1
+    assert given_up.value.reason == "TimedOut"
+
+
+async def test_a_server_that_never_answers_is_given_up(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_LOGIN_SECONDS", 0.2)
+    async with Hanging(postgres, after_login=False) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+    assert given_up.value.reason == "ConnectionFailed"
+    assert "did not answer in time" in given_up.value.message
+
+
+FLOODS = [
+    hostile.rows,
+    hostile.empty_rows,
+    hostile.one_row,
+    hostile.notices,
+    hostile.notifications,
+    hostile.parameters,
+]
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+@pytest.mark.parametrize("work", ["sync", "cleanup"])
+async def test_an_answer_without_end_is_broken_off(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, flood: Flood, work: str
+) -> None:
+    monkeypatch.setattr(session, "ANSWER_BYTES", MIB)
+    async with Babbling(flood) as server:
+        there = replace(endpoint, port=server.port)
+        cleaning = cleanup(there, "app", claim(), "Restrict")
+        with pytest.raises(AccessError) as given_up:
+            await (cleaning if work == "cleanup" else sync(there, wanted("app")))
+        cleaning.close()
+        assert server.sent < MIB + _BUFFERS
+    assert given_up.value.reason == "AnswerTooLarge"
+
+
+@pytest.mark.parametrize("flood", [hostile.notices, hostile.parameters])
+async def test_a_login_without_end_is_broken_off(endpoint: Endpoint, flood: Flood) -> None:
+    async with Babbling(flood, at_login=True) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+        assert server.sent < MIB + _BUFFERS
+    assert given_up.value.reason == "ConnectionFailed"
+    assert "does not answer as PostgreSQL does" in given_up.value.message
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_an_answer_that_drips_for_ever_is_given_up(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, flood: Flood
+) -> None:
+    monkeypatch.setattr(session, "ANSWER_SECONDS", 0.2)
+    async with Babbling(flood, pause=0.02) as server:
+        with pytest.raises(AccessError) as given_up:
+            await sync(replace(endpoint, port=server.port), wanted("app"))
+    assert given_up.value.reason == "TimedOut"
+
+
+async def test_as_many_rows_as_anybody_needs(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large answer comes whole, and what is too large leaves the session as it was."""
+    monkeypatch.setattr(session, "ANSWER_ROWS", 20_000)
+    count = "SELECT g FROM pg_catalog.generate_series(1, {}) g"
+    async with connect(endpoint, "postgres") as ours:
+        assert len(await ours.rows(sql.SQL(count).format(20_000))) == 20_000
+        with pytest.raises(AnswerTooLargeError):
+            await ours.rows(sql.SQL(count).format(20_001))
+        assert await ours.rows(sql.SQL("SELECT 1")) == [(1,)]
+
+
+async def test_an_answer_just_below_the_limit(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes are counted once: a limit twice as high as the answer lets it through."""
+    monkeypatch.setattr(session, "ANSWER_BYTES", 16 * MIB)
+    large = "SELECT pg_catalog.repeat('x', 1000) FROM pg_catalog.generate_series(1, {})"
+    async with connect(endpoint, "postgres") as ours:
+        assert len(await ours.rows(sql.SQL(large).format(14_000))) == 14_000
+        # Each answer has a limit of its own.
+        assert len(await ours.rows(sql.SQL(large).format(14_000))) == 14_000
+        with pytest.raises(AnswerTooLargeError):
+            await ours.rows(sql.SQL(large).format(18_000))
+
+
+@pytest.mark.parametrize(
+    ("answer", "passes_on"),
+    [
+        pytest.param("unsupported startup parameter: options", False, id="pgbouncer"),
+        pytest.param(
+            "unsupported startup parameter in options: search_path", False, id="pgbouncer-1.20"
+        ),
+        pytest.param(
+            "Feature not supported: RDS Proxy currently doesn't support command-line options.",
+            False,
+            id="rds-proxy",
+        ),
+        pytest.param("", False, id="options-are-dropped"),
+        pytest.param("", True, id="a-proxy-that-passes-all-on"),
+    ],
+)
+async def test_a_pooler_that_keeps_options_is_told_from_a_server(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, answer: str, passes_on: bool
+) -> None:
+    async with Pooler(postgres, answer, passes_on=passes_on) as pooler:
+        there = replace(endpoint, port=pooler.port)
+        if passes_on:
+            assert (await sync(there, wanted("app"))).changed
+            return
+        with pytest.raises(AccessError) as refused:
+            await sync(there, wanted("app"))
+    assert refused.value.reason == "ConnectionFailed"
+    assert "is a pooler that keeps options of sessions" in refused.value.message

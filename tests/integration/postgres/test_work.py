@@ -1,0 +1,448 @@
+"""What waits for servers: batches, answers and looks; the servers themselves answer by the tests.
+
+That is so because a real server can hardly be had to fail, to hang or to be slow at one statement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.pgserver import claim, wanted
+from tests.support.waiting import idle
+
+from fairlead.postgres.controllers.servers import work as module
+from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
+from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.logins import LoginTurns
+from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
+from fairlead.postgres.database.plans.snapshot import ServerFacts
+from fairlead.postgres.database.work.drift import Found, Kept
+from fairlead.postgres.database.work.sync import Claimed
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import PostgresMetrics
+from fairlead.runtime import Request
+
+
+FACTS = ServerFacts(
+    version=180000,
+    version_text="18",
+    system_identifier="1",
+    admin="postgres",
+    admin_oid=10,
+    superuser=True,
+    reads_verifiers=True,
+)
+
+
+def place(host: str = "db", owner: str = "PostgresServer main") -> Place:
+    return Place(
+        owner,
+        Endpoint(host=host, port=5432, username="postgres", password="x", ssl_mode="disable"),
+    )
+
+
+def request(name: str) -> Request:
+    return Request("here", "team", name)
+
+
+def sync_job(username: str) -> Sync:
+    return Sync(wanted(username))
+
+
+def kept(username: str) -> Kept:
+    return Kept(wanted=wanted(username, password=""))
+
+
+Serve = Callable[[str, Sequence[Any]], Any]
+
+
+class World:
+    """Work whose servers are the test: ``serve`` gets a host, a kind of work and its usernames."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, Answer]] = []
+        self.differing: list[str] = []
+        self.batches: list[tuple[str, str, list[str]]] = []
+        self.swept: list[str] = []
+        self.looked: list[list[str]] = []
+        self.drifted: set[str] = set()
+        self.fails: dict[str, Exception] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        self.interval = 3600.0
+        self.sweep_fails: Exception | None = None
+        self.work = Work(
+            WorkCallbacks(
+                answered=self._answered,
+                differs=lambda request: self.differing.append(request.name),
+                sweep=self._sweep,
+                installation=self._installation,
+                interval=lambda: self.interval,
+                metrics=PostgresMetrics(),
+            )
+        )
+
+    def _answered(self, request: Request, answer: Answer) -> None:
+        self.answers.append((request.name, answer))
+
+    async def _installation(self) -> str:
+        return "here"
+
+    async def _sweep(self, place: Place, *_: object) -> None:
+        self.swept.append(place.endpoint.host)
+        if self.sweep_fails is not None:
+            raise self.sweep_fails
+
+    async def serve(self, host: str, kind: str, usernames: Iterable[str]) -> list[str]:
+        names = list(usernames)
+        self.batches.append((host, kind, names))
+        if host in self.gates:
+            await self.gates[host].wait()
+        for name in (host, kind, *names):
+            if name in self.fails:
+                raise self.fails[name]
+        return names
+
+    def of(self, kind: str) -> list[list[str]]:
+        return [names for _, one, names in self.batches if one == kind]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(30):
+            while not holds():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    async def answered(self, count: int) -> dict[str, Answer]:
+        await self.until(lambda: len(self.answers) >= count)
+        return dict(self.answers)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    made = World()
+
+    async def check(sessions: Any, asked: Sequence[Claimed]) -> dict[str, AccessError | None]:
+        names = [one.username for one in asked]
+        return dict.fromkeys(await made.serve(sessions.endpoint.host, "check", names))
+
+    async def sync(
+        sessions: Any, accesses: Sequence[Wanted], *_: object, **__: object
+    ) -> dict[str, Synced]:
+        names = [one.username for one in accesses]
+        found = await made.serve(sessions.endpoint.host, "sync", names)
+        return {name: Synced(server=FACTS, applied=[], warnings=[]) for name in found}
+
+    async def plan(sessions: Any, accesses: Sequence[Wanted], _: object) -> Planned:
+        await made.serve(sessions.endpoint.host, "plan", [one.username for one in accesses])
+        return Planned(statements=())
+
+    async def cleanup(sessions: Any, username: str, *_: object, **__: object) -> None:
+        await made.serve(sessions.endpoint.host, "drop", [username])
+
+    async def look(sessions: Any, kept: Sequence[Kept], *_: object) -> Found:
+        names = [one.wanted.username for one in kept]
+        made.looked.append(names)
+        await made.serve(sessions.endpoint.host, "look", names)
+        return Found(differing=frozenset(made.drifted), claimed={})
+
+    for name, fake in (
+        ("check_claims", check),
+        ("sync", sync),
+        ("plan_accesses", plan),
+        ("cleanup", cleanup),
+        ("look", look),
+    ):
+        monkeypatch.setattr(module, name, fake)
+    yield made
+    await made.work.close()
+
+
+async def test_what_comes_together_is_one_batch_and_each_gets_its_answer(world: World) -> None:
+    for name in "abc":
+        world.work.submit(place(), request(name), sync_job(name))
+    world.work.submit(place(), request("d"), Check(("d",), claim()))
+    world.work.submit(place(), request("e"), Drop("e", claim(), "Restrict"))
+    world.work.submit(place(), request("f"), Look(wanted("f")))
+    found = await world.answered(6)
+    assert world.of("sync") == [["a", "b", "c"]]
+    assert all(isinstance(found[name], Synced) for name in "abc")
+    assert (found["d"], found["e"]) == (None, None)
+    assert isinstance(found["f"], Planned)
+
+
+async def test_one_username_is_worked_on_by_one_job_at_a_time(world: World) -> None:
+    for number in range(3):
+        world.work.submit(place(), request(f"same{number}"), sync_job("same"))
+    world.work.submit(place(), request("drop"), Drop("same", claim(), "Restrict"))
+    world.work.submit(place(), request("other"), sync_job("other"))
+    await world.answered(5)
+    assert world.of("sync") == [["same", "other"], ["same"], ["same"]]
+    assert [kind for _, kind, names in world.batches if "same" in names] == [
+        "sync",
+        "sync",
+        "sync",
+        "drop",
+    ]
+
+
+async def test_jobs_that_may_want_the_same_login_are_done_one_after_the_other(
+    world: World,
+) -> None:
+    turns = LoginTurns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1))
+    two = msgspec.structs.replace(wanted("app"), turns=turns)
+    world.work.submit(place(), request("two"), Sync(two))
+    world.work.submit(place(), request("one"), sync_job("app_a"))
+    world.work.submit(place(), request("drop"), Drop("app", claim(), "Restrict"))
+    world.work.submit(place(), request("other"), sync_job("other"))
+    await world.answered(4)
+    assert world.of("sync") == [["app", "other"], ["app_a"]]
+    assert [kind for _, kind, names in world.batches if "app" in names] == ["sync", "drop"]
+
+
+async def test_a_newer_job_of_one_access_replaces_the_older(world: World) -> None:
+    world.work.submit(place(), request("a"), sync_job("a"))
+    world.work.submit(place(), request("a"), Drop("a", claim(), "Restrict"))
+    await world.answered(1)
+    await world.until(lambda: world.swept)
+    assert [kind for _, kind, _ in world.batches] == ["drop", "look"]
+
+
+async def test_a_batch_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_BATCH", 3)
+    for number in range(7):
+        world.work.submit(place(), request(str(number)), sync_job(f"u{number}"))
+    await world.answered(7)
+    assert [len(names) for names in world.of("sync")] == [3, 3, 1]
+
+
+async def test_a_batch_is_put_off_while_many_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_COLLECT_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_COLLECT_AT_MOST_SECONDS", 60)
+    monkeypatch.setattr(module, "_MANY", 2)
+
+    def submit(first: int) -> None:
+        for number in range(first, first + 3):
+            world.work.submit(place(), request(str(number)), sync_job(f"u{number}"))
+
+    loop = asyncio.get_running_loop()
+    submit(0)
+    # Each between two ends of the waiting, which are later where the loop is.
+    loop.call_later(0.3, submit, 3)
+    loop.call_later(0.5, submit, 6)
+    await world.answered(9)
+    assert [len(names) for names in world.of("sync")] == [9]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(AccessError("ConnectionFailed", "nobody is there"), id="told"),
+        pytest.param(RuntimeError("a defect"), id="defect"),
+    ],
+)
+async def test_what_fails_for_all_is_everybodys_answer_and_the_work_goes_on(
+    world: World, error: Exception
+) -> None:
+    world.fails["sync"] = error
+    for name in "ab":
+        world.work.submit(place(), request(name), sync_job(name))
+    world.work.submit(place(), request("c"), Check(("c",), claim()))
+    found = await world.answered(3)
+    assert (found["a"], found["b"], found["c"]) == (error, error, None)
+    del world.fails["sync"]
+    world.work.submit(place(), request("d"), sync_job("d"))
+    assert isinstance((await world.answered(4))["d"], Synced)
+
+
+async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:
+    for number, kind in enumerate(("plan", "drop")):
+        for name in ("good", "bad"):
+            username = f"{kind}-{name}"
+            job: Job = (
+                Look(wanted(username)) if kind == "plan" else Drop(username, claim(), "Restrict")
+            )
+            world.fails[f"{kind}-bad"] = AccessError("OwnsObjects", str(number))
+            world.work.submit(place(), request(username), job)
+    found = await world.answered(4)
+    assert isinstance(found["plan-good"], Planned)
+    assert found["drop-good"] is None
+    assert found["plan-bad"] is world.fails["plan-bad"]
+    assert found["drop-bad"] is world.fails["drop-bad"]
+
+
+async def test_a_batch_that_takes_too_long_is_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PASS_SECONDS", 0.05)
+    world.gates["slow"] = asyncio.Event()
+    world.work.submit(place("slow"), request("a"), sync_job("a"))
+    answer = (await world.answered(1))["a"]
+    assert isinstance(answer, AccessError)
+    assert answer.reason == "TimedOut"
+
+
+async def test_a_slow_server_delays_no_other(world: World) -> None:
+    world.gates["slow"] = asyncio.Event()
+    for number in range(5):
+        world.work.submit(place("slow"), request(f"s{number}"), sync_job(f"s{number}"))
+    world.work.submit(place("quick"), request("q"), sync_job("q"))
+    assert set(await world.answered(1)) == {"q"}
+    # What comes meanwhile is the next batch.
+    world.work.submit(place("slow"), request("late"), sync_job("late"))
+    world.gates["slow"].set()
+    await world.answered(7)
+    assert [len(names) for names in world.of("sync")] == [5, 1, 1]
+
+
+async def test_servers_that_a_namespace_names_have_slots_of_their_own(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_OF_ONE_NAMESPACE", 2)
+    for number in range(3):
+        host = f"slow{number}"
+        world.gates[host] = asyncio.Event()
+        there = place(host, "namespace team")
+        world.work.submit(there, request(host), sync_job(host))
+    await world.until(lambda: len(world.batches) == 2)
+    for owner in ("namespace other", "PostgresServer main"):
+        world.work.submit(place("quick", owner), request(owner), sync_job("q"))
+    assert set(await world.answered(2)) == {"namespace other", "PostgresServer main"}
+    assert not any(host == "slow2" for host, *_ in world.batches)
+    world.gates["slow0"].set()
+    await world.until(lambda: any(host == "slow2" for host, *_ in world.batches))
+
+
+async def test_connections_of_two_owners_are_never_shared(world: World) -> None:
+    """Not even where both have named the same server with the same login."""
+    first, second = place("db", "namespace a"), place("db", "namespace b")
+    world.work.submit(first, request("a"), sync_job("a"))
+    world.work.submit(second, request("b"), sync_job("b"))
+    await world.answered(2)
+    assert sorted(world.of("sync")) == [["a"], ["b"]]
+
+
+async def test_what_is_kept_is_looked_at_when_its_time_comes(world: World) -> None:
+    world.interval = 0.05
+    world.work.keep(place(), request("a"), kept("a"))
+    world.work.keep(place(), request("b"), kept("b"))
+    world.work.submit(place(), request("c"), sync_job("c"))
+    world.drifted = {"b", "nobody"}
+    await world.until(lambda: len(world.looked) >= 3)
+    assert [sorted(names) for names in world.looked[:3]] == [["a", "b"]] * 3
+    assert set(world.differing) == {"b"}
+    world.work.forget(request("b"))
+    count = len(world.looked)
+    await world.until(lambda: len(world.looked) > count + 1)
+    assert world.looked[-1] == ["a"]
+
+
+@pytest.mark.parametrize("broken", ["look", "sweep"])
+async def test_a_look_that_fails_ends_no_work(world: World, broken: str) -> None:
+    world.interval = 0.05
+    error = RuntimeError("a defect")
+    if broken == "look":
+        world.fails["look"] = error
+    else:
+        world.sweep_fails = error
+    world.work.keep(place(), request("a"), kept("a"))
+    world.work.submit(place(), request("b"), sync_job("b"))
+    await world.until(lambda: len(world.looked) >= 2)
+    world.work.submit(place(), request("c"), sync_job("c"))
+    await world.answered(2)
+    # Each access finds out for itself what is the matter.
+    assert set(world.differing) == ({"a"} if broken == "look" else set())
+
+
+async def test_a_look_comes_although_somebody_always_tries_again(world: World) -> None:
+    error = world.fails["sync"] = AccessError("SchemaNotFound", "create it")
+    ending = False
+
+    def answered(request: Request, answer: Answer) -> None:
+        assert answer is error
+        if not ending:
+            world.work.submit(place(), request, sync_job(request.name))
+
+    world.work._surroundings = world.work._surroundings._replace(answered=answered)
+    world.work.keep(place(), request("k"), kept("k"))
+    for name in ("a", "b"):
+        # While one is worked on, the other waits already.
+        world.work.submit(place(), request(name), sync_job("same"))
+    try:
+        await world.until(lambda: world.looked)
+    finally:
+        ending = True
+
+
+async def test_who_comes_during_a_look_is_served_after_it(world: World) -> None:
+    world.work.submit(place(), request("a"), sync_job("a"))
+    await world.answered(1)
+    world.gates["db"] = asyncio.Event()
+    world.work.keep(place(), request("a"), kept("a"))
+    world.work.look_soon(place())
+    await world.until(lambda: ["a"] in world.looked)
+    world.work.submit(place(), request("b"), sync_job("b"))
+    world.gates["db"].set()
+    assert isinstance((await world.answered(2))["b"], Synced)
+
+
+async def test_what_was_torn_out_is_looked_for_at_once(world: World) -> None:
+    world.work.keep(place(), request("a"), kept("a"))
+    world.work.submit(place(), request("b"), sync_job("b"))
+    await world.until(lambda: world.swept)
+    world.work.forget(request("a"), torn_out=True)
+    await world.until(lambda: len(world.swept) == 2)
+    assert world.looked[-1] == []
+
+
+async def test_an_access_that_moves_is_compared_at_one_server_alone(world: World) -> None:
+    world.work.keep(place("old"), request("a"), kept("a"))
+    world.work.keep(place("new"), request("a"), kept("a"))
+    for host in ("old", "new"):
+        world.work.look_soon(place(host))
+    await world.until(lambda: len(world.swept) == 2)
+    assert {host: names for host, kind, names in world.batches if kind == "look"} == {
+        "old": [],
+        "new": ["a"],
+    }
+
+
+async def test_a_server_that_nobody_wants_is_let_go_and_comes_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_REST_SECONDS", 0.02)
+    closed: list[str] = []
+
+    async def close(self: Any) -> None:
+        closed.append(self.endpoint.host)
+
+    monkeypatch.setattr(Sessions, "close", close)
+    world.work.keep(place("kept"), request("k"), kept("k"))
+    world.work.submit(place("kept"), request("k"), sync_job("k"))
+    world.work.submit(place(), request("a"), sync_job("a"))
+    await world.until(lambda: closed)
+    assert await idle(0.1)
+    assert closed == ["db"]
+    world.work.submit(place(), request("b"), sync_job("b"))
+    await world.answered(3)
+    world.work.forget(request("k"))
+    await world.until(lambda: "kept" in closed)
+
+
+async def test_closing_ends_what_is_done_and_names_what_was_kept(world: World) -> None:
+    world.gates["db"] = asyncio.Event()
+    world.work.keep(place("other"), request("a"), kept("a"))
+    world.work.submit(place(), request("b"), sync_job("b"))
+    await world.until(lambda: world.batches)
+    assert await world.work.close() == [request("a")]
+    assert world.answers == []
+    # Whoever works with it again finds it as new.
+    del world.gates["db"]
+    world.work.submit(place(), request("b"), sync_job("b"))
+    assert isinstance((await world.answered(1))["b"], Synced)
