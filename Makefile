@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
-# A module's tests stay in one process, which starts control planes of its own.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+# More workers than cores: most tests wait. Tests that share fixtures of their module share a
+# worker: tests/support/tiers.py, which also says what each tier consists of.
+WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test envtest lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
+.PHONY: help demo test matrix envtest test-of lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,13 +31,18 @@ $(VENV)/dev.stamp: requirements/dev.txt $(VENV)/demo.stamp
 demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an embedded PostgreSQL
 	@$(BIN)/fairlead demo
 
-# Three, even on two cores: a third of the time is waiting.
-test: $(VENV)/dev.stamp ## the whole suite; the contract suite needs no control plane
-	$(PYTEST) --numprocesses 3
+test: $(VENV)/dev.stamp ## what a change needs: all but the matrix and a real control plane
+	$(PYTEST) -m test
 
-# What needs the real control plane has "real" in its name; the rest is what "make test" runs.
+matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches
+	$(PYTEST) -m matrix
+
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
-	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(PYTEST) -k real tests/contract tests/e2e
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(PYTEST) -m envtest
+
+P ?= konnector
+test-of: $(VENV)/dev.stamp ## the pure tests of one package: make test-of P=konnector
+	$(BIN)/python -m pytest -q -m test tests/unit/$(P)
 
 lint: $(VENV)/dev.stamp ## formatting, style and the house's layers
 	$(BIN)/ruff format --check

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
+from tests.support import tiers
 from tests.support.planes import (
     ControlPlane,
     LoopThread,
@@ -15,11 +16,38 @@ from tests.support.planes import (
     SandboxControlPlane,
 )
 from tests.support.realplane import RealPlane, missing_assets
+from tests.support.scratch import use_memory
+from tests.support.servers import Servers
 
 
 # How long an example takes says more about what else the machine does than about the code.
 settings.register_profile("fairlead", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("fairlead")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    use_memory()
+    tiers.declare(config)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Mixing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Before pytest selects by markers, and before xdist looks for groups."""
+    if absent := tiers.assign(items):
+        config.hook.pytest_deselected(items=absent)
+    yield
+
+
+class _Mixing:
+    """After pytest and its plugins have their order."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        tiers.mix(items)
 
 
 def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], AbstractEventLoop]]:
@@ -35,14 +63,27 @@ def plane_thread() -> Iterator[LoopThread]:
 
 
 @pytest.fixture(scope="session")
-def realplane(plane_thread: LoopThread) -> Iterator[RealPlane]:
-    """The real control plane; tests keep to namespaces and CRDs of their own."""
+def real_programs() -> None:
+    """What a real control plane consists of; who asks for it belongs to ``make envtest``."""
     if reason := missing_assets():
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def realplane(plane_thread: LoopThread, real_programs: None) -> Iterator[RealPlane]:
+    """The real control plane; tests keep to namespaces and CRDs of their own."""
     plane = RealPlane()
     plane_thread.run(plane.start())
     yield plane
     plane_thread.run(plane.stop())
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """PostgreSQL servers, one of each version."""
+    servers = Servers()
+    yield servers
+    servers.close()
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +97,7 @@ def sandboxplane(plane_thread: LoopThread) -> Iterator[SandboxControlPlane]:
     plane_thread.run(sandbox.close())
 
 
-@pytest.fixture(scope="session", params=["sandbox", "real"])
+@pytest.fixture(scope="session", params=["sandbox", tiers.real("real")])
 def control_plane(request: pytest.FixtureRequest) -> ControlPlane:
     """Each control plane in turn: the same test must hold on both."""
     if request.param == "real":

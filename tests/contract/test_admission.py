@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 import structlog
 from aiohttp import web
-from tests.contract.support import GROUP, OLD_WIDGETS, WIDGETS, configmap, widget
+from tests.contract.support import (
+    GROUP,
+    OLD_WIDGETS,
+    WIDGETS,
+    configmap,
+    eventually,
+    widget,
+)
 from tests.support import webhooks
 from tests.support.planes import ControlPlane
 from tests.support.webhooks import (
@@ -29,15 +36,35 @@ from tests.support.webhooks import (
     rule,
 )
 
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
 from fairlead.client import ApiError, Client, Conflict, Invalid, NotFound, parse_kubeconfig
+from fairlead.client.wire import object_path
 
 
 @pytest.fixture
 async def hooks() -> AsyncIterator[WebhookServer]:
     async with WebhookServer() as server:
         yield server
+
+
+async def cached(client: Client, written: Object) -> None:
+    """Wait until the server's watch cache has a ConfigMap as it was written.
+
+    A real server has a change reviewed against what is in its cache, and once more where that
+    turns out to be outdated.
+    """
+    path = object_path(CONFIGMAPS, written.meta.name, written.meta.namespace)
+
+    async def has_it() -> bool:
+        try:
+            body = await client.request("GET", path, params={"resourceVersion": "0"})
+        except NotFound:
+            return False
+        version: str = json.loads(body)["metadata"]["resourceVersion"]
+        return version == written.meta.resource_version
+
+    await eventually(has_it)
 
 
 async def refused(client: Client, namespace: str, body: JSON | None = None) -> ApiError:
@@ -198,11 +225,13 @@ async def test_each_write_is_reviewed_with_what_it_changes(
     await client.create(CONFIGMAPS, configmap("a"), namespace)
     every = [hooks.hook("/every", rules=[rule("*")])]
     async with hooks.installed(client, namespace, validating=every):
-        await client.merge_patch(CONFIGMAPS, "a", namespace, {"data": {"key": "new"}})
-        old = await client.get(CONFIGMAPS, "a", namespace)
-        await client.update(CONFIGMAPS, {**old.to_dict(), "data": {"key": "put"}})
-        await client.apply(CONFIGMAPS, {**_named("b", namespace), "data": {"k": "v"}})
+        old = await client.merge_patch(CONFIGMAPS, "a", namespace, {"data": {"key": "new"}})
+        await cached(client, old)
+        put = await client.update(CONFIGMAPS, {**old.to_dict(), "data": {"key": "put"}})
+        made = await client.apply(CONFIGMAPS, {**_named("b", namespace), "data": {"k": "v"}})
+        await cached(client, made)
         await client.apply(CONFIGMAPS, {**_named("b", namespace), "data": {"k": "w"}})
+        await cached(client, put)
         await client.delete(CONFIGMAPS, "a", namespace)
     found = [
         (
@@ -312,7 +341,8 @@ async def test_an_object_is_selected_by_the_labels_that_it_loses(
     await client.create(CONFIGMAPS, configmap("a", labels={"a": "b"}), namespace)
     selector: Any = {"objectSelector": {"matchLabels": {"a": "b"}}, "rules": [rule("UPDATE")]}
     async with hooks.installed(client, namespace, validating=[hooks.hook("/one", **selector)]):
-        await client.merge_patch(CONFIGMAPS, "a", namespace, {"metadata": {"labels": None}})
+        without: JSON = {"metadata": {"labels": None}}
+        await cached(client, await client.merge_patch(CONFIGMAPS, "a", namespace, without))
         await client.merge_patch(CONFIGMAPS, "a", namespace, {"data": {"key": "new"}})
     assert len(hooks.asked("/one")) == 1
 

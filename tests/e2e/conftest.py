@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
 from tests.support.konnector import World
-from tests.support.servers import started
+from tests.support.servers import Servers
+from tests.support.tiers import real
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    """A server for a module's tests."""
-    yield from started(EmbeddedPostgres())
+@pytest.fixture(scope="session")
+def postgres(servers: Servers) -> EmbeddedPostgres:
+    """The newest server."""
+    return servers.of(18)
 
 
 @pytest.fixture
@@ -33,14 +34,18 @@ async def world(stack: AsyncExitStack) -> World:
 
 
 @pytest.fixture(
-    params=["", "consumer", "provider"], ids=["sandboxes", "real-consumer", "real-provider"]
+    params=[
+        pytest.param("", id="sandboxes"),
+        real("consumer", id="real-consumer"),
+        real("provider", id="real-provider"),
+    ]
 )
 async def any_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
     """Two sandboxes, and each side on the real server."""
     return await _world(request, stack)
 
 
-@pytest.fixture(params=["", "provider"], ids=["sandboxes", "real-provider"])
+@pytest.fixture(params=[pytest.param("", id="sandboxes"), real("provider", id="real-provider")])
 async def provider_world(request: pytest.FixtureRequest, stack: AsyncExitStack) -> World:
     """Two sandboxes, and the provider on the real server."""
     return await _world(request, stack)

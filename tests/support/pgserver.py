@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import psycopg
 from psycopg import sql
+from tests.support.servers import OPERATOR
 
 from fairlead.api.postgresaccess import CleanupPolicy, Grant, Privilege
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -56,7 +57,7 @@ class Admin:
     def __init__(self, server: EmbeddedPostgres, *, superuser: bool) -> None:
         self.server = server
         self.superuser = superuser
-        who = () if superuser else ("operator", "operator")
+        who = () if superuser else (OPERATOR, OPERATOR)
         self.sessions = Sessions(endpoint_of(server, *who))
         self.verifiers = Verifiers()
 
@@ -120,8 +121,8 @@ async def fetch(
         return await cursor.fetchall()
 
 
-async def sweep(server: EmbeddedPostgres, *staying: str) -> None:
-    """Remove all databases, and all roles but those that stay."""
+async def sweep(server: EmbeddedPostgres) -> None:
+    """Remove all databases, and all roles but the common administrator that all tests share."""
     async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
         cursor = await connection.execute(
             "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
@@ -131,7 +132,7 @@ async def sweep(server: EmbeddedPostgres, *staying: str) -> None:
             await connection.execute(drop)
         cursor = await connection.execute(
             "SELECT rolname FROM pg_roles WHERE oid >= 16384 AND rolname <> ALL (%s)",
-            [[*staying]],
+            [[OPERATOR]],
         )
         names = [sql.Identifier(name) for (name,) in await cursor.fetchall()]
         for name in names:

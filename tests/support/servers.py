@@ -1,10 +1,13 @@
-"""Real PostgreSQL servers of several versions, started for a module of tests."""
+"""Real PostgreSQL servers of several versions: one of each for all tests of a worker.
+
+A test that needs a server alone, because it stops it or has its own settings, starts one itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -13,14 +16,34 @@ import pytest
 from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
-VERSIONS = (15, 16, 18)
-"""Those that have rules of their own for common administrators, and the newest."""
+LOG = {
+    "log_statement": "all",
+    "log_line_prefix": "%a|",
+    "autovacuum": "off",
+    # The data may lie in memory.
+    "max_wal_size": "96MB",
+}
+"""Settings of a server whose log says what the operator did, and that writes nothing itself."""
+OPERATOR = "operator"
+"""The role and password of an administrator who is no superuser, on each shared server."""
 
 
 def debian(version: int) -> Path | None:
     """Debian's own PostgreSQL of this version, if it is installed."""
     found = shutil.which("postgres", path=f"/usr/lib/postgresql/{version}/bin")
     return Path(found).parents[1] if found else None
+
+
+def embedded(version: int) -> EmbeddedPostgres:
+    """A server of this version, or the test is skipped where there is none."""
+    if version in {16, 18}:
+        return EmbeddedPostgres(version=version, settings=LOG)
+    install = debian(version)
+    if install is None:
+        pytest.skip(f"Debian's PostgreSQL {version} is not installed")
+    # The only one that has the contributed modules.
+    settings = LOG | {"shared_preload_libraries": "pg_stat_statements"}
+    return EmbeddedPostgres(version=version, install=install, settings=settings)
 
 
 def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
@@ -31,19 +54,31 @@ def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
         runner.run(server.__aexit__(None, None, None))
 
 
-def operated(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
-    """The same with an administrator who is no superuser, ``operator``."""
-    for one in started(server):
-        with psycopg.connect(one.dsn(), autocommit=True) as connection:
-            connection.execute("CREATE ROLE operator LOGIN CREATEROLE PASSWORD 'operator'")
-        yield one
+class Servers:
+    """The servers of one worker, each started when a test first asks for its version.
 
+    Whoever uses one takes away what it has made there: roles, databases and settings.
+    """
 
-def embedded(version: int, settings: Mapping[str, str] | None = None) -> EmbeddedPostgres:
-    """A server of this version, or the test is skipped where there is none."""
-    if version in {16, 18}:
-        return EmbeddedPostgres(version=version, settings=settings)
-    install = debian(version)
-    if install is None:
-        pytest.skip(f"Debian's PostgreSQL {version} is not installed")
-    return EmbeddedPostgres(version=version, install=install, settings=settings)
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._servers: dict[int, EmbeddedPostgres] = {}
+
+    def of(self, version: int) -> EmbeddedPostgres:
+        """The server of a version, with the common administrator ``operator``."""
+        if version not in self._servers:
+            server = embedded(version)
+            self._runner.run(server.__aenter__())
+            self._servers[version] = server
+            with psycopg.connect(server.dsn(), autocommit=True) as connection:
+                connection.execute(
+                    f"CREATE ROLE {OPERATOR} LOGIN CREATEROLE PASSWORD '{OPERATOR}'"
+                )
+        return self._servers[version]
+
+    def close(self) -> None:
+        """Stop them all."""
+        for server in self._servers.values():
+            self._runner.run(server.__aexit__(None, None, None))
+        self._servers.clear()
+        self._runner.close()

@@ -365,8 +365,6 @@ class Team:
 
 
 OPERATOR = "fairlead-postgres"
-LOG = {"log_statement": "all", "log_line_prefix": "%a|", "autovacuum": "off"}
-"""Settings of a server whose log says what the operator did, and that writes nothing itself."""
 _STATEMENTS_OF_A_CYCLE = 9
 
 _READS = ("SELECT", "WITH", "BEGIN", "COMMIT", "SET", "RELEASE")

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.support.binding import (
     DATA,
     GROUP,
@@ -149,6 +150,7 @@ async def _killed(team: Team, writes: int, until: Any) -> bool:
             await asyncio.wait([ends, dies])
 
 
+@pytest.mark.matrix
 async def test_killed_at_each_write_of_binding_and_unbinding() -> None:
     """On a control plane of its own, for each binding that others left would count too."""
     async with Sandbox(name="killed") as sandbox, administrator(sandbox) as admin:

@@ -13,7 +13,7 @@ import pytest
 from tests.support.binding import bind, condition, prepare
 from tests.support.bindinghooks import Served, coreos, repeated, serving_webhooks
 from tests.support.planes import ControlPlane
-from tests.support.realplane import CONTROLLERS, RealPlane, missing_assets
+from tests.support.realplane import CONTROLLERS, RealPlane
 from tests.support.waiting import gone
 
 from fairlead.api.manifests import rule
@@ -297,9 +297,8 @@ async def as_controllers(served: Served, patch: JSON) -> None:
         await client.merge_patch(SERVICEBINDINGS, "db", served.team.namespace, patch)
 
 
+@pytest.mark.usefixtures("real_programs")
 async def test_real_pods_of_a_job_have_the_files() -> None:
-    if reason := missing_assets():
-        pytest.skip(reason)
     async with (
         RealPlane(controllers=(*CONTROLLERS, "job")) as plane,
         Client(parse_kubeconfig(plane.admin_kubeconfig())) as admin,

@@ -23,9 +23,9 @@ import yaml
 from tests.support.load import SHOPS, thing
 from tests.support.process import process
 from tests.support.provider import WIDGETS
-from tests.support.realplane import missing_assets
 from tests.support.requests import connections, every_tenth_write_conflicts, nth_write, writers
 from tests.support.syncworld import SyncWorld, sync_world
+from tests.support.tiers import real
 from tests.support.waiting import SECONDS, condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
@@ -93,8 +93,11 @@ async def world(shared: Shared) -> SyncWorld:
 
 @pytest_asyncio.fixture(
     loop_scope="module",
-    params=["", "consumer", "provider"],
-    ids=["sandboxes", "real-consumer", "real-provider"],
+    params=[
+        pytest.param("", id="sandboxes"),
+        real("consumer", id="real-consumer"),
+        real("provider", id="real-provider"),
+    ],
 )
 async def any_world(
     request: pytest.FixtureRequest, shared: Shared
@@ -103,8 +106,7 @@ async def any_world(
     if not request.param:
         yield await shared.get(), ""
         return
-    if reason := missing_assets():
-        pytest.skip(reason)
+    request.getfixturevalue("real_programs")
     async with sync_world(request.param) as world:
         yield world, request.param
 
@@ -217,9 +219,13 @@ async def leader(world: SyncWorld, *, but: str = "", seconds: int = 0) -> str:
 
 @pytest.mark.parametrize(
     ("any_world", "side"),
-    [("", "consumer"), ("", "provider"), ("consumer", "consumer"), ("provider", "provider")],
+    [
+        pytest.param("", "consumer", id="sandbox-consumer"),
+        pytest.param("", "provider", id="sandbox-provider"),
+        real("consumer", "consumer", id="real-consumer"),
+        real("provider", "provider", id="real-provider"),
+    ],
     indirect=["any_world"],
-    ids=["sandbox-consumer", "sandbox-provider", "real-consumer", "real-provider"],
 )
 async def test_an_api_server_that_restarts(any_world: AnyWorld, side: str) -> None:
     world, real = any_world

@@ -75,6 +75,8 @@ class Bench:
         return name
 
 
+pytestmark = pytest.mark.matrix
+
 bench: Bench
 """Hypothesis makes machines without arguments."""
 

@@ -15,8 +15,8 @@ from typing import LiteralString, NamedTuple
 import psycopg
 import pytest
 import yaml
-from psycopg.sql import SQL, Identifier
 from tests.support.commands import FAIRLEAD, against, fairlead
+from tests.support.pgserver import sweep
 from tests.support.postgres import access, credentials, prepare, running, server_profile
 from tests.support.waiting import condition, when
 
@@ -74,17 +74,8 @@ async def world(tmp_path: Path, postgres: EmbeddedPostgres) -> AsyncIterator[Wor
             await admin.create(SECRETS, credentials("main", postgres))
             await admin.create(POSTGRESSERVERS, server_profile("main", postgres))
             yield World(plane, tmp_path, admin)
-    await leave_no_role(postgres)
-
-
-async def leave_no_role(postgres: EmbeddedPostgres) -> None:
-    """Of another installation it would be, for the next test's cluster."""
-    async with await psycopg.AsyncConnection.connect(
-        postgres.dsn(), autocommit=True
-    ) as connection:
-        cursor = await connection.execute("SELECT rolname FROM pg_roles WHERE oid >= 16384")
-        for (name,) in await cursor.fetchall():
-            await connection.execute(SQL("DROP ROLE {}").format(Identifier(name)))
+    # The next test's cluster would take what is left for another installation's.
+    await sweep(postgres)
 
 
 def one_line(text: str) -> str:

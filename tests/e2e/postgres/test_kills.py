@@ -6,7 +6,7 @@ And two of them at once, and one whose API server goes away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -14,8 +14,9 @@ import pytest
 from tests.support.dying import DyingClient
 from tests.support.hostile import Stalling
 from tests.support.postgres import prepare, running, server_profile
-from tests.support.servers import operated
-from tests.support.team import LOG, Administrator, Team
+from tests.support.servers import OPERATOR
+from tests.support.team import Administrator, Team
+from tests.support.tiers import ADMINISTRATORS
 from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.postgresaccess import CleanupPolicy
@@ -34,22 +35,17 @@ _CREATION, _DELETION = 30, 22
 """Statements of either, with those by which the operator looks at the server."""
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    yield from operated(EmbeddedPostgres(settings=LOG))
-
-
 @pytest.fixture
 async def sandbox() -> AsyncIterator[Sandbox]:
     async with Sandbox(name="kills") as sandbox:
         yield sandbox
 
 
-@pytest.fixture(params=["superuser", "createrole"])
+@pytest.fixture(params=ADMINISTRATORS)
 async def team(
     request: pytest.FixtureRequest, postgres: EmbeddedPostgres, sandbox: Sandbox
 ) -> AsyncIterator[Team]:
-    who = Administrator("operator", "operator", superuser=False)
+    who = Administrator(OPERATOR, OPERATOR, superuser=False)
     if request.param == "superuser":
         who = Administrator(postgres.username, postgres.password, superuser=True)
     async with Client(parse_kubeconfig(sandbox.kubeconfig())) as admin:
@@ -153,6 +149,7 @@ async def cleared(team: Team, names: list[str], policy: CleanupPolicy, database:
             await team.sql("DROP OWNED BY {r}", "DROP ROLE {r}", r=name, database=there)
 
 
+@pytest.mark.matrix
 async def test_killed_at_each_write_of_a_creation(team: Team) -> None:
     names: list[str] = []
     died = True
@@ -167,6 +164,7 @@ async def test_killed_at_each_write_of_a_creation(team: Team) -> None:
     await in_order(team, *names)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_killed_at_each_write_of_a_deletion(team: Team, policy: CleanupPolicy) -> None:
     names: list[str] = []
@@ -233,6 +231,7 @@ class Ways:
         return sum(hung)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize("answerless", [False, True], ids=["unheard", "unanswered"])
 async def test_killed_at_each_statement_of_a_creation(team: Team, answerless: bool) -> None:
     async with AsyncExitStack() as stack:
@@ -245,6 +244,7 @@ async def test_killed_at_each_statement_of_a_creation(team: Team, answerless: bo
             await in_order(team, *ways.names)
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(
     ("policy", "answerless"),
     [("Restrict", True), ("Cascade", False), ("Orphan", True), ("Retain", False)],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from tests.support.kubectl import MISSING, Result, Shell, kubectls
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, prepare, running
-from tests.support.servers import started
-from tests.support.team import LOG, Administrator, Team
+from tests.support.team import Administrator, Team
 from tests.support.waiting import condition, eventually, failed_with, idle, is_ready
 
 from fairlead.api.meta import JSON
@@ -41,11 +40,6 @@ from fairlead.runtime import Cluster
 OPTIONS = PostgresOptions(
     excluded_users=("excluded",), pending_interval=0.2, synced_interval=0.5, server_interval=1.0
 )
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    yield from started(EmbeddedPostgres(settings=LOG))
 
 
 class Alone(Team):

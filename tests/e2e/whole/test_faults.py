@@ -22,7 +22,7 @@ from tests.support.e2e import SHOP, World, open_world, says
 from tests.support.line import Line
 from tests.support.pairs import Started
 from tests.support.process import config_file, process
-from tests.support.realplane import RealPlane, missing_assets
+from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, condition, eventually, gone, is_ready, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
@@ -502,10 +502,9 @@ async def _all_watched(planes: tuple[Plane, ...], watched: list[Counter[str]]) -
     return [one.watched() for one in planes] == watched
 
 
+@pytest.mark.usefixtures("real_programs")
 async def test_a_real_api_server_that_restarts(postgres: EmbeddedPostgres) -> None:
     """The story of the demo, in which the provider's API server goes away and comes back."""
-    if reason := missing_assets():
-        pytest.skip(reason)
     seen: list[str] = []
     async with (
         RealPlane() as real,

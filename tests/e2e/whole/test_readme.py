@@ -18,7 +18,7 @@ from tests.support.kubectl import MISSING, kubectls
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
 from tests.support.provider import WIDGETS
-from tests.support.realplane import missing_assets
+from tests.support.tiers import real
 from tests.support.waiting import SECONDS, when
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
@@ -113,16 +113,17 @@ class Clusters:
         return str(place)
 
 
-@pytest.mark.parametrize("kind", ["sandbox", "real"])
+@pytest.mark.parametrize("kind", ["sandbox", real("real")])
 async def test_on_your_own_clusters(
     kind: str,
+    request: pytest.FixtureRequest,
     stack: AsyncExitStack,
     checkout: Path,
     environment: dict[str, str],
     tmp_path: Path,
 ) -> None:
-    if kind == "real" and (reason := missing_assets()):
-        pytest.skip(reason)
+    if kind == "real":
+        request.getfixturevalue("real_programs")
     server = await stack.enter_async_context(EmbeddedPostgres())
     await database.prepare(server, objects.DATABASE)
     own_server(checkout / "examples" / "postgres" / "provider.yaml", server)

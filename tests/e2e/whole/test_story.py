@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 import structlog
 from tests.support.pairs import fresh_planes
-from tests.support.realplane import missing_assets
+from tests.support.tiers import real
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
@@ -77,10 +77,12 @@ async def told(*planes: Plane) -> AsyncIterator[Sequence[Told]]:
             task.cancel()
 
 
-@pytest.mark.parametrize("kind", ["sandbox", "real"])
-async def test_a_database_in_one_cluster_reaches_an_app_in_another(kind: str) -> None:
-    if kind == "real" and (reason := missing_assets()):
-        pytest.skip(reason)
+@pytest.mark.parametrize("kind", ["sandbox", real("real")])
+async def test_a_database_in_one_cluster_reaches_an_app_in_another(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    if kind == "real":
+        request.getfixturevalue("real_programs")
     narrator = Narrator(SilentScreen())
     with structlog.testing.capture_logs() as logs:
         async with (

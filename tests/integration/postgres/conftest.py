@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.support.pgserver import endpoint_of, sweep
-from tests.support.servers import started
+from tests.support.servers import Servers
 from tests.support.statements import watched
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -27,9 +27,9 @@ def unwanted() -> Iterator[list[str]]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    """One server for all tests of this folder; its log holds every statement."""
-    yield from started(EmbeddedPostgres(settings={"log_statement": "all"}))
+def postgres(servers: Servers) -> EmbeddedPostgres:
+    """The newest server; its log holds every statement."""
+    return servers.of(18)
 
 
 @pytest.fixture

@@ -85,6 +85,7 @@ async def granted(
         yield connection
 
 
+@pytest.mark.matrix
 @settings(
     max_examples=40,
     deadline=None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import psycopg
@@ -20,7 +20,8 @@ from tests.support.pgserver import (
     sweep,
     wanted,
 )
-from tests.support.servers import VERSIONS, embedded, operated
+from tests.support.servers import Servers
+from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes, Grant, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -37,9 +38,9 @@ from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    yield from operated(embedded(request.param, {"log_statement": "all"}))
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
 class Place(Admin):
@@ -125,7 +126,7 @@ class Place(Admin):
         return bool(has)
 
 
-@pytest.fixture(params=["superuser", "createrole"])
+@pytest.fixture(params=ADMINISTRATORS)
 async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Place]:
     made = Place(server, superuser=request.param == "superuser")
     await made.run("CREATE DATABASE app OWNER operator", database="postgres")
@@ -137,7 +138,7 @@ async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> Asy
     )
     yield made
     await made.sessions.close()
-    await sweep(server, "operator")
+    await sweep(server)
 
 
 def replaced(access: Wanted, **fields: Any) -> Wanted:
@@ -347,6 +348,7 @@ async def test_what_is_asked_for_before_and_after_is_never_missing(
     await place.settled(accesses[then])
 
 
+@pytest.mark.matrix
 @pytest.mark.parametrize(("first", "then"), [("own", "shared"), ("shared", "other")])
 async def test_killed_in_the_middle(
     place: Place, first: str, then: str, monkeypatch: pytest.MonkeyPatch
@@ -400,6 +402,7 @@ DRIFT = {
 }
 
 
+@pytest.mark.differs("version", "administrator")
 @pytest.mark.parametrize("name", DRIFT)
 async def test_drift_is_found_and_mended(place: Place, name: str) -> None:
     one, two = sharer("one"), sharer("two")
@@ -430,6 +433,7 @@ async def test_drift_is_found_and_mended(place: Place, name: str) -> None:
     assert rows == [(False, False)]
 
 
+@pytest.mark.differs("version")
 async def test_a_role_of_that_name_is_never_taken(place: Place) -> None:
     one = sharer("one")
     name = _group(*READ, version=place.version * 10000)
@@ -482,6 +486,7 @@ async def test_a_database_that_is_not_there(place: Place) -> None:
     assert found["good"].problems == ()
 
 
+@pytest.mark.differs("version", "administrator")
 async def test_groups_of_ours_are_no_concern_of_member_of(place: Place) -> None:
     one = sharer("one", member_of=())
     await place.bring(one)
@@ -565,9 +570,8 @@ async def test_two_who_come_and_go_at_once(place: Place) -> None:
     assert await place.groups() == []
 
 
+@pytest.mark.only(version=(16, 18), administrator="createrole")
 async def test_who_was_let_in_by_another_is_told(place: Place) -> None:
-    if place.superuser or place.version < 16:
-        pytest.skip("the administrator takes it back")
     one = sharer("one")
     await place.bring(one)
     (group,) = await place.groups()
@@ -590,9 +594,9 @@ async def test_an_additive_access_leaves_what_others_granted(place: Place) -> No
     assert await place.direct("one") == {"INSERT t", "SELECT t"}
 
 
+@pytest.mark.matrix
+@pytest.mark.only(version=18, administrator="superuser")
 async def test_more_logins_than_an_acl_has_room_for(place: Place) -> None:
-    if place.version < 18 or not place.superuser:
-        pytest.skip("the same everywhere, and slow")
     only = (Grant(database="app", schema="s", on="Tables", names=["t"], privileges=["SELECT"]),)
     accesses = [replaced(sharer(f"crowd{number}", *only), iterations=1) for number in range(2700)]
     for start in range(0, len(accesses), 250):
@@ -606,10 +610,10 @@ async def test_more_logins_than_an_acl_has_room_for(place: Place) -> None:
     assert await place.may("crowd2699", "SELECT")
 
 
+@pytest.mark.matrix
+@pytest.mark.only(version=18)
 async def test_turned_on_where_an_acl_is_full_already(place: Place) -> None:
     """Its own members make room for the group, and nobody sees a moment without."""
-    if place.version < 18:
-        pytest.skip("the same everywhere, and slow")
     names = [f"one{number}" for number in range(3)]
     await place.bring(*(sharer(name, scope="") for name in names))
     await place.run(*(f"CREATE ROLE crowd{n}" for n in range(2700)))

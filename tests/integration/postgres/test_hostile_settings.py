@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 from psycopg import sql
 from tests.support.pgserver import claim, cleanup, endpoint_of, grant, sync, wanted
-from tests.support.servers import VERSIONS, embedded, started
+from tests.support.servers import Servers
+from tests.support.tiers import VERSIONS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections import session, startup
@@ -135,9 +136,9 @@ class Setting(NamedTuple):
         return found[turn:] + found[:turn]
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    yield from started(embedded(request.param))
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
 @pytest.fixture
@@ -231,6 +232,7 @@ async def test_an_error_does_not_end_the_session(
         assert await ours.rows(sql.SQL("SELECT 1")) == [(1,)]
 
 
+@pytest.mark.differs("version")
 async def test_a_server_that_was_upgraded_gets_all_options(
     server: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
 from psycopg import sql
-from tests.support.pgserver import can_login, fetch, login, run
-from tests.support.servers import debian, started
+from tests.support.pgserver import can_login, fetch, login, run, sweep
+from tests.support.servers import Servers
+from tests.support.tiers import VERSIONS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.plans import logins
@@ -20,15 +21,15 @@ from fairlead.postgres.database.plans.password import verifier
 from fairlead.postgres.database.plans.statements import create_role, fence_role
 
 
-@pytest.fixture(scope="module", params=[15, 16, 18])
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    if request.param != 15:
-        yield from started(EmbeddedPostgres(version=request.param))
-        return
-    install = debian(15)
-    if install is None:
-        pytest.skip("Debian's PostgreSQL 15 is not installed")
-    yield from started(EmbeddedPostgres(install=install))
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
+
+
+@pytest.fixture(autouse=True)
+async def _swept(server: EmbeddedPostgres) -> AsyncIterator[None]:
+    yield
+    await sweep(server)
 
 
 async def do(server: EmbeddedPostgres, admin: str, *statements: sql.Composed) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 from tests.support.pgserver import endpoint_of, fetch, run
-from tests.support.servers import debian, started
+from tests.support.servers import Servers
+from tests.support.tiers import VERSIONS, variant
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
@@ -30,15 +31,9 @@ from fairlead.postgres.database.work.privileges import RoleOutcome, settle
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module", params=[15, 16, 18])
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    if request.param != 15:
-        yield from started(EmbeddedPostgres(version=request.param))
-        return
-    install = debian(15)
-    if install is None:
-        pytest.skip("Debian's PostgreSQL 15 is not installed")
-    yield from started(EmbeddedPostgres(install=install))
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
 class Counted(Session):
@@ -161,7 +156,12 @@ async def _place(server: EmbeddedPostgres, admin: str, options: str = "") -> Asy
             await run(server, "postgres", *(f"{words} {{{key}}}" for key in made), **made)
 
 
-@pytest.fixture(params=["superuser", "modest"])
+@pytest.fixture(
+    params=[
+        variant("administrator", "superuser"),
+        pytest.param("modest", marks=pytest.mark.variant("administrator", "createrole")),
+    ]
+)
 async def place(server: EmbeddedPostgres, request: pytest.FixtureRequest) -> AsyncIterator[Place]:
     async with _place(server, request.param) as made:
         yield made
@@ -521,6 +521,7 @@ async def test_what_is_named_and_not_there(place: Place) -> None:
     assert "EXECUTE on s.p(integer)" in await place.held("app")
 
 
+@pytest.mark.differs("version")
 async def test_an_additive_access_revokes_what_it_granted_alone(place: Place) -> None:
     await place.run(*OBJECTS)
     await place.role("app")
@@ -573,18 +574,15 @@ async def test_what_a_role_owns_and_what_everybody_has_is_no_difference(place: P
     assert {"DELETE on own", "SELECT on own"} <= before
 
 
+@pytest.mark.only(version=15)
 async def test_objects_of_extensions_count(own: Place) -> None:
     await own.run("CREATE EXTENSION IF NOT EXISTS plpgsql", "CREATE SCHEMA e")
-    available = await own.fetch(
-        "SELECT FROM pg_available_extensions WHERE name = 'pg_stat_statements'"
-    )
-    if not available:
-        pytest.skip("this PostgreSQL comes without contrib")
     await own.run("CREATE EXTENSION pg_stat_statements SCHEMA e")
     await own.settled(await own.role("app", {"schema": "e", "privileges": ["SELECT", "EXECUTE"]}))
     assert "SELECT on pg_stat_statements" in await own.held("app")
 
 
+@pytest.mark.differs("version")
 async def test_global_default_privileges_are_revoked(own: Place) -> None:
     await own.role("app")
     await own.run(
@@ -666,6 +664,7 @@ async def test_what_goes_between_reading_and_writing(
         assert len(await place.held(name)) == (10 if "t7" in meanwhile else 11)
 
 
+@pytest.mark.differs("version")
 async def test_a_table_that_is_locked_keeps_nobody_from_theirs(own: Place) -> None:
     await own.run(*(f"CREATE TABLE s.t{number} (id int)" for number in range(5)))
     asked = {"schema": "s", "privileges": ["SELECT"]}
@@ -683,9 +682,9 @@ async def test_a_table_that_is_locked_keeps_nobody_from_theirs(own: Place) -> No
     await own.settled(*roles)
 
 
+@pytest.mark.matrix
+@pytest.mark.only(version=18)
 async def test_too_many_grantees_of_one_table(own: Place) -> None:
-    if own.session.server_version < 180000:
-        pytest.skip("the same everywhere, and slow")
     await own.run(
         "CREATE TABLE s.full (id int)",
         "CREATE TABLE s.other (id int)",
@@ -765,6 +764,7 @@ ODD = st.text(
 ).filter(lambda name: not name.lower().startswith("pg_"))
 
 
+@pytest.mark.matrix
 @given(ODD, ODD, ODD, ODD)
 @settings(
     max_examples=12,

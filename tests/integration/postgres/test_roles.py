@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from tests.support.pgserver import (
     sweep,
     wanted,
 )
-from tests.support.servers import VERSIONS, embedded, operated
+from tests.support.servers import Servers
+from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -39,13 +40,9 @@ from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    settings = {"log_statement": "all"}
-    if request.param == 15:
-        # The only one that has the contributed modules.
-        settings["shared_preload_libraries"] = "pg_stat_statements"
-    yield from operated(embedded(request.param, settings))
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
 class Admin(pgserver.Admin):
@@ -89,12 +86,12 @@ def role(username: str = "app", *, uid: str = "u1", **fields: Any) -> Wanted:
     return replace_(wanted(username, claimed=claim(name=username, uid=uid)), **fields)
 
 
-@pytest.fixture(params=["superuser", "createrole"])
+@pytest.fixture(params=ADMINISTRATORS)
 async def admin(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Admin]:
     made = Admin(server, superuser=request.param == "superuser")
     yield made
     await made.sessions.close()
-    await sweep(server, "operator")
+    await sweep(server)
 
 
 async def rows(server: EmbeddedPostgres) -> list[Any]:
@@ -139,6 +136,7 @@ async def may_give(admin: Admin, *names: str) -> None:
             await admin.execute("GRANT {g} TO operator WITH ADMIN OPTION", g=name)
 
 
+@pytest.mark.differs("version", "administrator")
 async def test_members_join_change_and_leave(admin: Admin) -> None:
     await may_give(admin, "readers", "writers")
     access = role(member_of=groups("readers", "writers"))
@@ -174,6 +172,7 @@ async def test_memberships_that_nobody_asks_about_stay(admin: Admin) -> None:
     assert {name for name, *_ in await members(admin.server, "app")} == {"readers"}
 
 
+@pytest.mark.differs("version")
 async def test_row_36_memberships_of_others_and_the_makers_own_stay(admin: Admin) -> None:
     await may_give(admin, "readers")
     await admin.execute("CREATE ROLE dba CREATEROLE")
@@ -196,12 +195,11 @@ async def test_row_36_memberships_of_others_and_the_makers_own_stay(admin: Admin
     assert await members(admin.server, "operator") == automatic
 
 
+@pytest.mark.only(version=(16, 18), administrator="createrole")
 async def test_a_membership_that_came_by_a_group_of_the_administrator_is_its_own(
     admin: Admin,
 ) -> None:
     """PostgreSQL grants in the name of the group that has the right to it."""
-    if admin.superuser or admin.version < 16:
-        pytest.skip("superusers, and all before PostgreSQL 16, grant in their own name")
     await admin.execute(
         "CREATE ROLE readers",
         "CREATE ROLE dba",
@@ -245,6 +243,7 @@ async def test_groups_with_powers_and_absent_ones_are_refused(
     assert await can_login(admin.server, "app", PASSWORD)
 
 
+@pytest.mark.differs("administrator")
 async def test_row_45_attributes_and_settings_make_no_permanent_difference(admin: Admin) -> None:
     config = {
         "search_path": '"a,b", c, "$user", "d""e"',
@@ -380,6 +379,7 @@ async def adopting(admin: Admin, *statements: str) -> AccessError | None:
     return None
 
 
+@pytest.mark.differs("version", "administrator")
 async def test_adoption_takes_a_role_over_as_it_is(admin: Admin) -> None:
     await admin.execute("CREATE ROLE other LOGIN PASSWORD 'by hand'")
     with pytest.raises(AccessError, match="AdoptionRefused"):
@@ -390,6 +390,7 @@ async def test_adoption_takes_a_role_over_as_it_is(admin: Admin) -> None:
     await admin.settled(role())
 
 
+@pytest.mark.differs("version", "administrator")
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
@@ -413,6 +414,7 @@ async def test_a_claim_of_somebody_else_is_never_adopted(admin: Admin) -> None:
         await admin.one(role(adopt=True))
 
 
+@pytest.mark.differs("administrator")
 @pytest.mark.parametrize(
     ("heir", "message"),
     [
@@ -495,6 +497,7 @@ async def test_row_41_one_bad_access_among_fifty_takes_nobody_along(admin: Admin
     assert "app20" not in {name for _, name, *_ in await rows(admin.server)}
 
 
+@pytest.mark.differs("administrator")
 async def test_the_plan_of_a_new_role_is_all_that_is_done_then(admin: Admin) -> None:
     await may_give(admin, "readers")
     await has_table(admin)
@@ -539,6 +542,7 @@ async def test_a_plan_about_anothers_role_disturbs_nobody(admin: Admin) -> None:
     assert (await admin.look(role())).differing == frozenset()
 
 
+@pytest.mark.differs("administrator")
 async def test_a_look_finds_what_others_changed_and_nothing_else(admin: Admin) -> None:
     await may_give(admin, "readers")
     access = role(
@@ -569,9 +573,8 @@ async def test_a_look_finds_what_others_changed_and_nothing_else(admin: Admin) -
             assert (await admin.one(access)).problems == ()
 
 
+@pytest.mark.only(version=15)
 async def test_pg_stat_statements_keeps_no_verifier_where_that_may_be_told(admin: Admin) -> None:
-    if admin.version != 15:
-        pytest.skip("only Debian's server has the contributed modules")
     await admin.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
     if not admin.superuser:
         for name in ("pg_stat_statements.track", "log_statement", "log_min_duration_statement"):
@@ -611,6 +614,7 @@ async def test_fencing_alone_leaves_the_role_and_its_claim(admin: Admin) -> None
     assert await can_login(admin.server, "app", PASSWORD)
 
 
+@pytest.mark.differs("administrator")
 async def test_many_writers_at_once_do_not_disturb_one_another(admin: Admin) -> None:
     """Two installations' worth of sessions, and a look at the same time."""
     other = Admin(admin.server, superuser=admin.superuser)
@@ -622,6 +626,7 @@ async def test_many_writers_at_once_do_not_disturb_one_another(admin: Admin) -> 
     await other.sessions.close()
 
 
+@pytest.mark.differs("administrator")
 async def test_a_plan_has_what_public_loses(admin: Admin) -> None:
     await admin.execute("CREATE DATABASE d")
     await run(admin.server, "d", "GRANT CREATE ON SCHEMA public TO PUBLIC")

@@ -29,6 +29,8 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
 
 
+pytestmark = pytest.mark.matrix
+
 _LANES = 12
 _TRIES = 20
 _TOLD = {"TimedOut", "ConnectionFailed", "Locked", "Conflict"}

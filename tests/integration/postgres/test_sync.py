@@ -19,6 +19,7 @@ from tests.support.pgserver import (
     sync,
     wanted,
 )
+from tests.support.servers import OPERATOR
 from tests.support.waiting import SECONDS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -113,7 +114,7 @@ async def test_usernames_are_taken_as_they_are(
     assert result.problems == ()
     assert await can_login(postgres, username, PASSWORD)
     names = [name for name, *_ in await roles(postgres) if not name.startswith("pg_")]
-    assert names == sorted(["postgres", username])
+    assert names == sorted([OPERATOR, "postgres", username])
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
-from tests.support.pgserver import claim, endpoint_of, run
-from tests.support.servers import VERSIONS, embedded, started
+from tests.support.pgserver import claim, endpoint_of, run, sweep
+from tests.support.servers import Servers
+from tests.support.tiers import VERSIONS
 from tests.unit.postgres.test_unmanaged import DROP
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -15,13 +16,18 @@ from fairlead.postgres.database.connections.session import connect
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 
 
-@pytest.fixture(scope="module", params=VERSIONS)
-def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    for one in started(embedded(request.param)):
-        with psycopg.connect(one.dsn(), autocommit=True) as admin:
-            for statement in ZOO:
-                admin.execute(statement)
-        yield one
+@pytest.fixture(params=VERSIONS)
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
+
+
+@pytest.fixture(autouse=True)
+async def _zoo(server: EmbeddedPostgres) -> AsyncIterator[None]:
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        for statement in ZOO:
+            admin.execute(statement)
+    yield
+    await sweep(server)
 
 
 ZOO = (

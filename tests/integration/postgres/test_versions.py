@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 
 import msgspec
@@ -21,12 +21,14 @@ from tests.support.pgserver import (
     privileges,
     roles,
     run,
+    sweep,
     sync,
     wanted,
 )
 from tests.support.pki import Authority
-from tests.support.servers import embedded, started
+from tests.support.servers import Servers, embedded, started
 from tests.support.stale import StaleServer
+from tests.support.tiers import VERSIONS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
@@ -39,11 +41,18 @@ from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
-@pytest.fixture(scope="module", params=[15, 16])
-def older(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    yield from started(embedded(request.param))
+@pytest.fixture(params=VERSIONS[:-1])
+def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
+@pytest.fixture
+async def older(server: EmbeddedPostgres) -> AsyncIterator[EmbeddedPostgres]:
+    yield server
+    await sweep(server)
+
+
+@pytest.mark.differs("version")
 async def test_an_older_server(older: EmbeddedPostgres) -> None:
     endpoint = endpoint_of(older)
     await run(

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from tests.support.pgoperator import OperatorThread
-from tests.support.servers import VERSIONS, embedded, operated
-from tests.support.team import LOG, Administrator, Team
+from tests.support.servers import OPERATOR, Servers
+from tests.support.team import Administrator, Team
+from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -34,15 +35,15 @@ def operator() -> Iterator[OperatorThread]:
 
 
 @pytest.fixture(scope="session", params=VERSIONS)
-def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
-    yield from operated(embedded(request.param, LOG))
+def postgres(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
+    return servers.of(request.param)
 
 
-@pytest.fixture(params=["superuser", "createrole"])
+@pytest.fixture(params=ADMINISTRATORS)
 def administrator(request: pytest.FixtureRequest, postgres: EmbeddedPostgres) -> Administrator:
     if request.param == "superuser":
         return Administrator(postgres.username, postgres.password, superuser=True)
-    return Administrator("operator", "operator", superuser=False)
+    return Administrator(OPERATOR, OPERATOR, superuser=False)
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.e2e.postgres.rows.test_commands_plan import around
 from tests.support.postgres import access
 from tests.support.team import Team
@@ -133,6 +134,7 @@ async def test_what_keeps_a_deletion_waiting(team: Team) -> None:
     await team.gone(name)
 
 
+@pytest.mark.differs("administrator")
 async def test_rights_that_the_administrator_lacks(team: Team) -> None:
     await team.sql("CREATE SCHEMA s", "CREATE TABLE s.t (id int)")
     grants = [{"database": team.database, "schema": "s", "privileges": ["SELECT"]}]

@@ -357,6 +357,7 @@ async def test_roles_that_cannot_be_adopted_are_skipped_and_said_why(team: Team)
     }
 
 
+@pytest.mark.differs("version", "administrator")
 async def test_a_role_that_the_administrator_may_not_change_is_not_claimed(team: Team) -> None:
     """Since PostgreSQL 16 a role's maker alone may, unless a superuser is asked."""
     role = team.name("theirs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
 import yaml
 from tests.support.postgres import access
 from tests.support.team import Team
@@ -141,6 +142,7 @@ async def test_drift_is_planned_and_not_mended(team: Team) -> None:
     assert planned.exit_code == CHANGES
 
 
+@pytest.mark.differs("administrator")
 async def test_rights_that_are_missing_come_with_what_gives_them(team: Team) -> None:
     other = f"other_{uuid.uuid4().hex[:8]}"
     await team.sql(
@@ -180,6 +182,7 @@ async def test_one_username_is_planned_once(team: Team) -> None:
     assert len([one for one in statements(planned) if one.startswith("CREATE")]) == 1
 
 
+@pytest.mark.differs("administrator")
 async def test_what_is_refused_is_a_problem_and_the_rest_is_planned(team: Team) -> None:
     good = access("good", team.namespace, team.server)
     missing = access("missing", team.namespace, "no-such-server")

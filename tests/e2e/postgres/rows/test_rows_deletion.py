@@ -233,6 +233,7 @@ async def members(team: Team, role: str) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.differs("version", "administrator")
 async def test_row_36_the_makers_own_membership_stays(team: Team) -> None:
     name = await team.create(grants=[team.grant("CONNECT")])
     await team.ready(name)

@@ -179,6 +179,7 @@ async def test_row_06_roles_of_others_are_refused_and_left_alone(team: Team) -> 
     assert await team.can_login(f"hand{team.id}", "mine")
 
 
+@pytest.mark.differs("administrator")
 async def test_row_07_the_steady_state_writes_nothing(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)", "CREATE FUNCTION f() RETURNS int RETURN 1")
     grants = [

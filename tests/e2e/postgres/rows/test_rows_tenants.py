@@ -133,6 +133,7 @@ async def test_row_32_many_at_once_from_two_clusters(team: Team, elsewhere: Team
             assert not [one for one in await where.events(name) if one["type"] == "Warning"]
 
 
+@pytest.mark.differs("administrator")
 async def test_row_33_the_administrators_password_is_changed(team: Team) -> None:
     role, profile = team.name("chief"), f"chief-{team.id}"
     power = "SUPERUSER" if team.superuser else "CREATEROLE"
@@ -167,6 +168,7 @@ async def test_row_34_no_connection_is_left(team: Team) -> None:
     await team.ready(name)
 
 
+@pytest.mark.differs("administrator")
 async def test_row_35_an_owner_bends_nothing(team: Team) -> None:
     mallory, profile = team.name("mallory"), f"bent-{team.id}"
     await team.build("CREATE TABLE t (id int)")

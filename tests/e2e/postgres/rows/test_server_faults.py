@@ -14,8 +14,9 @@ import pytest
 from tests.support import hostile
 from tests.support.hostile import Babbling, Stalling
 from tests.support.postgres import server_profile
+from tests.support.servers import LOG
 from tests.support.standby import Standby
-from tests.support.team import LOG, Administrator, Team
+from tests.support.team import Administrator, Team
 
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -142,6 +143,7 @@ _PLACES = (1, 2, 3, 5, 8, 12, 17, 23, 30, 38)
 """Statements at which ways hang; ``tests/integration/postgres/test_stalls.py`` has all of them."""
 
 
+@pytest.mark.matrix
 @newest
 @pytest.mark.parametrize("answerless", [False, True], ids=["unheard", "unanswered"])
 async def test_a_server_that_hangs_at_some_statement(
@@ -184,6 +186,7 @@ async def by_way_of(team: Team, proxy: Stalling, suffix: str) -> str:
     return await team.create(suffix, connection={"serverRef": {"name": name}}, grants=grants)
 
 
+@pytest.mark.matrix
 @newest
 @superuser
 async def test_servers_that_talk_without_end_delay_nobody_else(team: Team) -> None:
