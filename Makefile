@@ -6,6 +6,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # More workers than cores: most tests wait. Tests that share fixtures of their module share a
 # worker: tests/support/tiers.py, which also says what each tier consists of.
 WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
+# Compiled modules are kept, whatever the environment says: each worker and each program that a
+# test starts would compile everything anew.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 .PHONY: help demo test matrix envtest test-of lint types crds bench bench-sync bench-postgres bench-binding format requirements clean
@@ -38,7 +41,7 @@ matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, ki
 	$(PYTEST) -m matrix
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
-	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(PYTEST) -m envtest
+	assets="$$(hack/envtest)" && KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest
 
 P ?= konnector
 test-of: $(VENV)/dev.stamp ## the pure tests of one package: make test-of P=konnector

@@ -1,9 +1,14 @@
-"""Control planes shared by the whole run: each is started once, when a test first asks for it."""
+"""The tiers of the suite, and control planes and servers that all tests of a worker share.
+
+Each of those is started once, when a test first asks for it.
+"""
 
 from __future__ import annotations
 
+import gc
+import os
 from asyncio import AbstractEventLoop
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 
 import pytest
 import uvloop
@@ -18,6 +23,12 @@ from tests.support.planes import (
 from tests.support.realplane import RealPlane, missing_assets
 from tests.support.scratch import use_memory
 from tests.support.servers import Servers
+
+from fairlead.garbage import relax
+
+
+SUITE = pytest.StashKey[list[pytest.Item]]()
+"""All tests of the files that pytest was given, of whatever tier."""
 
 
 # How long an example takes says more about what else the machine does than about the code.
@@ -39,7 +50,29 @@ def pytest_collection_modifyitems(
     """Before pytest selects by markers, and before xdist looks for groups."""
     if absent := tiers.assign(items):
         config.hook.pytest_deselected(items=absent)
+    config.stash[SUITE] = [*items]
     yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Have the garbage collector look at what tests make, and not at the tests themselves."""
+    gc.collect()
+    gc.freeze()
+    relax()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that is skipped for a reason that is none."""
+    report = yield
+    if report.skipped and isinstance(report.longrepr, tuple):
+        told = tiers.objection(report.longrepr[2], complete=bool(os.environ.get(tiers.COMPLETE)))
+        if told:
+            report.outcome, report.longrepr = "failed", told
+    return report
 
 
 class _Mixing:

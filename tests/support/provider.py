@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from functools import cache
 from pathlib import Path
 
+import msgspec
 import yaml
 
 from fairlead.api.kubebind import (
@@ -33,8 +35,13 @@ WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 
 def example(name: str) -> JSON:
     """One file of the example."""
-    body: JSON = yaml.safe_load((EXAMPLE / f"{name}.yaml").read_text())
+    body: JSON = msgspec.json.decode(_example(name))
     return body
+
+
+@cache
+def _example(name: str) -> bytes:
+    return msgspec.json.encode(yaml.safe_load((EXAMPLE / f"{name}.yaml").read_text()))
 
 
 async def prepare(

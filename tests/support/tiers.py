@@ -2,7 +2,7 @@
 
 A test says about itself what it is, by its markers, and this module makes exactly one tier of
 that, whose name is a marker as well: ``make test``, ``make matrix`` and ``make envtest`` select by
-it. It also says which tests have to share a worker.
+it. It also says which tests have to share a worker, and for which reasons one may be skipped.
 """
 
 from __future__ import annotations
@@ -21,9 +21,30 @@ MARKERS = {
     "variant(dimension, value)": "this parameter is one of several versions or administrators",
     "differs(*dimensions)": "the outcome depends on these: `make test` has all their values",
     "only(**values)": "there is such a row for these versions or administrators alone",
+    "extended": "what few changes need: kills at each statement, bombs, long searches, an "
+    "installation from the start; it belongs to `make matrix`",
+    "needs_control_plane": "the test needs a real control plane",
 }
 USUAL = {"version": 18, "administrator": "createrole"}
 """The value of each dimension that ``make test`` has."""
+EVERYWHERE = (
+    "Kubernetes 1.20 has no CEL",
+    "the sandbox answers kubectl 1.27 and newer",
+    "other tests use the kind on this server",
+    "there is no zsh",
+    "there is no fish",
+)
+"""Reasons to skip a test that hold on a machine that has all the suite asks for, too."""
+MISSING = (
+    "is not installed",
+    "there is no kubectl",
+    "KUBEBUILDER_ASSETS",
+    "only root",
+    "the kernel does not tell",
+)
+"""Reasons to skip a test that a better machine does not have: ``.ci/run`` takes none of them."""
+COMPLETE = "FAIRLEAD_TESTS_COMPLETE"
+"""The environment variable by which a run demands that nothing is missing."""
 SPREAD = ("tests/e2e/", "tests/integration/")
 """Folders whose tests wait, so that each goes to whichever worker is free."""
 
@@ -40,7 +61,7 @@ ADMINISTRATORS = tuple(variant("administrator", name) for name in ("superuser", 
 
 def real(*values: object, id: str | None = None) -> Any:  # noqa: A002  pytest's own name
     """A row of parameters that needs a real control plane."""
-    return pytest.param(*values, marks=pytest.mark.envtest, id=id)
+    return pytest.param(*values, marks=pytest.mark.needs_control_plane, id=id)
 
 
 def declare(config: pytest.Config) -> None:
@@ -67,9 +88,9 @@ def exists(item: pytest.Item) -> bool:
 
 def tier_of(item: pytest.Item) -> str:
     """The tier of a test, by what it says about itself."""
-    if item.get_closest_marker("envtest") or "real_programs" in _fixtures_of(item):
+    if item.get_closest_marker("needs_control_plane") or "real_programs" in _fixtures_of(item):
         return "envtest"
-    if item.get_closest_marker("matrix"):
+    if item.get_closest_marker("extended"):
         return "matrix"
     differs = {name for mark in item.iter_markers("differs") for name in mark.args}
     # A row for one administrator alone is as much a row as any.
@@ -93,6 +114,18 @@ def group_of(item: pytest.Item) -> str:
         return ""
     version = values_of(item).get("version", "")
     return f"{module.removeprefix('tests/').removesuffix('.py')} {version}".strip()
+
+
+def objection(reason: str, *, complete: bool) -> str:
+    """Why a test may not be skipped for this reason; "" if it may.
+
+    A test that is skipped wherever it is run tests nothing, and nobody sees it.
+    """
+    if any(known in reason for known in EVERYWHERE):
+        return ""
+    if not any(known in reason for known in MISSING):
+        return f"skipped for a reason that tests/support/tiers.py does not list: {reason}"
+    return f"nothing may be missing where {COMPLETE} is set: {reason}" if complete else ""
 
 
 def _fixtures_of(item: pytest.Item) -> list[str]:
@@ -119,9 +152,7 @@ def assign(items: list[pytest.Item]) -> list[pytest.Item]:
     absent = [item for item in items if not exists(item)]
     items[:] = [item for item in items if exists(item)]
     for item in items:
-        tier = tier_of(item)
-        if not item.get_closest_marker(tier):
-            item.add_marker(tier)
+        item.add_marker(tier_of(item))
         if group := group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
     return absent

@@ -9,6 +9,7 @@ that the API server shall write. Defaults of the Python types stay Python's own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -139,8 +140,15 @@ def structural_schema(type_: Any) -> JSON:
     Raises:
         TypeError: the type refers to itself, or is one that no structural schema can describe.
     """
+    made: JSON = msgspec.json.decode(_encoded_schema(type_))
+    return made
+
+
+@cache
+def _encoded_schema(type_: Any) -> bytes:
+    """The schema of a type, worked out once: to translate a type takes milliseconds."""
     (schema,), components = msgspec.json.schema_components([type_], ref_template="#/$defs/{name}")
-    return _transform(schema, components, ())
+    return msgspec.json.encode(_transform(schema, components, ()))
 
 
 def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:

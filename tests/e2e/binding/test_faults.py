@@ -150,7 +150,7 @@ async def _killed(team: Team, writes: int, until: Any) -> bool:
             await asyncio.wait([ends, dies])
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 async def test_killed_at_each_write_of_binding_and_unbinding() -> None:
     """On a control plane of its own, for each binding that others left would count too."""
     async with Sandbox(name="killed") as sandbox, administrator(sandbox) as admin:
@@ -194,6 +194,7 @@ async def _gone(team: Team, name: str) -> bool:
     return all(one.meta.name != name for one in found)
 
 
+@pytest.mark.extended
 async def test_kill_nine_among_two_hundred_bindings_and_unbindings(
     team: Team, tmp_path: Path
 ) -> None:

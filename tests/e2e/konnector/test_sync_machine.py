@@ -75,7 +75,7 @@ class Bench:
         return name
 
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.extended
 
 bench: Bench
 """Hypothesis makes machines without arguments."""

@@ -149,7 +149,7 @@ async def cleared(team: Team, names: list[str], policy: CleanupPolicy, database:
             await team.sql("DROP OWNED BY {r}", "DROP ROLE {r}", r=name, database=there)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 async def test_killed_at_each_write_of_a_creation(team: Team) -> None:
     names: list[str] = []
     died = True
@@ -164,7 +164,7 @@ async def test_killed_at_each_write_of_a_creation(team: Team) -> None:
     await in_order(team, *names)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.parametrize("policy", POLICIES)
 async def test_killed_at_each_write_of_a_deletion(team: Team, policy: CleanupPolicy) -> None:
     names: list[str] = []
@@ -231,7 +231,7 @@ class Ways:
         return sum(hung)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.parametrize("answerless", [False, True], ids=["unheard", "unanswered"])
 async def test_killed_at_each_statement_of_a_creation(team: Team, answerless: bool) -> None:
     async with AsyncExitStack() as stack:
@@ -244,7 +244,7 @@ async def test_killed_at_each_statement_of_a_creation(team: Team, answerless: bo
             await in_order(team, *ways.names)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("policy", "answerless"),
     [("Restrict", True), ("Cascade", False), ("Orphan", True), ("Retain", False)],

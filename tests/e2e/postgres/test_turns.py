@@ -42,6 +42,7 @@ def current(body: JSON) -> list[str]:
     return [one["name"] for one in body["status"]["logins"] if one.get("current")]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("what", "after"), KILLS)
 @pytest.mark.parametrize("way", WAYS)
 async def test_an_operator_killed_at_any_step_fails_no_login(
@@ -80,6 +81,7 @@ async def test_an_operator_killed_at_any_step_fails_no_login(
         assert await world.secret(name) == secret
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("what", "after"), KILLS)
 async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool
@@ -105,6 +107,7 @@ async def test_an_operator_killed_while_it_changes_the_rotation_fails_no_login(
         assert await world.logs_in((await world.secret(name))["uri"])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("what", "after"), KILLS)
 async def test_an_operator_killed_at_any_step_of_a_creation_leaves_one_login(
     world: World, monkeypatch: pytest.MonkeyPatch, what: str, after: bool

@@ -46,7 +46,7 @@ from fairlead.runtime.cache import reflector
 from fairlead.sandbox import Sandbox
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.extended]
 
 CRD = POSTGRESACCESSES.group_resource
 

@@ -24,6 +24,8 @@ from fairlead.provider.manifests import manifests as provider
 from fairlead.sandbox import Sandbox
 
 
+pytestmark = pytest.mark.extended
+
 PACKAGES = {
     *("fairlead", "aiohttp", "click", "msgspec", "prometheus-client", "psycopg"),
     *("psycopg-binary", "pyyaml", "rich", "structlog", "uvloop"),

@@ -45,7 +45,7 @@ from fairlead.provider.manifests import manifests
 from fairlead.runtime import install_crds
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.extended]
 
 ACCESS_CRD, WIDGET_CRD = POSTGRESACCESSES.group_resource, WIDGETS.group_resource
 

@@ -34,7 +34,7 @@ ELSEWHERE = ("docker ", "kind ", "k3d ")
 README = (ROOT / "README.md").read_text()
 WIDGETS_README = (ROOT / "examples" / "widgets" / "README.md").read_text()
 
-pytestmark = pytest.mark.skipif(not kubectls(), reason=MISSING)
+pytestmark = [pytest.mark.extended, pytest.mark.skipif(not kubectls(), reason=MISSING)]
 
 
 @pytest.fixture

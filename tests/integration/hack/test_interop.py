@@ -12,6 +12,7 @@ import pytest
 
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.extended
 FAIRLEAD = f"{sys.executable} -m fairlead"
 
 KONNECTOR = f'exec {FAIRLEAD} konnector run "$@"'

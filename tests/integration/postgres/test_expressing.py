@@ -85,7 +85,7 @@ async def granted(
         yield connection
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @settings(
     max_examples=40,
     deadline=None,

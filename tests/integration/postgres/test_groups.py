@@ -348,7 +348,7 @@ async def test_what_is_asked_for_before_and_after_is_never_missing(
     await place.settled(accesses[then])
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.parametrize(("first", "then"), [("own", "shared"), ("shared", "other")])
 async def test_killed_in_the_middle(
     place: Place, first: str, then: str, monkeypatch: pytest.MonkeyPatch
@@ -594,7 +594,7 @@ async def test_an_additive_access_leaves_what_others_granted(place: Place) -> No
     assert await place.direct("one") == {"INSERT t", "SELECT t"}
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.only(version=18, administrator="superuser")
 async def test_more_logins_than_an_acl_has_room_for(place: Place) -> None:
     only = (Grant(database="app", schema="s", on="Tables", names=["t"], privileges=["SELECT"]),)
@@ -610,7 +610,7 @@ async def test_more_logins_than_an_acl_has_room_for(place: Place) -> None:
     assert await place.may("crowd2699", "SELECT")
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.only(version=18)
 async def test_turned_on_where_an_acl_is_full_already(place: Place) -> None:
     """Its own members make room for the group, and nobody sees a moment without."""

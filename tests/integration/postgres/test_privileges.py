@@ -682,7 +682,7 @@ async def test_a_table_that_is_locked_keeps_nobody_from_theirs(own: Place) -> No
     await own.settled(*roles)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.only(version=18)
 async def test_too_many_grantees_of_one_table(own: Place) -> None:
     await own.run(
@@ -764,7 +764,7 @@ ODD = st.text(
 ).filter(lambda name: not name.lower().startswith("pg_"))
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @given(ODD, ODD, ODD, ODD)
 @settings(
     max_examples=12,

@@ -36,7 +36,7 @@ async def _app(postgres: EmbeddedPostgres) -> AsyncIterator[None]:
     await run(postgres, "postgres", "DROP DATABASE app WITH (FORCE)")
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @pytest.mark.usefixtures("_app")
 @given(specs(), st.lists(st.text(min_size=1), min_size=4, max_size=4), st.text(min_size=1))
 @settings(

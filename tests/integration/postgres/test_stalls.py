@@ -29,7 +29,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
 
 
-pytestmark = pytest.mark.matrix
+pytestmark = pytest.mark.extended
 
 _LANES = 12
 _TRIES = 20

@@ -189,7 +189,7 @@ def rows(cases: Iterable[str]) -> list[ParameterSet]:
             name,
             case,
             id=f"{name}-{case}",
-            marks=() if (name, case) in chosen else (pytest.mark.matrix,),
+            marks=() if (name, case) in chosen else (pytest.mark.extended,),
         )
         for name, case in itertools.product(names, listed)
         if case != "deaf" or name not in PATIENT

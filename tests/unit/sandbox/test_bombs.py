@@ -50,7 +50,7 @@ process.run(main)
 """
 
 pytestmark = [
-    pytest.mark.matrix,
+    pytest.mark.extended,
     pytest.mark.skipif(
         not Path("/proc/self/schedstat").exists(),
         reason="the kernel does not tell who had to wait",

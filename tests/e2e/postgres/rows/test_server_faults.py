@@ -143,7 +143,7 @@ _PLACES = (1, 2, 3, 5, 8, 12, 17, 23, 30, 38)
 """Statements at which ways hang; ``tests/integration/postgres/test_stalls.py`` has all of them."""
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @newest
 @pytest.mark.parametrize("answerless", [False, True], ids=["unheard", "unanswered"])
 async def test_a_server_that_hangs_at_some_statement(
@@ -186,7 +186,7 @@ async def by_way_of(team: Team, proxy: Stalling, suffix: str) -> str:
     return await team.create(suffix, connection={"serverRef": {"name": name}}, grants=grants)
 
 
-@pytest.mark.matrix
+@pytest.mark.extended
 @newest
 @superuser
 async def test_servers_that_talk_without_end_delay_nobody_else(team: Team) -> None:

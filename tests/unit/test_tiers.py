@@ -1,0 +1,139 @@
+"""Every test of the suite runs in one tier of ``.ci/run``, and none is skipped unseen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.conftest import SUITE
+from tests.support import tiers
+
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def suite(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    return request.config.stash[SUITE]
+
+
+def test_each_test_is_in_one_tier(suite: list[pytest.Item]) -> None:
+    found = {
+        item.nodeid: [tier for tier in tiers.TIERS if item.get_closest_marker(tier)]
+        for item in suite
+    }
+    assert {name: of for name, of in found.items() if len(of) != 1} == {}
+
+
+def test_what_is_skipped_without_a_real_control_plane_runs_where_there_is_one(
+    suite: list[pytest.Item],
+) -> None:
+    asking = {
+        item.nodeid
+        for item in suite
+        if {"real_programs", "realplane"} & {*getattr(item, "fixturenames", ())}
+    }
+    assert asking <= {item.nodeid for item in suite if item.get_closest_marker("envtest")}
+
+
+def test_continuous_integration_runs_every_tier() -> None:
+    targets = re.findall(r"\bmake ([a-z ]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert {*tiers.TIERS} <= {*" ".join(targets).split()}
+    selected = re.findall(
+        r"^([a-z]+):.*\n(?:\t.*\n)*?\t.*(?:\$\(PYTEST\)) -m \1\b",
+        (ROOT / "Makefile").read_text(),
+        re.MULTILINE,
+    )
+    assert {*selected} == {*tiers.TIERS}
+
+
+def test_continuous_integration_takes_no_missing_program_for_a_reason() -> None:
+    assert f"export {tiers.COMPLETE}=1" in (ROOT / ".ci" / "run").read_text()
+
+
+@dataclass
+class Item:
+    """A test, as far as its tier depends on it."""
+
+    marks: tuple[pytest.Mark, ...]
+    fixturenames: tuple[str, ...] = ()
+    nodeid: str = "tests/unit/test_x.py::test_x"
+
+    def iter_markers(self, name: str) -> list[pytest.Mark]:
+        return [mark for mark in self.marks if mark.name == name]
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next(iter(self.iter_markers(name)), None)
+
+
+def item(*marks: pytest.MarkDecorator, fixtures: tuple[str, ...] = ()) -> Any:
+    return Item(tuple(mark.mark for mark in marks), fixtures)
+
+
+M = pytest.mark
+OLD, NEW = M.variant("version", 15), M.variant("version", 18)
+SUPERUSER, MODEST = (
+    M.variant("administrator", "superuser"),
+    M.variant("administrator", "createrole"),
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "tier"),
+    [
+        pytest.param(item(), "test", id="plain"),
+        pytest.param(item(M.extended), "matrix", id="extended"),
+        pytest.param(item(M.needs_control_plane), "envtest", id="real row"),
+        pytest.param(item(fixtures=("real_programs",)), "envtest", id="real fixture"),
+        pytest.param(item(M.extended, M.needs_control_plane), "envtest", id="extended and real"),
+        pytest.param(item(NEW, MODEST), "test", id="usual variant"),
+        pytest.param(item(OLD, MODEST), "matrix", id="older version"),
+        pytest.param(item(NEW, SUPERUSER), "matrix", id="superuser"),
+        pytest.param(item(OLD, MODEST, M.differs("version")), "test", id="differs by version"),
+        pytest.param(item(OLD, SUPERUSER, M.differs("version")), "matrix", id="differs by one"),
+        pytest.param(
+            item(OLD, SUPERUSER, M.differs("version", "administrator")), "test", id="differs"
+        ),
+        pytest.param(item(OLD, MODEST, M.only(version=15)), "test", id="only there"),
+        pytest.param(
+            item(OLD, M.differs("version"), M.extended), "matrix", id="differs, and extended"
+        ),
+    ],
+)
+def test_a_test_says_its_tier_by_what_it_is(made: Any, tier: str) -> None:
+    assert tiers.tier_of(made) == tier
+
+
+@pytest.mark.parametrize(
+    ("marks", "exists"),
+    [
+        pytest.param((OLD, M.only(version=(16, 18))), False, id="another version"),
+        pytest.param((NEW, M.only(version=(16, 18))), True, id="one of several"),
+        pytest.param((NEW, SUPERUSER, M.only(administrator="createrole")), False, id="another"),
+        pytest.param((NEW,), True, id="any"),
+    ],
+)
+def test_rows_are_there_where_they_say(
+    marks: tuple[pytest.MarkDecorator, ...], exists: bool
+) -> None:
+    assert tiers.exists(item(*marks)) is exists
+
+
+@pytest.mark.parametrize(
+    ("reason", "complete", "told"),
+    [
+        pytest.param("Skipped: Kubernetes 1.20 has no CEL", True, "", id="cannot be had"),
+        pytest.param("Skipped: there is no kubectl on PATH", False, "", id="missing here"),
+        pytest.param("Skipped: there is no kubectl on PATH", True, "nothing may", id="complete"),
+        pytest.param("Skipped: not today", False, "does not list: Skipped: not", id="unlisted"),
+        pytest.param("unconditional skip", True, "does not list", id="marked"),
+    ],
+)
+def test_a_test_is_skipped_for_listed_reasons_alone(
+    reason: str, complete: bool, told: str
+) -> None:
+    found = tiers.objection(reason, complete=complete)
+    assert (told in found) if told else found == ""
