@@ -161,7 +161,7 @@ class Database:
         self.name = f"shop_{uuid.uuid4().hex[:8]}"
 
     async def create(self) -> None:
-        await self.query(f"CREATE DATABASE {self.name}", database="postgres")
+        await self.query(f"CREATE DATABASE {self.name} STRATEGY FILE_COPY", database="postgres")
         await self.query("CREATE TABLE orders (id int)")
 
     async def query(self, text: str, *values: object, database: str = "") -> list[Any]:

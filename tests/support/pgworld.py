@@ -55,7 +55,9 @@ class World:
         await self.admin.delete(POSTGRESSERVERS, self.server)
 
     async def create_database(self) -> None:
-        await self.fetch(f"CREATE DATABASE {self.database}", database="postgres")
+        await self.fetch(
+            f"CREATE DATABASE {self.database} STRATEGY FILE_COPY", database="postgres"
+        )
 
     def name(self, suffix: str = "app") -> str:
         return f"{suffix}-{self.id}"

@@ -9,11 +9,13 @@ import asyncio
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString, cast
 
 import psycopg
 import pytest
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.plans.password import verifier
 
 
 LOG = {
@@ -54,6 +56,11 @@ def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:
         runner.run(server.__aexit__(None, None, None))
 
 
+def quick(password: str) -> LiteralString:
+    """A verifier with which a login costs its client nothing: tests log in thousands of times."""
+    return cast("LiteralString", verifier(password, iterations=1))
+
+
 class Servers:
     """The servers of one worker, each started when a test first asks for its version.
 
@@ -72,7 +79,10 @@ class Servers:
             self._servers[version] = server
             with psycopg.connect(server.dsn(), autocommit=True) as connection:
                 connection.execute(
-                    f"CREATE ROLE {OPERATOR} LOGIN CREATEROLE PASSWORD '{OPERATOR}'"
+                    f"CREATE ROLE {OPERATOR} LOGIN CREATEROLE PASSWORD '{quick(OPERATOR)}'"
+                )
+                connection.execute(
+                    f"ALTER ROLE {server.username} PASSWORD '{quick(server.password)}'"
                 )
         return self._servers[version]
 

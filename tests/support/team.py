@@ -114,7 +114,7 @@ class Team:
     async def create_database(self, name: str, *, owner: str = "") -> str:
         self._databases.append(name)
         await self.sql(
-            "CREATE DATABASE {d} OWNER {o}",
+            "CREATE DATABASE {d} OWNER {o} STRATEGY FILE_COPY",
             database="postgres",
             d=name,
             o=owner or self.administrator.username,

@@ -26,6 +26,23 @@ def unwanted() -> Iterator[list[str]]:
     assert found == []
 
 
+@pytest.fixture
+def shared(request: pytest.FixtureRequest) -> list[EmbeddedPostgres]:
+    """The servers that the test shares with others."""
+    return [
+        request.getfixturevalue(name)
+        for name in ("postgres", "server")
+        if name in request.fixturenames
+    ]
+
+
+@pytest.fixture(autouse=True)
+async def _swept(shared: list[EmbeddedPostgres]) -> None:
+    """Have a test find nothing of those before it."""
+    for server in shared:
+        await sweep(server)
+
+
 @pytest.fixture(scope="session")
 def postgres(servers: Servers) -> EmbeddedPostgres:
     """The newest server; its log holds every statement."""
@@ -50,7 +67,9 @@ async def database(admin: psycopg.AsyncConnection) -> str:
 
 async def create_database(admin: psycopg.AsyncConnection) -> str:
     name = f"app{next(_numbers)}"
-    await admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    await admin.execute(
+        sql.SQL("CREATE DATABASE {} STRATEGY FILE_COPY").format(sql.Identifier(name))
+    )
     return name
 
 

@@ -129,7 +129,7 @@ class Place(Admin):
 @pytest.fixture(params=ADMINISTRATORS)
 async def place(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Place]:
     made = Place(server, superuser=request.param == "superuser")
-    await made.run("CREATE DATABASE app OWNER operator", database="postgres")
+    await made.run("CREATE DATABASE app OWNER operator STRATEGY FILE_COPY", database="postgres")
     await made.run(
         "SET ROLE operator",
         "CREATE SCHEMA s",
