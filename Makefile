@@ -62,16 +62,16 @@ format: $(VENV)/dev.stamp ## write the formatting
 crds: $(VENV)/dev.stamp ## regenerate config/crd from the types
 	$(BIN)/fairlead crds --output-dir config/crd
 
-bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run
+bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench
 
-bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader; BENCH_OBJECTS=1000 is short
+bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader; BENCH_LONG=1 has 10,000 objects too, and keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench sync
 
-bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare script; BENCH_ACCESSES=100 is short
+bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare script; BENCH_LONG=1 has 5,000 accesses too
 	$(BIN)/python -m bench postgres
 
-bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_BINDINGS=50 is short
+bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_LONG=1 has 500 bindings for 200
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench binding
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses

@@ -1,53 +1,51 @@
-"""Run benchmarks, each in a process of its own, and write bench/results.md and results.json.
+"""Run benchmarks, each in a process of its own, and print their table.
 
-Without a name those of ``make bench`` run; the konnector's, which take longer, are called
-``sync``, those of the PostgresAccess operator ``postgres``, those of the binding controllers
-``binding``.
+Without a name those of ``make bench`` run; the konnector's is called ``sync``, that of the
+PostgresAccess operator ``postgres``, that of the binding controllers ``binding``. The long form
+writes results.md and results.json: see :mod:`bench.sizes`.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-from bench.rows import SECTIONS, Row, parse, table, write
+from bench.rows import SECTIONS, Row, parse, say, table, write
+from bench.sizes import KEPT
 
 
-BENCHMARKS = ("ingest", "memory", "controller", "sandbox")
-PARTIAL = (
-    "BENCH_OBJECTS",
-    "BENCH_PLANES",
-    "BENCH_ACCESSES",
-    "BENCH_BINDINGS",
-    "BENCH_PARTS",
-)
-"""Whoever sets one of these measures a part, whose results are not kept."""
+MODULES = {
+    "ingest": "bench.runtime.ingest",
+    "memory": "bench.runtime.memory",
+    "controller": "bench.runtime.controller",
+    "sandbox": "bench.sandbox",
+    **{name: f"bench.{name}" for name in SECTIONS},
+}
+"""Benchmarks by name; whichever has no section of its own is one of ``make bench``."""
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or [name for name in BENCHMARKS if find_spec(f"bench.{name}")]
+    chosen = sys.argv[1:]
+    if unknown := [name for name in chosen if name not in MODULES]:
+        say(f"there is no {', '.join(unknown)}, only {', '.join(MODULES)}")
+        return 2
     rows: list[Row] = []
     failed = False
-    for name in wanted:
-        print(f"bench: {name} ...", file=sys.stderr, flush=True)
-        done = subprocess.run(
-            [sys.executable, "-m", f"bench.{name}"], stdout=subprocess.PIPE, text=True, check=False
-        )
+    for name in chosen or [name for name in MODULES if name not in SECTIONS]:
+        say(f"{name} ...")
+        command = [sys.executable, "-m", MODULES[name]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode:
-            print(f"bench: {name} failed with exit code {done.returncode}", file=sys.stderr)
+            say(f"{name} failed with exit code {done.returncode}")
             failed = True
             continue
         rows += parse(done.stdout)
     print(table(rows), end="")
-    if (
-        sys.argv[1:] in ([], *([name] for name in SECTIONS))
-        and not failed
-        and not any(map(os.environ.get, PARTIAL))
-    ):
-        write(Path(__file__).parent, rows, *sys.argv[1:])
+    if not KEPT:
+        say("results are kept by BENCH_LONG=1 alone, when no size or part is chosen")
+    elif chosen in ([], *([name] for name in SECTIONS)) and not failed:
+        write(Path(__file__).parent, rows, *chosen)
     return int(failed)
 
 

@@ -1,4 +1,4 @@
-"""The API servers that are compared, each in processes of its own, with the time to a first list.
+"""API servers as processes, with the time to a first list.
 
 All keep their data below one folder, on one disk.
 """
@@ -10,114 +10,86 @@ import os
 import sys
 import tempfile
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from pathlib import Path
+from typing import NamedTuple
 
 import aiohttp
 from tests.support.realplane import RealPlane
 
+from bench import processes
 from fairlead.client import ClusterConfig, parse_kubeconfig
 from fairlead.client.connection import build_ssl_context
 
 
-NEEDED = ("etcd", "kube-apiserver")
 LISTED = "/api/v1/namespaces"
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class Plane(ABC):
-    """A server that runs; ``ready`` is the seconds from exec to its first authorized list."""
+class Plane(NamedTuple):
+    """A server that runs."""
 
-    ready = 0.0
-
-    @property
-    @abstractmethod
-    def pids(self) -> list[int]:
-        """Its processes."""
-
-    @property
-    @abstractmethod
-    def admin(self) -> ClusterConfig:
-        """The administrator's credentials."""
+    pids: list[int]
+    admin: ClusterConfig
+    """Credentials of system:masters."""
+    ready: float = 0.0
+    """Seconds from exec to its first authorized list."""
 
     def resident(self) -> int:
-        """Bytes of memory that its processes hold."""
-        page = os.sysconf("SC_PAGE_SIZE")
-        return sum(int(_proc(pid, "statm").split()[1]) * page for pid in self.pids)
+        """Read the bytes of memory that its processes hold."""
+        return sum(map(processes.resident, self.pids))
 
     def cpu(self) -> float:
-        """Seconds of CPU that its processes have used."""
-        ticks = 0
-        for pid in self.pids:
-            fields = _proc(pid, "stat").rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / TICKS
+        """Read the seconds of CPU that its processes have used."""
+        return sum(map(processes.cpu, self.pids))
 
 
-def _proc(pid: int, name: str) -> str:
-    return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8")
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Make a folder for data, until the context is left."""
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=Path(__file__).parent) as folder:
+        yield Path(folder)
 
 
-class KubeApiServer(Plane):
-    """kube-apiserver with etcd, which waits for the disk."""
-
-    def __init__(self, real: RealPlane) -> None:
-        self._real = real
-
-    @property
-    def pids(self) -> list[int]:
-        """etcd and kube-apiserver."""
-        return list(self._real.pids.values())
-
-    @property
-    def admin(self) -> ClusterConfig:
-        """Of system:masters."""
-        return parse_kubeconfig(self._real.admin_kubeconfig())
-
-
-class Program(Plane):
-    """A process that writes a kubeconfig and then the word "ready"."""
-
-    def __init__(self, process: asyncio.subprocess.Process, kubeconfig: Path) -> None:
-        self._process = process
-        self._kubeconfig = kubeconfig
-
-    @property
-    def pids(self) -> list[int]:
-        """The one process."""
-        return [self._process.pid]
-
-    @property
-    def admin(self) -> ClusterConfig:
-        """Of system:masters."""
-        return parse_kubeconfig(self._kubeconfig.read_bytes())
+def plane(kind: str, folder: Path) -> AbstractAsyncContextManager[Plane]:
+    """Run a plane of a kind, "real" or "sandbox", that programs and bindings work on."""
+    return _kube_controlled(folder) if kind == "real" else sandbox(folder)
 
 
 @asynccontextmanager
 async def kube_apiserver(folder: Path) -> AsyncIterator[Plane]:
-    """The real server, until the context is left."""
+    """Run kube-apiserver with etcd, which waits for the disk."""
     real = RealPlane(controllers=(), fsync=True, parent=folder, ready_path=LISTED)
-    plane = KubeApiServer(real)
     begun = time.monotonic()
     async with real:
-        plane.ready = time.monotonic() - begun
+        made = _real(real, time.monotonic() - begun)
         # Its own roles are still being written when it first answers.
-        await first_answer(plane.admin, "/readyz")
-        yield plane
+        await _first_answer(made.admin, "/readyz")
+        yield made
 
 
 @asynccontextmanager
-async def kube_controlled(folder: Path) -> AsyncIterator[Plane]:
-    """The real server with kube-controller-manager, which programs and bindings need."""
+async def _kube_controlled(folder: Path) -> AsyncIterator[Plane]:
+    """Run the real server with kube-controller-manager, which programs and bindings need."""
     async with RealPlane(fsync=True, parent=folder) as real:
-        yield KubeApiServer(real)
+        yield _real(real)
+
+
+def _real(real: RealPlane, ready: float = 0.0) -> Plane:
+    return Plane(list(real.pids.values()), parse_kubeconfig(real.admin_kubeconfig()), ready)
 
 
 @asynccontextmanager
 async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
-    """A server of ours, until the context is left; ``{}`` in the command is its own folder."""
+    """Run a server of ours that writes a kubeconfig and then the word "ready".
+
+    ``{}`` in the command is its own folder.
+    """
     async with AsyncExitStack() as stack:
         own = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=folder)))
         errors = stack.enter_context((own / "stderr").open("w+"))
@@ -134,31 +106,25 @@ async def program(folder: Path, *command: str) -> AsyncIterator[Plane]:
             if not line:
                 errors.seek(0)
                 raise RuntimeError(f"{command[0]} ended before it was ready: {errors.read()}")
-        plane = Program(process, own / "sandbox.kubeconfig")
-        await first_answer(plane.admin, LISTED)
-        plane.ready = time.monotonic() - begun
-        yield plane
+        admin = parse_kubeconfig((own / "sandbox.kubeconfig").read_bytes())
+        await _first_answer(admin, LISTED)
+        yield Plane([process.pid], admin, time.monotonic() - begun)
 
 
 def _environment() -> dict[str, str]:
-    """Ours, but programs may keep their bytecode, as installed ones do."""
+    """Copy ours, but programs may keep their bytecode, as installed ones do."""
     ours = dict(os.environ)
     ours.pop("PYTHONDONTWRITEBYTECODE", None)
     return ours
 
 
 def sandbox(folder: Path, *options: str) -> AbstractAsyncContextManager[Plane]:
-    """``fairlead sandbox up``."""
+    """Run ``fairlead sandbox up``."""
     executable = Path(sys.executable).with_name("fairlead")
     return program(folder, str(executable), "sandbox", "up", "--dir", "{}", *options)
 
 
-def bare(folder: Path) -> AbstractAsyncContextManager[Plane]:
-    """The limit: :mod:`bench.bare`."""
-    return program(folder, sys.executable, "-m", "bench.bare", "{}")
-
-
-async def first_answer(config: ClusterConfig, path: str) -> None:
+async def _first_answer(config: ClusterConfig, path: str) -> None:
     """Return once the server answers 200."""
     context = build_ssl_context(config)
     async with aiohttp.ClientSession(config.server) as session:

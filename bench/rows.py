@@ -1,12 +1,16 @@
-"""What a benchmark measured: one number a row, flat in JSON, a table in Markdown."""
+"""Rows of all benchmarks: one number each, flat in JSON, a table in Markdown."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
+
+from fairlead.process import cancel_on, run
 
 
 MAIN = "main"
@@ -20,7 +24,7 @@ BINDING = "binding"
 """The section of the binding controllers; so do its keys."""
 
 SECTIONS = (SYNC, POSTGRES, BINDING)
-"""Those that are written by a benchmark of their own."""
+"""Sections that are written by a benchmark of their own."""
 
 _HEADINGS = {MAIN: "make bench", **{name: f"make bench-{name}" for name in SECTIONS}}
 _ABOUT = {
@@ -65,13 +69,93 @@ class Row(msgspec.Struct, frozen=True):
         return self.value <= self.aim if self.smaller_is_better else self.value >= self.aim
 
 
+TITLES = {"real": "kube-apiserver", "sandbox": "sandbox"}
+"""Kinds of planes as titles call them."""
+AIM_GROWTH = 1.25
+"""Bound of what one may cost among many, of what one costs among few, where growth is linear."""
+KIB = 1 << 10
+MIB = 1 << 20
+
+
+def milliseconds(
+    key: str, title: str, seconds: float, aim: float | None = None, note: str = ""
+) -> Row:
+    return Row(key, title, 1000 * seconds, "ms", aim, note=note)
+
+
+def kibibytes(key: str, title: str, size: float, aim: float | None = None, note: str = "") -> Row:
+    return Row(key, title, size / KIB, "KiB", aim, note=note)
+
+
+def ratio(
+    key: str, title: str, ours: float, other: float, aim: float | None = None, of: str = ""
+) -> Row:
+    """Compare seconds, or seconds ``of`` something, with those without what is measured."""
+    note = f"{1000 * ours:.0f} ms{of} against {1000 * other:.0f} ms"
+    return Row(key, title, ours / other, aim=aim, note=note)
+
+
+def pace(
+    key: str, title: str, ours: float, bare: float, aim: float | None = None, note: str = ""
+) -> Row:
+    """Compare our speed with the bare loader's, by the seconds of both."""
+    note = note or against(ours, bare)
+    return Row(key, title, bare / ours, aim=aim, smaller_is_better=False, note=note)
+
+
+def against(ours: float, bare: float) -> str:
+    """Tell the seconds of ours and of the bare loader."""
+    return f"{ours:.2f} s against {bare:.2f} s"
+
+
+def of_echo(key: str, title: str, ours: float, echo: float, aim: float | None = None) -> Row:
+    """Compare a median with the bare echo's."""
+    return Row(key, f"{title}, p50 of the bare echo's", ours / echo, aim=aim, note=beside(echo))
+
+
+def beside(echo: float) -> str:
+    """Tell the seconds of the bare echo."""
+    return f"bare echo {1000 * echo:,.1f} ms"
+
+
+def growth(
+    key: str,
+    title: str,
+    few: tuple[float, int],
+    many: tuple[float, int],
+    note: str = "",
+) -> Row:
+    """Compare the cost of one among many with that among few, each by cost and number of all."""
+    value = (many[0] / many[1]) / (few[0] / few[1])
+    return Row(key, title, value, aim=AIM_GROWTH, note=note)
+
+
+def median_of(rounds: int) -> str:
+    """Tell the number of rounds, as the end of a note."""
+    return f"; median of {rounds} rounds" if rounds > 1 else ""
+
+
+def say(text: str) -> None:
+    """Tell the user how far it is."""
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def report(measure: Callable[[], Coroutine[Any, Any, Iterable[Row]]]) -> None:
+    """Run a benchmark, and hand its rows to the process that started it."""
+
+    async def main(stop: asyncio.Event) -> Iterable[Row]:
+        return await cancel_on(stop, measure())
+
+    emit(run(main))
+
+
 def emit(rows: Iterable[Row]) -> None:
-    """Hand the rows of one benchmark to the process that started it."""
+    """Print the rows of one benchmark."""
     sys.stdout.write(msgspec.json.encode(list(rows)).decode() + "\n")
 
 
 def parse(text: str) -> list[Row]:
-    """The rows that a benchmark printed last."""
+    """Read the rows that a benchmark printed last."""
     return msgspec.json.decode(text.strip().splitlines()[-1], type=list[Row])
 
 
@@ -87,7 +171,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def write(folder: Path, rows: list[Row], section: str = MAIN) -> None:
-    """results.md for people, results.json for machines; the other sections stay as they are."""
+    """Write results.md for people and results.json for machines; other sections stay."""
     numbers, texts = folder / "results.json", folder / "results.md"
     flat = msgspec.json.decode(numbers.read_bytes()) if numbers.exists() else {}
     kept = {key: value for key, value in flat.items() if _section(key) != section}
@@ -105,7 +189,7 @@ def _section(key: str) -> str:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """The sections of a results.md that was written before."""
+    """Split a results.md that was written before."""
     names = {heading: name for name, heading in _HEADINGS.items()}
     found = (part.partition("\n\n") for part in text.split("## ")[1:])
     return {

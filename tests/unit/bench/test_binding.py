@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench.binding import Figures, Numbers, Restart, Spread, Turn, Unrelated
-from bench.bindingrows import rows
+from bench.binding.figures import Bound, Figures, Restart, Spread, Turn, Unrelated, rows
+from bench.processes import Scrape
 from bench.rows import BINDING, Row, write
 
 
@@ -15,13 +15,10 @@ def turn(number: int, cpu: float) -> Turn:
 
 FIGURES = Figures(
     "real",
-    burst=turn(200, 1.0),
-    unburst=turn(200, 0.5),
-    many=turn(500, 3.0),
-    unmany=turn(500, 1.25),
+    bind=Bound(turn(200, 1.0), turn(200, 0.5), turn(500, 3.0), turn(500, 1.25)),
     change=turn(500, 5.0),
     selector=turn(500, 1.0),
-    spread=Spread(100, 34, 4.0 * 1024 * 1024),
+    namespaces=Spread(100, 34, 4.0 * 1024 * 1024),
     restart=Restart(2000, 8.0, 6.0, 0, 1.0, 0.05),
     unrelated=Unrelated(20_000, 2e7, 0.001, 0.001, 0.0, 0.08, 0.07, 0.02, 0.02),
 )
@@ -43,7 +40,7 @@ def test_every_row_is_of_the_section_and_compares_with_the_bare_loader(tmp_path:
 
 
 def test_what_was_left_out_is_not_printed() -> None:
-    assert rows(Figures("sandbox")) == []
+    assert not list(rows(Figures("sandbox")))
 
 
 def test_requests_other_than_get_are_writes() -> None:
@@ -52,4 +49,7 @@ def test_requests_other_than_get_are_writes() -> None:
         'rest_client_requests_total{method="PATCH",code="200"} 2\n'
         'controller_runtime_reconcile_total{controller="servicebinding",result="success"} 3\n'
     )
-    assert Numbers.of(text) == Numbers(requests=7.0, writes=2.0, passes=3.0)
+    told = Scrape(text)
+    assert (told.requests, told.writes) == (7.0, 2.0)
+    assert told.total("controller_runtime_reconcile_total", result="success") == 3.0
+    assert told.total("controller_runtime_reconcile_total", result="error") == 0.0

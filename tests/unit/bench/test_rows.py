@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench.rows import Row, emit, parse, table, write
-from bench.stream import EVENTS, OBJECTS, events, widget
+from bench.runtime.stream import EVENTS, OBJECTS, events, widget
 
 
 @pytest.mark.parametrize(

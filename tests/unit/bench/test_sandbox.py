@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 
 import pytest
-from bench import load, sandbox
-from bench.load import Figures, Phase
 from bench.planes import Plane
 from bench.rows import Row
+from bench.sandbox import __main__ as sandbox
+from bench.sandbox import figures as printed
+from bench.sandbox import load
+from bench.sandbox.figures import Figures, Phase
 
-from fairlead.client import ClusterConfig, parse_kubeconfig
+from fairlead.client import parse_kubeconfig
 from fairlead.sandbox import Sandbox
 
 
@@ -32,7 +33,7 @@ ROUNDS = {
 
 
 def rows() -> dict[str, Row]:
-    return {row.key: row for row in sandbox.rows(ROUNDS)}
+    return {row.key: row for row in printed.rows(ROUNDS)}
 
 
 @pytest.mark.parametrize(
@@ -63,29 +64,15 @@ def test_numbers_stand_beside_their_limits() -> None:
 
 
 def test_keys_are_unique() -> None:
-    assert len(rows()) == len(sandbox.rows(ROUNDS))
-
-
-class Here(Plane):
-    """A sandbox in this process."""
-
-    def __init__(self, server: Sandbox) -> None:
-        self._server = server
-
-    @property
-    def pids(self) -> list[int]:
-        return [os.getpid()]
-
-    @property
-    def admin(self) -> ClusterConfig:
-        return parse_kubeconfig(self._server.kubeconfig())
+    assert len(rows()) == len(list(printed.rows(ROUNDS)))
 
 
 async def test_the_load_is_a_plain_users(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, count in (("OBJECTS", 20), ("READS", 30), ("WATCHES", 2), ("WATCHED", 10)):
         monkeypatch.setattr(load, name, count)
     async with Sandbox() as server:
-        found = await load.measure(Here(server))
+        plane = Plane([os.getpid()], parse_kubeconfig(server.kubeconfig()))
+        found = await load.measure(plane)
         widgets = list(server.core.store.collection("widgets.example.org").list())
     assert len(widgets) == 20
     assert sorted(record.to_dict()["spec"]["size"] for record in widgets) == [2] * 10 + [3] * 10
@@ -98,8 +85,8 @@ async def test_without_the_real_server_there_are_no_rows(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    await sandbox.main(asyncio.Event())
-    printed = capsys.readouterr()
-    assert printed.out == "[]\n"
-    assert printed.err.count("\n") == 1
-    assert "KUBEBUILDER_ASSETS is not set" in printed.err
+    assert await sandbox.compare() == []
+    told = capsys.readouterr()
+    assert not told.out
+    assert told.err.count("\n") == 1
+    assert "KUBEBUILDER_ASSETS is not set" in told.err

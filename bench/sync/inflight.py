@@ -1,4 +1,4 @@
-"""How long a change takes until somebody sees it, while others are under way.
+"""Time from a change until it is seen, while others are under way.
 
 So many objects have a change under way at any time: one that is seen is followed by the next of
 the same object. All pass through the same number of connections in the order in which they are
@@ -11,29 +11,23 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from bench.pair import BARE, SYNCED
-from bench.syncload import (
-    LOADED,
-    Bare,
-    Crossing,
-    Seen,
-    Side,
-    Write,
-    namespace,
-    quantile,
-    size,
-    status,
-)
+from bench.loading import Side, Write, namespace_of
+from bench.sizes import SAMPLES
+from bench.sync.bare import LOADED
+from bench.sync.load import Crossing, Seen, size, status
+from bench.sync.pair import BARE, SYNCED, Pair
 from fairlead.api.resource import Resource
 
 
 OTHERS = 1000
-SAMPLES = 1000
+"""Changes under way at any time."""
 ALONE = 100
+"""Changes one after the other."""
 
 _values = itertools.count(2)
 
@@ -51,7 +45,7 @@ class Way(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """Seconds; ``alone`` is the median with nothing else under way."""
+    """Seconds of changes; ``alone`` is the median with nothing else under way."""
 
     p50: float
     p99: float
@@ -59,7 +53,7 @@ class Latency(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """Of the konnector and of the bare echo."""
+    """Both directions, by the konnector and by the bare echo."""
 
     spec: Latency
     status: Latency
@@ -68,7 +62,7 @@ class Latencies(NamedTuple):
 
 
 async def changes(way: Way, keys: list[Key], *, connections: int, samples: int) -> list[float]:
-    """Seconds of so many changes; those of the first round, when the line forms, do not count."""
+    """Time so many changes, without those of the first round, when the line forms."""
     wanted: asyncio.Queue[tuple[Key, int]] = asyncio.Queue()
     begun: dict[str, tuple[Key, int, float]] = {}
     found: list[float] = []
@@ -98,7 +92,7 @@ async def changes(way: Way, keys: list[Key], *, connections: int, samples: int) 
             (where, name), value = await wanted.get()
             await way.writer.send(way.write(way.resource, where, name, value))
 
-    async with way.reader.watching(way.resource, look), asyncio.TaskGroup() as group:
+    async with way.reader.watching(way.resource, Seen, look), asyncio.TaskGroup() as group:
         workers = [group.create_task(connection()) for _ in range(connections)]
         for key in keys:
             want(key)
@@ -114,15 +108,15 @@ async def latency(way: Way, keys: list[Key], connections: int) -> Latency:
     return Latency(quantile(samples, 0.5), quantile(samples, 0.99), quantile(alone, 0.5))
 
 
-async def latencies(bare: Bare, crossing: Crossing, objects: int, connections: int) -> Latencies:
-    """All four, on the last of so many objects that have crossed and that were loaded."""
-    consumer, provider = bare.sides
+async def latencies(pair: Pair, crossing: Crossing, objects: int) -> Latencies:
+    """Measure all four, on the last of so many objects that have crossed and that were loaded."""
+    consumer, provider, connections = pair.consumer, pair.provider, crossing.connections
     others = min(OTHERS, objects)
     copies = [(there, name) for name, there in crossing.copies.items()][-others:]
     sources = [(crossing.sources[name], name) for _, name in copies]
-    loaded = [(namespace(number), f"{LOADED}-{number}") for number in range(others)]
-    spec = Way(consumer, provider, SYNCED, size, _size)
-    back = Way(provider, consumer, SYNCED, status, _seen)
+    loaded = [(namespace_of(number), f"{LOADED}-{number}") for number in range(others)]
+    spec = Way(consumer, provider, SYNCED, size, lambda seen: seen.spec.size)
+    back = Way(provider, consumer, SYNCED, status, lambda seen: seen.status.seen)
     return Latencies(
         await latency(spec, sources, connections),
         await latency(back, copies, connections),
@@ -131,9 +125,7 @@ async def latencies(bare: Bare, crossing: Crossing, objects: int, connections: i
     )
 
 
-def _size(seen: Seen) -> int:
-    return seen.spec.size
-
-
-def _seen(seen: Seen) -> int:
-    return seen.status.seen
+def quantile(samples: list[float], share: float) -> float:
+    """Find the sample below which this share of them is."""
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]

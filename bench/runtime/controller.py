@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from bench.rows import Row, emit
-from fairlead.process import run
+from bench.rows import Row, report
 from fairlead.runtime import Controller, Request
 
 
@@ -20,7 +19,7 @@ WORKERS = 2
 
 
 async def bare() -> float:
-    """CPU seconds of the limit."""
+    """Measure the CPU seconds of the limit."""
     queue: asyncio.Queue[Request] = asyncio.Queue()
 
     async def reconcile(request: Request) -> None:
@@ -46,7 +45,7 @@ async def bare() -> float:
 
 
 async def controller() -> float:
-    """CPU seconds of a controller, start included."""
+    """Measure the CPU seconds of a controller, start included."""
     done = asyncio.Event()
     count = 0
 
@@ -68,22 +67,16 @@ async def controller() -> float:
     return cost
 
 
-async def main(stop: asyncio.Event) -> None:
+async def compare() -> list[Row]:
     limit = min([await bare() for _ in range(ROUNDS)])
     ours = min([await controller() for _ in range(ROUNDS)])
     note = f"{ours / KEYS * 1e6:.1f} us CPU per key against {limit / KEYS * 1e6:.1f} us"
-    emit(
-        [
-            Row(
-                "controller",
-                f"Controller: {KEYS:,} keys against asyncio.Queue",
-                ours / limit,
-                note=note,
-            ),
-            Row("controller_keys_per_second", "Controller: keys", KEYS / ours, "per CPU second"),
-        ]
-    )
+    title = f"Controller: {KEYS:,} keys against asyncio.Queue"
+    return [
+        Row("controller", title, ours / limit, note=note),
+        Row("controller_keys_per_second", "Controller: keys", KEYS / ours, "per CPU second"),
+    ]
 
 
 if __name__ == "__main__":
-    run(main)
+    report(compare)

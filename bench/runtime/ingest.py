@@ -15,14 +15,15 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
-from bench.rows import Row, emit
-from bench.stream import EVENTS, OBJECTS, WIDGETS, serving
+from bench.rows import Row, ratio, report
+from bench.runtime.stream import EVENTS, OBJECTS, serving
+from bench.widgets import WIDGETS
 from fairlead.api.meta import ObjectMeta
 from fairlead.client import Client, ClusterConfig
-from fairlead.process import run
 from fairlead.runtime import Cluster, Delta
 
 
+AIM = 1.3
 ROUNDS = 20
 
 
@@ -124,7 +125,7 @@ async def _measure(url: str, work: Callable[[str], Awaitable[Cost]]) -> Cost:
     return await work(url)
 
 
-async def main(stop: asyncio.Event) -> None:
+async def compare() -> list[Row]:
     costs: dict[str, list[Cost]] = {"bare": [], "informer": []}
     with serving() as url:
         for _ in range(ROUNDS):
@@ -132,19 +133,15 @@ async def main(stop: asyncio.Event) -> None:
             costs["informer"].append(await _measure(url, informer))
     # The least is what the work costs; the rest is what the machine did besides.
     limit, ours = (Cost(*map(min, zip(*costs[name], strict=True))) for name in costs)
-    rows = [
-        _row("ingest", "Ingest: informer against a bare loop", sum(limit), sum(ours), 1.3),
-        _row("ingest_list", f"Ingest, list of {OBJECTS:,}", limit.list, ours.list),
-        _row("ingest_watch", f"Ingest, watch of {EVENTS:,} events", limit.watch, ours.watch),
+    listed, watched = f"Ingest, list of {OBJECTS:,}", f"Ingest, watch of {EVENTS:,} events"
+    whole = "Ingest: informer against a bare loop"
+    return [
+        ratio("ingest", whole, sum(ours), sum(limit), AIM, " CPU"),
+        ratio("ingest_list", listed, ours.list, limit.list, of=" CPU"),
+        ratio("ingest_watch", watched, ours.watch, limit.watch, of=" CPU"),
         Row("ingest_event_us", "Ingest, CPU per event", ours.watch / EVENTS * 1e6, "us"),
     ]
-    emit(rows)
-
-
-def _row(key: str, title: str, limit: float, ours: float, aim: float | None = None) -> Row:
-    note = f"{ours * 1000:.0f} ms CPU against {limit * 1000:.0f} ms"
-    return Row(key, title, ours / limit, aim=aim, note=note)
 
 
 if __name__ == "__main__":
-    run(main)
+    report(compare)

@@ -1,4 +1,4 @@
-"""What the operator is measured against: a bare script, the seed's loop, and bare looks.
+"""The bare script that the operator is measured against, the seed's loop, and bare looks.
 
 The script writes the least that comes to the same end as the operator: for each access the
 finalizer, the Secret and one status; in PostgreSQL a role with its verifier and a comment, and for
@@ -8,36 +8,41 @@ all accesses of a chunk one GRANT of each kind. It looks at nothing, tells nobod
 from __future__ import annotations
 
 import asyncio
-import base64
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 import msgspec
 import psycopg
 from psycopg import sql
 
-from bench.pair import NAMESPACES
-from bench.postgresload import Access, create, privileges
-from bench.postgresplace import BARE, Server, databases, where
-from bench.syncload import CREATE, MERGE, READY, Side, Write, each
+from bench.loading import READY, Conditioned, Side, Write, each, encoded, namespace_of, patch, post
+from bench.postgres.place import (
+    BARE,
+    SCRIPTS,
+    SEEDS,
+    Server,
+    create,
+    databases,
+    privileges,
+    where,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.database.plans.password import generate, verifier
 
 
-PREFIX = "bare"
-"""The script's databases are named so."""
 CHUNK = 250
 """Accesses of one transaction; while it runs, the next ones are written to the API server."""
 THREADS = 4
-"""In which verifiers are worked out."""
+"""Threads in which verifiers are worked out."""
+
+_LOGIN = encoded({f"key-{number}": "x" * 40 for number in range(13)})
 
 
 class Cost(NamedTuple):
-    """What something took; ``seconds`` on the clock."""
+    """Time and effort of something; ``seconds`` are of the clock."""
 
     seconds: float
     statements: int
@@ -61,15 +66,15 @@ class Script:
         self._statements = 0
         async with await self._server.connect("postgres") as connection:
             sessions = {"postgres": connection}
-            for database in databases(PREFIX):
+            for database in databases(SCRIPTS):
                 sessions[database] = await self._server.connect(database)
             writing: asyncio.Task[None] | None = None
             for first in range(0, len(numbers), CHUNK):
                 chunk = numbers[first : first + CHUNK]
-                made = [f"{PREFIX}-{name}-{number}" for number in chunk]
+                made = [f"{SCRIPTS}-{name}-{number}" for number in chunk]
                 verifiers = asyncio.create_task(_verifiers(len(made)))
                 pairs = zip(made, chunk, strict=True)
-                await each(self._connections, (partial(self._publish, *one) for one in pairs))
+                await each(self._connections, self._publish, pairs)
                 if writing is not None:
                     await writing
                 writing = asyncio.create_task(self._finish(sessions, made, chunk, await verifiers))
@@ -79,12 +84,13 @@ class Script:
                 await session.close()
         return Cost(time.monotonic() - begun, self._statements, len(sessions))
 
-    async def _publish(self, name: str, number: int) -> None:
-        """What a user writes, the finalizer, and the Secret."""
-        namespace = NAMESPACES[number % len(NAMESPACES)]
-        path = BARE.path(namespace, name)
-        await self._side.send(create(BARE, name, number, PREFIX))
-        await self._side.send(_patch(path, {"metadata": {"finalizers": [FINALIZER]}}))
+    async def _publish(self, access: tuple[str, int]) -> None:
+        """Write as a user does, then the finalizer and the Secret."""
+        name, number = access
+        namespace = namespace_of(number)
+        await self._side.send(create(BARE, name, number, SCRIPTS))
+        finalizers = {"metadata": {"finalizers": [FINALIZER]}}
+        await self._side.send(patch(BARE, namespace, name, finalizers))
         await self._side.send(_secret(namespace, name))
 
     async def _finish(
@@ -97,13 +103,13 @@ class Script:
         await self._roles(sessions["postgres"], names, numbers, verifiers)
         places: dict[str, dict[str, list[str]]] = {}
         for name, number in zip(names, numbers, strict=True):
-            database, schema = where(PREFIX, number)
+            database, schema = where(SCRIPTS, number)
             places.setdefault(database, {}).setdefault(schema, []).append(name)
         await asyncio.gather(
             *(self._grants(sessions[one], schemas) for one, schemas in places.items())
         )
         pairs = zip(names, numbers, strict=True)
-        await each(self._connections, (partial(self._tell, *one) for one in pairs))
+        await each(self._connections, self._tell, pairs)
 
     async def _roles(
         self,
@@ -119,7 +125,7 @@ class Script:
             made = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(role, sql.Literal(verified))
             comment = sql.SQL("COMMENT ON ROLE {} IS {}").format(role, sql.Literal("x" * 80))
             statements += [made, comment]
-            of.setdefault(where(PREFIX, number)[0], []).append(role)
+            of.setdefault(where(SCRIPTS, number)[0], []).append(role)
         for database, roles in of.items():
             grant = sql.SQL("GRANT CONNECT ON DATABASE {} TO {}")
             statements.append(grant.format(sql.Identifier(database), sql.SQL(", ").join(roles)))
@@ -140,23 +146,22 @@ class Script:
     async def _together(
         self, session: psycopg.AsyncConnection[Any], statements: Sequence[sql.Composed]
     ) -> None:
-        """One transaction, in one round trip."""
+        """Execute all in one transaction, in one round trip."""
         async with session.pipeline(), session.transaction():
             for statement in statements:
                 await session.execute(statement)
         self._statements += len(statements) + 2
 
-    async def _tell(self, name: str, number: int) -> None:
-        path = BARE.path(NAMESPACES[number % len(NAMESPACES)], name, "status")
-        await self._side.send(_patch(path, {"status": _status(name, 1)}))
+    async def _tell(self, access: tuple[str, int]) -> None:
+        name, number = access
+        await self._side.send(_status(namespace_of(number), name, 1))
 
     async def change(self, name: str, number: int, *more: str) -> float:
-        """Seconds of the bare echo: a user's change, the GRANT that follows, and its status."""
-        database, schema = where(PREFIX, number)
-        namespace = NAMESPACES[number % len(NAMESPACES)]
+        """Time the bare echo: a user's change, the GRANT that follows, and its status."""
+        database, schema = where(SCRIPTS, number)
         heard, done = asyncio.Event(), asyncio.Event()
 
-        def look(_type: str, found: Access) -> None:
+        def look(_type: str, found: Conditioned) -> None:
             if found.metadata.name == name:
                 heard.set()
                 if found.status.observed_generation == found.metadata.generation:
@@ -169,15 +174,14 @@ class Script:
         )
         async with (
             await self._server.connect(database) as session,
-            self._side.watching(BARE, look, Access),
+            self._side.watching(BARE, Conditioned, look),
         ):
             begun = time.monotonic()
-            answer = await self._side.send(privileges(BARE, name, number, PREFIX, *more))
+            answer = await self._side.send(privileges(BARE, name, number, SCRIPTS, *more))
             await heard.wait()
             await session.execute(grant)
-            generation = msgspec.json.decode(answer, type=Access).metadata.generation
-            path = BARE.path(namespace, name, "status")
-            await self._side.send(_patch(path, {"status": _status(name, generation)}))
+            generation = msgspec.json.decode(answer, type=Conditioned).metadata.generation
+            await self._side.send(_status(namespace_of(number), name, generation))
             await done.wait()
             return time.monotonic() - begun
 
@@ -192,26 +196,15 @@ async def _verifiers(count: int) -> list[str]:
     return await asyncio.gather(*(one() for _ in range(count)))
 
 
-def _patch(path: str, body: JSON) -> Write:
-    return Write("PATCH", path, msgspec.json.encode(body), MERGE)
-
-
 def _secret(namespace: str, name: str) -> Write:
-    """With as many keys as the operator's, and as long ones."""
-    text = base64.b64encode(b"x" * 40).decode()
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": f"{name}-login", "namespace": namespace},
-        "data": {f"key-{number}": text for number in range(13)},
-    }
-    return Write("POST", SECRETS.path(namespace), msgspec.json.encode(body), CREATE)
+    """Create a Secret with as many keys as the operator's, and as long ones."""
+    return post(SECRETS, namespace, {"metadata": {"name": f"{name}-login"}, "data": _LOGIN})
 
 
-def _status(name: str, generation: int) -> JSON:
-    """As long as the operator's."""
+def _status(namespace: str, name: str, generation: int) -> Write:
+    """Write a status as long as the operator's."""
     conditions = [READY | {"type": type_} for type_ in ("Ready", "Success", "InProgress")]
-    return {
+    status: JSON = {
         "observedGeneration": generation,
         "conditions": conditions,
         "lastReconcileState": "Success",
@@ -222,10 +215,8 @@ def _status(name: str, generation: int) -> JSON:
         "server": {"host": "127.0.0.1", "version": "18", "systemIdentifier": "0" * 19},
         "appliedGrants": ["x" * 40] * 5,
     }
+    return patch(BARE, namespace, name, {"status": status}, "status")
 
-
-SEED = "seed"
-"""The databases of the seed's loop are named so."""
 
 _USERS = "SELECT rolname FROM pg_roles WHERE rolcanlogin AND NOT rolsuper"
 _GRANTS = """
@@ -238,15 +229,15 @@ SELECT r.rolname, n.nspname, c.relname, a.privilege_type
 
 
 async def seed_roles(server: Server, count: int) -> list[str]:
-    """The users of the seed's loop, that are made already."""
-    names = [f"{SEED}-{number}" for number in range(count)]
+    """Make the users of the seed's loop."""
+    names = [f"{SEEDS}-{number}" for number in range(count)]
     for name in names:
         await server.run(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
     return names
 
 
 async def seed_loop(server: Server, names: Sequence[str]) -> Cost:
-    """A cycle of the seed's loop as drawn, without what it asks of the API server.
+    """Run a cycle of the seed's loop as drawn, without what it asks of the API server.
 
     Each access is reconciled by itself: it connects, reads users and grants, and sets the password
     of every user anew, for it never knows whether that is right.
@@ -254,7 +245,7 @@ async def seed_loop(server: Server, names: Sequence[str]) -> Cost:
     begun = time.monotonic()
     statements = 0
     for _ in names:
-        async with await server.connect(databases(SEED)[0]) as session:
+        async with await server.connect(databases(SEEDS)[0]) as session:
             for query in (_USERS, _GRANTS):
                 cursor = await session.execute(query)
                 await cursor.fetchall()
@@ -292,7 +283,7 @@ _LOOKS_INSIDE = (
 
 
 async def bare_look(server: Server, prefix: str) -> float:
-    """Seconds for reading all that tells whether roles and grants are as they were left.
+    """Time a reading of all that tells whether roles and grants are as they were left.
 
     Nothing is compared with anything. Of a few turns the median counts.
     """

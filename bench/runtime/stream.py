@@ -15,27 +15,25 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
+from bench.widgets import FIELDS, WIDGETS
 from fairlead.api.meta import JSON
-from fairlead.api.resource import Resource
 
 
-WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
 OBJECTS = 10_000
 EVENTS = 20_000
 
 _CHUNK = 65_536
-_FIELDS = 24
 
 
 def widget(number: int, version: int) -> bytes:
-    """A custom resource of about 2.4 KB as an API server writes it, managedFields included."""
+    """Write a widget of about 2.4 KB as an API server does, managedFields included."""
     uid = f"{number:08x}-9a4f-4a4f-8a8b-{version:012x}"
     managed = {
         "apiVersion": "example.org/v1",
         "fieldsType": "FieldsV1",
         "fieldsV1": {
             "f:metadata": {"f:labels": {".": {}, "f:app": {}, "f:team": {}}},
-            "f:spec": {".": {}, **{f"f:field{index}": {} for index in range(_FIELDS)}},
+            "f:spec": {".": {}, **{f"f:field{index}": {} for index in range(FIELDS)}},
         },
         "manager": "kubectl",
         "operation": "Update",
@@ -56,7 +54,7 @@ def widget(number: int, version: int) -> bytes:
             "resourceVersion": str(version),
             "uid": uid[:36],
         },
-        "spec": {f"field{index}": f"{version}-{index}".ljust(39, "v") for index in range(_FIELDS)},
+        "spec": {f"field{index}": f"{version}-{index}".ljust(39, "v") for index in range(FIELDS)},
         "status": {
             "conditions": [
                 {
@@ -74,7 +72,7 @@ def widget(number: int, version: int) -> bytes:
 
 
 def events(count: int, objects: int) -> Iterator[bytes]:
-    """Watch lines: nine changes in ten, some coming and going."""
+    """Write watch lines: nine changes in ten, some coming and going."""
     chance = random.Random(7)
     gone: list[int] = []
     for version in range(objects + 1, objects + count + 1):
@@ -92,7 +90,7 @@ def events(count: int, objects: int) -> Iterator[bytes]:
 
 
 class Stream:
-    """The handlers: pages of the list, then one watch at full speed."""
+    """Handlers: pages of the list, then one watch at full speed."""
 
     def __init__(self) -> None:
         self._items = [widget(number, number + 1) for number in range(OBJECTS)]
@@ -137,9 +135,9 @@ async def serve() -> None:
 
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
-    """The URL of a server that runs meanwhile."""
+    """Run a server until the context is left, and tell its URL."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "bench.stream"], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "bench.runtime.stream"], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     try:

@@ -1,62 +1,135 @@
-"""What is printed of the benchmark of the PostgresAccess operator."""
+"""Figures of the benchmark of the PostgresAccess operator, and their rows."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from bench.postgresplace import DATABASES
-from bench.rows import Row
-
-
-if TYPE_CHECKING:
-    from bench.postgres import Figures, Hung, Latency
+from bench.postgres.bare import Cost
+from bench.postgres.place import DATABASES, INTERVAL_SECONDS
+from bench.rows import (
+    KIB,
+    Row,
+    against,
+    growth,
+    kibibytes,
+    median_of,
+    milliseconds,
+    of_echo,
+    ratio,
+)
 
 
 AIM_FIRST = 1.5
 AIM_CPU_MS = 8.0
 AIM_STATEMENTS = 6 + 3 * DATABASES
 AIM_CYCLE_SECONDS = 0.5
-"""At 1,000 accesses."""
+"""Bound at 1,000 accesses."""
 AIM_SEED = 500.0
-"""At 100 accesses: with fewer of them the loop, which grows with their square, is soon done."""
+"""Bound at 100 accesses: with fewer of them the loop, which grows with their square, is soon
+done."""
 AIM_CHANGE_MS = 300.0
 AIM_MEMORY_KIB = 12.0
-AIM_GROWTH = 1.25
-"""How much more an access may cost among five times as many, where growth is linear."""
 AIM_HUNG = 1.5
 
 
-def rows(figures: list[Figures]) -> list[Row]:
-    """The figures, by growing numbers of accesses."""
-    found = [row for one in figures for row in (*_first(one), *_steady(one))]
-    found += _growth(figures)
+class Convergence(NamedTuple):
+    """From the first access created until all are ready."""
+
+    seconds: float
+    cpu: float
+    """Seconds of the operator's CPU."""
+    statements: float
+    logins: float
+    wal: int
+    rows: int
+    """Rows of catalogs that were written."""
+    requests: float
+    """Requests of the operator to the API server, watches too."""
+    bare: Cost
+    """Cost of the script, before and after."""
+    bare_wal: int
+    bare_rows: int
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.bare.seconds
+
+
+class Steady(NamedTuple):
+    """A cycle in which nothing differs."""
+
+    seconds: float
+    cpu: float
+    statements: int
+    connections: int
+    wal: int
+    writes: float
+    """Requests to the API server other than GET."""
+    look: float
+    """Seconds of the bare look."""
+
+
+class Latency(NamedTuple):
+    """Seconds of changes, and of the bare echo's."""
+
+    ours: list[float]
+    echo: list[float]
+
+
+class Hung(NamedTuple):
+    """Median seconds until an access is ready, alone and beside servers that hang."""
+
+    alone: float
+    beside: float
+
+
+class Figures(NamedTuple):
+    """One number of accesses."""
+
+    accesses: int
+    connections: int
+    first: Convergence
+    rounds: int
+    memory: float
+    """Bytes that the operator's memory has grown by."""
+    steady: Steady
+    seed: Cost | None
+    latency: Latency | None
+    hung: Hung | None
+
+
+def rows(figures: list[Figures]) -> Iterator[Row]:
+    """Print the figures, by growing numbers of accesses."""
+    for one in figures:
+        yield from _first(one)
+        yield from _steady(one)
+    sized = {one.accesses: one for one in figures}
+    if sized.keys() >= {1000, 5000}:
+        yield from _growth(sized[1000], sized[5000])
     for one in figures:
         if one.latency is not None:
-            found += _changes(one.accesses, one.latency)
+            yield from _changes(one.accesses, one.latency)
         if one.hung is not None:
-            found += _hung(one.hung)
-    return found
+            yield from _hung(one.hung)
 
 
 def _first(one: Figures) -> Iterator[Row]:
     key, count, first = f"postgres_{one.accesses}_first", one.accesses, one.first
     title = f"First convergence, {count:,} accesses"
-    median = f"; median of {one.rounds}" if one.rounds > 1 else ""
     yield Row(
         f"{key}_of_bare",
         f"{title}: time of the bare script's",
         first.ratio,
         aim=AIM_FIRST,
-        note=f"{first.seconds:.2f} s against {first.bare.seconds:.2f} s with {one.connections} "
-        f"connections to the API server{median}",
+        note=f"{against(first.seconds, first.bare.seconds)} with {one.connections} connections "
+        f"to the API server{median_of(one.rounds)}",
     )
-    yield Row(
+    yield milliseconds(
         f"{key}_cpu_ms",
         f"{title}: our CPU per access",
-        1000 * first.cpu / count,
-        "ms",
+        first.cpu / count,
         AIM_CPU_MS if count >= 100 else None,
     )
     yield Row(
@@ -74,12 +147,11 @@ def _first(one: Figures) -> Iterator[Row]:
         "",
         note="bare script 3; an Event is told besides",
     )
-    yield Row(
+    yield kibibytes(
         f"{key}_wal",
         f"{title}: WAL per access",
-        first.wal / 1024 / count,
-        "KiB",
-        note=f"bare script {first.bare_wal / 1024 / count:.1f}",
+        first.wal / count,
+        note=f"bare script {first.bare_wal / KIB / count:.1f}",
     )
     yield Row(
         f"{key}_rows",
@@ -89,13 +161,8 @@ def _first(one: Figures) -> Iterator[Row]:
         note=f"bare script {first.bare_rows / count:.1f}",
     )
     if count >= 1000:
-        yield Row(
-            f"{key}_memory_kib",
-            f"{title}: our memory per access",
-            one.memory / 1024 / count,
-            "KiB",
-            AIM_MEMORY_KIB,
-        )
+        memory = f"{title}: our memory per access"
+        yield kibibytes(f"{key}_memory_kib", memory, one.memory / count, AIM_MEMORY_KIB)
 
 
 def _steady(one: Figures) -> Iterator[Row]:
@@ -124,7 +191,7 @@ def _steady(one: Figures) -> Iterator[Row]:
         steady.seconds,
         "s",
         AIM_CYCLE_SECONDS if one.accesses == 1000 else None,
-        note=f"{1000 * steady.cpu:.0f} ms of our CPU, in 10 s",
+        note=f"{1000 * steady.cpu:.0f} ms of our CPU, in {INTERVAL_SECONDS} s",
     )
     yield Row(
         f"{key}_of_look",
@@ -145,52 +212,31 @@ def _steady(one: Figures) -> Iterator[Row]:
         )
 
 
-def _growth(figures: list[Figures]) -> Iterator[Row]:
-    """What an access costs among many, of what it costs among 1,000."""
-    sized = {one.accesses: one for one in figures}
-    if not sized.keys() >= {1000, 5000}:
-        return
-    few, many = sized[1000], sized[5000]
-    bare = (many.first.bare.seconds / 5) / few.first.bare.seconds
+def _growth(few: Figures, many: Figures) -> Iterator[Row]:
+    bare = (many.first.bare.seconds / many.accesses) / (few.first.bare.seconds / few.accesses)
     for name, title, small, large, note in (
         ("first", "first convergence", few.first.seconds, many.first.seconds, f"bare {bare:.2f}"),
         ("cpu", "CPU of the first convergence", few.first.cpu, many.first.cpu, ""),
         ("steady", "a steady cycle", few.steady.seconds, many.steady.seconds, ""),
         ("memory", "memory", few.memory, many.memory, ""),
     ):
-        yield Row(
+        yield growth(
             f"postgres_growth_{name}",
             f"Growth: {title}, an access among 5,000 of one among 1,000",
-            large / 5 / small,
-            aim=AIM_GROWTH,
-            note=note,
+            (small, few.accesses),
+            (large, many.accesses),
+            note,
         )
 
 
 def _changes(accesses: int, latency: Latency) -> Iterator[Row]:
     key, title = "postgres_change", f"One change among {accesses:,}, until it is Ready"
     ours, echo = statistics.median(latency.ours), statistics.median(latency.echo)
-    yield Row(
-        f"{key}_ms",
-        f"{title}, p50",
-        1000 * ours,
-        "ms",
-        AIM_CHANGE_MS,
-        note=f"worst of {len(latency.ours)}: {1000 * max(latency.ours):.0f} ms",
-    )
-    yield Row(
-        f"{key}_of_echo",
-        f"{title}, p50 of the bare echo's",
-        ours / echo,
-        note=f"bare echo {1000 * echo:.1f} ms",
-    )
+    worst = f"worst of {len(latency.ours)}: {1000 * max(latency.ours):.0f} ms"
+    yield milliseconds(f"{key}_ms", f"{title}, p50", ours, AIM_CHANGE_MS, worst)
+    yield of_echo(f"{key}_of_echo", title, ours, echo)
 
 
 def _hung(hung: Hung) -> Iterator[Row]:
-    yield Row(
-        "postgres_hung",
-        "A healthy server's access beside 40 on servers that hang, of alone",
-        hung.beside / hung.alone,
-        aim=AIM_HUNG,
-        note=f"{1000 * hung.beside:.0f} ms against {1000 * hung.alone:.0f} ms",
-    )
+    title = "A healthy server's access beside 40 on servers that hang, of alone"
+    yield ratio("postgres_hung", title, hung.beside, hung.alone, AIM_HUNG)

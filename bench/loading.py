@@ -1,0 +1,315 @@
+"""Load on API servers: encoded requests over many connections, and watches that see the outcome.
+
+A ServiceAccount sends them, so that what it asks is authorized as what programs ask is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from contextlib import asynccontextmanager
+from typing import Generic, NamedTuple, TypeVar
+
+import aiohttp
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead.client import Client, ClusterConfig
+from fairlead.client.connection import build_ssl_context
+from fairlead.client.wire import PARTIAL_LIST, read_lines
+from fairlead.demo.identity import as_service_account, create_all
+
+
+NAMESPACES = tuple(f"team-{number:02}" for number in range(20))
+"""Namespaces of all objects."""
+LOADER = "loader"
+"""The name of the ServiceAccount in ``default``, and of its rights."""
+LIMIT_SECONDS = 900.0
+"""The longest time until all that was written has had its effect."""
+READY: JSON = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Ready",
+    "message": "everything is as it should be",
+    "lastTransitionTime": "2024-01-01T00:00:00Z",
+}
+"""A condition as controllers write it."""
+
+_HEADERS = {"Content-Type": "application/json", "User-Agent": "bench"}
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+_METADATA_ONLY = {"Accept": PARTIAL_LIST}
+
+T = TypeVar("T")
+
+
+class Write(NamedTuple):
+    """A request whose body is encoded, as JSON unless the headers say otherwise."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    headers: dict[str, str] | None = None
+
+
+def post(resource: Resource, namespace: str, body: JSON) -> Write:
+    whole = {**body, "apiVersion": resource.api_version, "kind": resource.kind}
+    return Write("POST", resource.path(namespace), msgspec.json.encode(whole))
+
+
+def patch(resource: Resource, namespace: str, name: str, body: JSON, part: str = "") -> Write:
+    """Merge a body into an object, or into ``part`` of it, a subresource."""
+    path = resource.path(namespace, name, part)
+    return Write("PATCH", path, msgspec.json.encode(body), _MERGE)
+
+
+def delete(resource: Resource, namespace: str, name: str) -> Write:
+    return Write("DELETE", resource.path(namespace, name))
+
+
+def encoded(data: dict[str, str]) -> dict[str, str]:
+    """Encode the values of a Secret."""
+    return {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    """Members that tell objects and their versions apart."""
+
+    name: str
+    namespace: str
+    resource_version: str
+    generation: int = 0
+
+
+class Watched(msgspec.Struct):
+    """An object, as little of it as a watch decodes at least."""
+
+    metadata: Metadata
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    observed_generation: int = 0
+    conditions: list[_Condition] = []
+
+
+class Conditioned(Watched):
+    """An object with conditions."""
+
+    status: _Status = msgspec.field(default_factory=_Status)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is Ready as it is now."""
+        return self.status.observed_generation == self.metadata.generation and any(
+            one.type == "Ready" and one.status == "True" for one in self.status.conditions
+        )
+
+
+W = TypeVar("W", bound=Watched)
+
+
+class _Event(msgspec.Struct, Generic[W]):
+    type: str
+    object: W
+
+
+class _List(msgspec.Struct, Generic[W]):
+    items: list[W]
+
+
+class Side:
+    """One plane as the loader speaks to it."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def send(self, write: Write) -> bytes:
+        """Send a request and read the answer.
+
+        Raises:
+            RuntimeError: the server refused.
+        """
+        async with self._session.request(
+            write.method, write.path, data=write.body, headers=write.headers
+        ) as answer:
+            body = await answer.read()
+            if answer.status >= 300:
+                raise RuntimeError(f"{write.method} {write.path}: {body[:500]!r}")
+            return body
+
+    async def items(self, resource: Resource, namespace: str, seen: type[W]) -> list[W]:
+        """List objects; ``seen`` is what is decoded of each."""
+        body = await self.send(Write("GET", resource.path(namespace)))
+        return msgspec.json.decode(body, type=_List[seen]).items  # type: ignore[valid-type]
+
+    async def versions(
+        self, resource: Resource, namespace: str = ""
+    ) -> dict[tuple[str, str, str], str]:
+        """List the resourceVersions, by plural, namespace and name."""
+        write = Write("GET", resource.path(namespace), headers=_METADATA_ONLY)
+        found = msgspec.json.decode(await self.send(write), type=_List[Watched]).items
+        metadata = (one.metadata for one in found)
+        return {
+            (resource.plural, one.namespace, one.name): one.resource_version for one in metadata
+        }
+
+    async def version(self, path: str) -> str:
+        """Ask for the resourceVersion of a collection."""
+        async with self._session.get(path, params={"limit": "1"}) as answer:
+            answer.raise_for_status()
+            return str(msgspec.json.decode(await answer.read())["metadata"]["resourceVersion"])
+
+    async def watch(self, path: str, version: str) -> aiohttp.ClientResponse:
+        """Begin to watch a collection."""
+        parameters = {"watch": "1", "resourceVersion": version}
+        answer = await self._session.get(path, params=parameters)
+        answer.raise_for_status()
+        return answer
+
+    @asynccontextmanager
+    async def watching(
+        self, resource: Resource, seen: type[W], look: Callable[[str, W], None]
+    ) -> AsyncIterator[None]:
+        """Tell of every change while the block runs; ``seen`` is what is decoded of an object.
+
+        A server closes the watch of whoever reads too slowly; it goes on where it ended.
+        """
+        path = resource.path()
+        version = await self.version(path)
+        stream = await self.watch(path, version)
+        async with asyncio.TaskGroup() as group:
+            decoder = msgspec.json.Decoder(_Event[seen])  # type: ignore[valid-type]
+            task = group.create_task(self._follow(path, stream, version, look, decoder))
+            yield
+            task.cancel()
+
+    async def _follow(
+        self,
+        path: str,
+        stream: aiohttp.ClientResponse,
+        version: str,
+        look: Callable[[str, W], None],
+        decoder: msgspec.json.Decoder[_Event[W]],
+    ) -> None:
+        """Look at all events until cancelled."""
+        while True:
+            async with stream:
+                async for lines in read_lines(stream.content):
+                    for line in lines:
+                        event = decoder.decode(line)
+                        version = event.object.metadata.resource_version
+                        look(event.type, event.object)
+            stream = await self.watch(path, version)
+
+
+@asynccontextmanager
+async def side(config: ClusterConfig) -> AsyncIterator[Side]:
+    """Open a session of the user that the configuration names, by token where there is one."""
+    headers = {"Authorization": f"Bearer {config.token}"} if config.token else {}
+    async with aiohttp.ClientSession(
+        config.server,
+        connector=aiohttp.TCPConnector(limit=0, ssl=build_ssl_context(config)),
+        timeout=aiohttp.ClientTimeout(total=None, sock_read=300),
+        headers=_HEADERS | headers,
+    ) as session:
+        yield Side(session)
+
+
+async def each(
+    connections: int, do: Callable[[T], Awaitable[object]], things: Iterable[T]
+) -> None:
+    """Do it with each thing, so many at once."""
+    remaining = iter(things)
+
+    async def connection() -> None:
+        for one in remaining:
+            await do(one)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(connections):
+            group.create_task(connection())
+
+
+class Awaited:
+    """Names of which a watch has yet to tell."""
+
+    def __init__(self, names: Iterable[Hashable]) -> None:
+        self._missing = set(names)
+        self._none = asyncio.Event()
+
+    def told(self, name: Hashable) -> None:
+        """Cross out a name, if it is still there."""
+        self._missing.discard(name)
+        if not self._missing:
+            self._none.set()
+
+    async def wait(self) -> None:
+        """Wait until all are crossed out.
+
+        Raises:
+            RuntimeError: some are left after :data:`LIMIT_SECONDS`.
+        """
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await self._none.wait()
+        except TimeoutError:
+            some = ", ".join(sorted(map(str, self._missing))[:3])
+            raise RuntimeError(f"{len(self._missing)} are not done: {some}") from None
+
+
+def namespace_of(number: int) -> str:
+    """Choose the namespace of the object of this number."""
+    return NAMESPACES[number % len(NAMESPACES)]
+
+
+def twin(resource: Resource) -> Resource:
+    """Name the same kind once more, in a group that only the bare loader writes."""
+    return Resource("bare.bench", "v1", resource.plural, resource.kind)
+
+
+def regrouped(crd: JSON, resource: Resource) -> JSON:
+    """Give a CRD the group of another resource, without what one CRD alone may have."""
+    crd["metadata"] = {"name": resource.group_resource}
+    crd["spec"]["group"] = resource.group
+    crd["spec"]["names"].pop("shortNames", None)
+    crd["spec"].pop("conversion", None)
+    return crd
+
+
+async def loader(admin: Client, *groups: str) -> ClusterConfig:
+    """Make a ServiceAccount with all rights on these API groups, and the namespaces."""
+    group = "rbac.authorization.k8s.io"
+    named: JSON = {"metadata": {"name": LOADER}}
+    account: JSON = {"kind": "ServiceAccount", "name": LOADER, "namespace": "default"}
+    bodies: list[JSON] = [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in NAMESPACES
+    ]
+    bodies += [
+        {
+            "apiVersion": "v1",
+            "kind": "ServiceAccount",
+            "metadata": {"name": LOADER, "namespace": "default"},
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRole",
+            "rules": [{"apiGroups": list(groups), "resources": ["*"], "verbs": ["*"]}],
+            **named,
+        },
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "subjects": [account],
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": LOADER},
+            **named,
+        },
+    ]
+    await create_all(admin, bodies)
+    return await as_service_account(admin, "default", LOADER)
