@@ -124,6 +124,9 @@ async def fetch(
 async def sweep(server: EmbeddedPostgres) -> None:
     """Remove all databases, and all roles but the common administrator that all tests share."""
     async with await psycopg.AsyncConnection.connect(server.dsn(), autocommit=True) as connection:
+        cursor = await connection.execute("SELECT gid FROM pg_prepared_xacts")
+        for (gid,) in await cursor.fetchall():
+            await connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
         cursor = await connection.execute(
             "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
         )

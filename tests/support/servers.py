@@ -23,6 +23,7 @@ LOG = {
     "autovacuum": "off",
     # The data may lie in memory.
     "max_wal_size": "96MB",
+    "max_prepared_transactions": "4",
 }
 """Settings of a server whose log says what the operator did, and that writes nothing itself."""
 OPERATOR = "operator"

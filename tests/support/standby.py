@@ -19,7 +19,8 @@ class Standby(EmbeddedPostgres):
         super().__init__(
             version=primary.version,
             install=primary._given,
-            settings={"listen_addresses": self.host},
+            # It has to have as much as its primary of what counts in shared memory.
+            settings={"max_prepared_transactions": "4", "listen_addresses": self.host},
         )
         self._primary = primary
         self.password = primary.password

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from unittest import mock
 
+import psycopg
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
@@ -28,6 +29,7 @@ SENT = frozenset(
         "GrantStmt",
         "ReassignOwnedStmt",
         "SelectStmt",
+        "TransactionStmt",
         "VariableSetStmt",
     }
 )
@@ -72,16 +74,16 @@ def wrong(text: str, *, parameters: bool) -> str:
 def watched() -> Iterator[list[str]]:
     """Whatever sessions send meanwhile that is not one statement of those kinds."""
     found: list[str] = []
-    run, rows = Session.run, Session.rows
+    send, rows = Session.send, Session.rows
 
     def look(query: Statement, *, parameters: bool = False) -> None:
         why = wrong(query.as_string(), parameters=parameters)
         if why:
             found.append(why)
 
-    async def watched_run(self: Session, statement: Statement) -> None:
+    async def watched_send(self: Session, statement: Statement) -> psycopg.AsyncCursor[Row]:
         look(statement)
-        await run(self, statement)
+        return await send(self, statement)
 
     async def watched_rows(
         self: Session, query: Statement, parameters: Mapping[str, object] | None = None
@@ -90,7 +92,7 @@ def watched() -> Iterator[list[str]]:
         return await rows(self, query, parameters)
 
     with (
-        mock.patch.object(Session, "run", watched_run),
+        mock.patch.object(Session, "send", watched_send),
         mock.patch.object(Session, "rows", watched_rows),
     ):
         yield found

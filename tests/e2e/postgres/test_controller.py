@@ -11,10 +11,11 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
+from psycopg import sql
 from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
 from tests.support.postgres import Hanging, prepare, running
-from tests.support.waiting import condition, failed_with, gone, idle, when
+from tests.support.waiting import SECONDS, condition, failed_with, gone, idle, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -26,6 +27,8 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import install_crds
 from fairlead.postgres.controllers import singleton
 from fairlead.postgres.database.connections import session
+from fairlead.postgres.database.connections.session import Patience
+from fairlead.postgres.database.work import sync
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
 
@@ -269,18 +272,19 @@ async def test_what_a_server_is_made_of_is_looked_at_again_when_it_changes(
     await world.wait(name, failed_with("allowedPrivileges does not allow CONNECT"))
 
 
-LOCK = "pg_advisory_lock(hashtextextended('access.k8s.delta10.nl', 0))"
 LOCKED = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 
 
 async def test_what_changes_while_a_server_is_at_work_is_looked_at_afterwards(
-    world: World, postgres: EmbeddedPostgres
+    world: World, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = await world.create()
     await world.ready(name)
-    async with await psycopg.AsyncConnection.connect(postgres.dsn(), autocommit=True) as holder:
-        await holder.execute(f"SELECT {LOCK}")
-        await world.patch(name, grants=[grant(world.database, "CONNECT")])
+    monkeypatch.setattr(sync, "PATIENT", Patience(round(SECONDS * 1000)))
+    async with await psycopg.AsyncConnection.connect(postgres.dsn()) as holder:
+        role = sql.Identifier(name)
+        await holder.execute(sql.SQL("ALTER ROLE {} CONNECTION LIMIT 7").format(role))
+        await world.patch(name, attributes={"connectionLimit": 3})
         while not await world.fetch(LOCKED):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await world.admin.merge_patch(

@@ -25,7 +25,6 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes, Grant, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import startup
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.names import check_username, is_group
@@ -634,11 +633,8 @@ async def test_turned_on_where_an_acl_is_full_already(place: Place) -> None:
     assert (await place.members(group)).keys() == set(names)
 
 
-async def test_nothing_is_taken_while_a_group_cannot_have_it(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_nothing_is_taken_while_a_group_cannot_have_it(place: Place) -> None:
     """Another session holds the row of a table whose ACL is to be written."""
-    monkeypatch.setitem(startup.OPTIONS, "lock_timeout", "200ms")
     plain, shared, other = sharer("one", scope=""), sharer("one"), sharer("one", *WRITE)
     await place.bring(plain)
     await place.run("CREATE ROLE someone")

@@ -47,9 +47,9 @@ class Counted(Session):
         self.asked.append(query.as_string()[:60])
         return await super().rows(query, parameters)
 
-    async def run(self, statement: Any) -> None:
+    async def send(self, statement: Any) -> Any:
         self.asked.append(statement.as_string())
-        await super().run(statement)
+        return await super().send(statement)
 
 
 @dataclass

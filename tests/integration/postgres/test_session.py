@@ -44,7 +44,8 @@ async def test_a_server_that_hangs_after_the_login_is_given_up(
     async with Hanging(postgres, after_login=True) as server:
         with pytest.raises(AccessError) as given_up:
             await sync(replace(endpoint, port=server.port), wanted("app"))
-        assert server.held == 1
+        # One more looks for whom the first one waits.
+        assert server.held <= 2
     assert given_up.value.reason == "TimedOut"
 
 

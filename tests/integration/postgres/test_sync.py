@@ -23,11 +23,12 @@ from tests.support.servers import OPERATOR
 from tests.support.waiting import SECONDS
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import startup
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import Claim
 from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work import privileges as privileges_module
 from fairlead.postgres.database.work import sync as sync_module
 from fairlead.postgres.database.work.drift import look
 from fairlead.postgres.errors import AccessError
@@ -470,8 +471,8 @@ async def test_many_at_once_do_not_disturb_one_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # They stand in one line, which moves as fast as the machine does.
-    for limit in ("lock_timeout", "statement_timeout"):
-        monkeypatch.setitem(startup.OPTIONS, limit, f"{SECONDS:.0f}s")
+    monkeypatch.setattr(sync_module, "PATIENT", Patience(round(SECONDS * 1000)))
+    monkeypatch.setattr(privileges_module, "PATIENT", Patience(round(SECONDS * 1000)))
     await run(postgres, database, "CREATE TABLE t (id int)")
     results = await asyncio.gather(
         *(
@@ -483,12 +484,12 @@ async def test_many_at_once_do_not_disturb_one_another(
                     claimed=claim(f"access{number}"),
                 ),
             )
-            for number in range(20)
+            for number in range(6)
             for _replica in range(2)
         )
     )
     assert [problem for result in results for problem in result.problems] == []
-    for number in range(20):
+    for number in range(6):
         assert len(await privileges(postgres, database, f"app{number}")) == 3
 
 
@@ -582,12 +583,8 @@ async def test_a_revoke_that_does_nothing_is_found_out(
 
 
 async def test_a_lock_that_is_held_is_waited_for_a_while(
-    postgres: EmbeddedPostgres,
-    endpoint: Endpoint,
-    database: str,
-    monkeypatch: pytest.MonkeyPatch,
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
 ) -> None:
-    monkeypatch.setitem(startup.OPTIONS, "lock_timeout", "50ms")
     await run(postgres, database, "CREATE TABLE t (id int)")
     access = wanted("app", grant(database, "SELECT"))
     async with (

@@ -167,6 +167,14 @@ def failure(step: Step) -> Failure:
             published(secret="generated", synced=True), Step.REPORT, id="only-login-is-published"
         ),
         pytest.param(
+            published(secret="changing"), Step.CHANGE_PASSWORD, id="other-password->server-first"
+        ),
+        pytest.param(
+            published(secret="changing", failure=failure(Step.CHANGE_PASSWORD)),
+            Step.REPORT,
+            id="other-password->ERRD",
+        ),
+        pytest.param(
             resolved(secret="due", failure=failure(Step.STAGE_LOGIN)),
             Step.REPORT,
             id="next-login->ERRD",

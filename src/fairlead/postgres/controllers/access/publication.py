@@ -169,8 +169,9 @@ class Publication:
     async def write(self, current: Pass) -> None:
         """Boxes S to W: reuse the password that is there or given, or make one.
 
-        Learns the password, and what the status shall say of it once the server has it. The
-        password of another login is only made at first, and written when the server has it.
+        Learns the password, and what the status shall say of it once the server has it. A
+        password that takes the place of another, or that of another login, is only made at first:
+        it is written when the server has it.
 
         Raises:
             AccessError: the Secret is not ours, the template or the policy is wrong, or the
@@ -270,7 +271,10 @@ class Publication:
         # Stored before it is used: a password that only the database knew would be lost in a
         # crash. Of a login that nobody has been given yet nothing is lost, and so it comes first.
         staged = current.facts.secret == "staged" and login == current.login  # noqa: S105
-        if kept or not staged:
+        is_open = current.facts.secret == "changing"  # noqa: S105
+        if is_open and (login != current.login or kept not in {"", current.password}):
+            raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
+        if kept or not (staged or is_open):
             current.password = kept or rules.generate()
         current.login = login
         values = secret_values(access.spec, current.reached.endpoint, current.password, login)
@@ -279,6 +283,9 @@ class Publication:
         turns = changes or (rules.rotation == "TwoLogins" and not kept)
         if turns and not staged:
             current.learn(secret="due")  # noqa: S106
+            return None
+        if not (staged or is_open) and _replaces(source, current.password):
+            current.learn(secret="changing")  # noqa: S106
             return None
         if existing is None:
             stored = await self._client.create(SECRETS, body, found.meta.namespace)
@@ -366,6 +373,11 @@ def _login(current: Pass, rules: PasswordRules, secret: Object | None, *, rotati
         rotating=rotating,
         ending=[name for name, end in ends.items() if end > now],
     )
+
+
+def _replaces(source: Object | None, password: str) -> bool:
+    """Whether a Secret has another password so far, which logs in."""
+    return source is not None and current_password(source) not in {"", password}
 
 
 def _changes_login(current: Pass, rules: PasswordRules, secret: Object | None) -> bool:

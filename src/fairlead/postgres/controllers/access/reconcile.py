@@ -23,6 +23,7 @@ class AccessStep(Enum):
     PLAN = "see what would be done"
     CHECK_ROLE = "see whether the role may be the access's own"
     STAGE_LOGIN = "bring the next login into the database"
+    CHANGE_PASSWORD = "change the password, with the generated Secret"  # noqa: S105
     WRITE_SECRET = "write the generated Secret"  # noqa: S105
     SYNC_DATABASE = "bring role and grants into the database"
     GIVE_UP = "record that the role is given up"
@@ -42,6 +43,7 @@ STAGES: dict[AccessStep, Stage] = {
     AccessStep.PLAN: "DatabaseSyncFailed",
     AccessStep.CHECK_ROLE: "DatabaseSyncFailed",
     AccessStep.STAGE_LOGIN: "DatabaseSyncFailed",
+    AccessStep.CHANGE_PASSWORD: "DatabaseSyncFailed",
     AccessStep.WRITE_SECRET: "SecretSyncFailed",
     AccessStep.SYNC_DATABASE: "DatabaseSyncFailed",
 }
@@ -63,9 +65,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     ``checked`` that the role is not another's as far as can be said, ``answers`` that the server
     has said so, ``secret`` whether the password was there already, or there is to be none. Of two
     logins the next one is ``due`` in the database before the Secret has it, and then it is
-    ``staged``. ``expired`` is an access whose time is up, ``ended`` one whose role has gone for
-    that. ``planning`` says why nothing is done before it was ``planned``: it is only observed, or
-    has to be ``approved``.
+    ``staged``. A password that is ``changing`` in its place is the server's before it is the
+    Secret's, and neither's if one of them refuses. ``expired`` is an access whose time is up,
+    ``ended`` one whose role has gone for that. ``planning`` says why nothing is done before it was
+    ``planned``: it is only observed, or has to be ``approved``.
     """
 
     found: bool = True
@@ -85,7 +88,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     rotating: bool = False
     checked: bool = False
     answers: bool = False
-    secret: Literal["unknown", "due", "staged", "reused", "generated", "none"] = "unknown"  # noqa: S105
+    secret: Literal["unknown", "due", "staged", "changing", "reused", "generated", "none"] = (
+        "unknown"  # noqa: S105
+    )
     synced: bool = False
     given_up: bool = False
     dropped: bool = False
@@ -134,6 +139,8 @@ def _live(facts: Facts) -> AccessStep:
         return AccessStep.CHECK_ROLE
     if facts.secret == "due":  # noqa: S105
         return AccessStep.STAGE_LOGIN
+    if facts.secret == "changing":  # noqa: S105
+        return AccessStep.CHANGE_PASSWORD
     if facts.secret in {"unknown", "staged"}:
         return AccessStep.WRITE_SECRET
     return AccessStep.REPORT if facts.synced else AccessStep.SYNC_DATABASE

@@ -31,7 +31,9 @@ from fairlead.postgres.controllers.servers.jobs import (
     Look,
     Place,
     Removal,
+    Rotate,
     Sync,
+    UnpublishedError,
     owner_of,
 )
 from fairlead.postgres.controllers.servers.sources import Sources
@@ -127,6 +129,9 @@ class Steps:
                     await self._publication.remove_renamed(current)
             case AccessStep.STAGE_LOGIN:
                 current.ask(step, Sync(await self.wanted(current, staged=True)))
+            case AccessStep.CHANGE_PASSWORD:
+                publish = self._publishing(current)
+                current.ask(step, Rotate(await self.wanted(current), publish))
             case AccessStep.SYNC_DATABASE:
                 wanted = await self.wanted(current)
                 known = current.verified
@@ -158,6 +163,8 @@ class Steps:
                 current.learn(checked=True, answers=answer is None)
             case AccessStep.STAGE_LOGIN:
                 self._staged(current, answer)
+            case AccessStep.CHANGE_PASSWORD:
+                self._changed(current, answer)
             case AccessStep.SYNC_DATABASE:
                 await self._synced(current, answer)
             case _:
@@ -209,6 +216,26 @@ class Steps:
         if answer.is_settled and not answer.problems:
             current.synced = answer
             current.learn(synced=True)
+
+    def _publishing(self, current: Pass) -> Callable[[], Awaitable[None]]:
+        async def publish() -> None:
+            # The server's transaction may be tried again, and the Secret with it.
+            current.learn(secret="changing")  # noqa: S106
+            try:
+                await self._publication.write(current)
+            except Exception as error:
+                raise UnpublishedError(error) from error
+
+        return publish
+
+    def _changed(self, current: Pass, answer: Answer) -> None:
+        """The server has the password that is in the Secret now."""
+        if isinstance(answer, UnpublishedError):
+            if not isinstance(answer.cause, AccessError):
+                raise answer.cause
+            current.learn(failure=Failure(STAGES[AccessStep.WRITE_SECRET], answer.cause))
+        elif answer is not None:
+            raise answered_otherwise(answer)
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -53,6 +54,23 @@ class Sync(_OfWanted, frozen=True):
     """Bring it into the server."""
 
 
+class Rotate(_OfWanted, frozen=True):
+    """Change the password of the login, and ``publish`` it before that holds.
+
+    The answer is None, or why not: an :class:`UnpublishedError` where the Secret was the reason.
+    """
+
+    publish: Callable[[], Awaitable[None]]
+
+
+class UnpublishedError(Exception):
+    """The Secret could not be written; the ``cause`` says why."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Drop(NamedTuple):
     """Remove the role as the policy says."""
 
@@ -71,7 +89,7 @@ class Look(_OfWanted, frozen=True):
     """Say what would be done for it; the answer is a plan."""
 
 
-Job = Check | Sync | Drop | Look
+Job = Check | Sync | Rotate | Drop | Look
 
 
 class Place(NamedTuple):

@@ -13,12 +13,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import nullcontext
 from typing import NamedTuple, TypeVar
 
 import msgspec
 import structlog
 
-from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
+from fairlead.postgres.controllers.servers.jobs import (
+    Answer,
+    Check,
+    Drop,
+    Job,
+    Look,
+    Place,
+    Rotate,
+    Sync,
+    UnpublishedError,
+)
+from fairlead.postgres.controllers.servers.lines import Line, Roles
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.plans.snapshot import Claim
@@ -26,6 +38,7 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup, drop_groups, drop_logins
 from fairlead.postgres.database.work.drift import Found, Kept, look
 from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -42,8 +55,10 @@ _COLLECT_AT_MOST_SECONDS = 0.25
 """That a batch is put off while more and more come: a large one costs little more than a small."""
 _MANY = 16
 """Accesses that come at once, and perhaps before others."""
+_ROTATIONS = 2
+"""Passwords that are changed in their place at once: each waits for its Secret meanwhile."""
 _BATCH = 250
-"""Accesses of one batch: a transaction of which everybody else waits for the lock."""
+"""Accesses of one batch, for which whatever comes meanwhile has to wait."""
 _PATIENCE = 10
 """Batches that a look gives way to: there may always be somebody who tries again."""
 _REST_SECONDS = 30.0
@@ -53,7 +68,7 @@ _OF_ONE_NAMESPACE = 32
 JITTER = 0.1
 """The part of an interval by which looks come sooner or later, so that they spread."""
 
-T = TypeVar("T", Check, Sync, Drop, Look)
+T = TypeVar("T", Check, Sync, Rotate, Drop, Look)
 
 Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
 """Looks at all claims of ours on a server, for those that no object holds."""
@@ -87,9 +102,7 @@ class Work:
 
     def submit(self, place: Place, request: Request, job: Job) -> None:
         """Have a job done; the answer comes by ``answered``."""
-        server = self._at(place)
-        server.jobs[request] = job
-        server.begin()
+        self._at(place).submit(request, job)
 
     def keep(self, place: Place, request: Request, kept: Kept) -> None:
         """Compare an access that is in sync with its server from now on."""
@@ -160,7 +173,12 @@ class Work:
 
 
 class _Server:
-    """The work at one server."""
+    """The work at one server, in lines that do not wait for one another.
+
+    What comes together is done together, and gives way to the sessions of tenants: what one of
+    them has locked is done alone, where nobody waits but others for whom the same holds. Removals
+    and looks take their time elsewhere too.
+    """
 
     def __init__(
         self,
@@ -170,27 +188,34 @@ class _Server:
         ended: Callable[[_Server], None],
     ) -> None:
         self.place = place
-        self.jobs: dict[Request, Job] = {}
         self.kept: dict[Request, Kept] = {}
         self._surroundings = surroundings
         self._slot = slot
         self._ended = ended
         self._metrics = surroundings.metrics.of(place.owner)
         self._sessions = Sessions(place.endpoint, self._metrics.tally)
+        self._alone_sessions = Sessions(place.endpoint, self._metrics.tally)
+        """Of them alone is it known who they wait for."""
         self._verifiers = Verifiers()
-        self._at_work = 0
+        self._roles = Roles()
+        self._together = Line(self._roles)
+        self._removals = Line(self._roles)
+        self._rotations = Line(self._roles)
+        self._alone = Line(self._roles)
+        self._lines = (self._together, self._removals, self._rotations, self._alone)
+        self._drifted: set[str] = set()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
         self._batches = 0
         """Since the last look."""
-        self._drifted: set[str] = set()
-        self._task: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._look_again = False
         self.look_is_due = True
         """Whether the next batch is followed by a look."""
 
     @property
     def is_wanted(self) -> bool:
         """Whether something is being done, or kept."""
-        return self._task is not None or bool(self.kept)
+        return bool(self._tasks or self.kept)
 
     @property
     def roles(self) -> int:
@@ -200,82 +225,123 @@ class _Server:
     @property
     def pending(self) -> int:
         """How many accesses want something of the server."""
-        return len(self.jobs) + self._at_work
+        return sum(map(len, self._lines))
+
+    def submit(self, request: Request, job: Job) -> None:
+        """Have a job done, in place of an older one of the same request."""
+        for line in self._lines:
+            line.drop(request)
+        match job:
+            case Drop():
+                self._removals.put(request, job)
+            case Rotate():
+                self._rotations.put(request, job)
+            case _:
+                self._together.put(request, job)
+        self.begin()
 
     def begin(self) -> None:
         """Work until nothing is left to be done."""
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        # A removal has a session in the maintenance database and one in that which it clears.
+        places = max(1, (self._surroundings.connections() - 2) // 2)
+        for number in range(places if self._removals.waits() else 0):
+            self._start(f"removals {number}", self._remove_all)
+        for number in range(_ROTATIONS if self._rotations.waits() else 0):
+            self._start(f"rotations {number}", self._rotate_all)
+        if self._together.waits():
+            self._start("together", self._run)
+        if self._alone.waits():
+            self._start("alone", self._do_alone)
+
+    def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        if name in self._tasks:
+            return
+
+        async def run() -> None:
+            try:
+                await work()
+            finally:
+                # Nothing is awaited since the last look at the jobs, so that none is left without
+                # a task.
+                del self._tasks[name]
+                self._ended(self)
+
+        self._tasks[name] = asyncio.get_running_loop().create_task(run())
 
     def look_soon(self) -> None:
         """Compare what is kept with the server now."""
-        self.look_is_due = True
-        self.begin()
+        self._look_again = True
+        self._start("look", self._look_until_done)
 
     async def close(self) -> None:
         """Stop at once, and end the sessions."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        tasks = [*self._tasks.values()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         await self._sessions.close()
+        await self._alone_sessions.close()
 
     async def _run(self) -> None:
-        try:
-            while self.jobs or self.look_is_due:
-                await self._collect()
-                if self._slot is None:
-                    await self._step()
-                else:
-                    async with self._slot:
-                        await self._step()
-        finally:
-            # Nothing is awaited since the last look at the jobs, so that none is left without a
-            # task.
-            self._task = None
-            self._ended(self)
+        while self._together.waits():
+            await self._collect()
+            async with self._slot or nullcontext():
+                batch = self._together.take(_BATCH)
+                try:
+                    await self._batch(batch)
+                finally:
+                    self._together.done(batch)
+            if self._together.waits() and not batch:
+                await self._roles.freed()
+            self._batches += 1
+            if not self._together.waits() or self._batches >= _PATIENCE:
+                self._follow_up()
+
+    def _follow_up(self) -> None:
+        """Look at the server, where that is due."""
+        if self.look_is_due:
+            self.look_is_due, self._batches = False, 0
+            self.look_soon()
 
     async def _collect(self) -> None:
         """Wait a moment, and where many come until no more do."""
         loop = asyncio.get_running_loop()
         latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, 0
         await asyncio.sleep(_COLLECT_SECONDS)
-        while max(come, _MANY) < len(self.jobs) < _BATCH and loop.time() < latest:
-            come = len(self.jobs)
+        while max(come, _MANY) < len(self._together) < _BATCH and loop.time() < latest:
+            come = len(self._together)
             await asyncio.sleep(_COLLECT_SECONDS)
 
-    async def _step(self) -> None:
-        batch = self._take()
-        if batch:
-            self._at_work = len(batch)
-            try:
-                await self._batch(batch)
-            finally:
-                self._at_work = 0
-        self._batches += 1
-        if self.look_is_due and (not self.jobs or self._batches >= _PATIENCE):
-            self.look_is_due, self._batches = False, 0
-            await self._look()
+    async def _remove_all(self) -> None:
+        await self._one_by_one(self._removals, lambda batch: self._remove(batch, brief=True))
 
-    def _take(self) -> dict[Request, Job]:
-        """The next batch: what has waited longest, one job for each role."""
-        # The jobs of a batch are done at the same time and answered by username: two about one
-        # role would be in each other's way.
-        batch: dict[Request, Job] = {}
-        usernames: set[str] = set()
-        for request, job in self.jobs.items():
-            if len(batch) < _BATCH and usernames.isdisjoint(job.names):
-                batch[request] = job
-                usernames.update(job.names)
-        for request in batch:
-            del self.jobs[request]
-        return batch
+    async def _rotate_all(self) -> None:
+        await self._one_by_one(self._rotations, lambda batch: self._rotate(batch, brief=True))
+
+    async def _do_alone(self) -> None:
+        await self._one_by_one(self._alone, self._at_leisure)
+
+    async def _one_by_one(
+        self, line: Line, work: Callable[[Mapping[Request, Job]], Awaitable[None]]
+    ) -> None:
+        while line.waits():
+            async with self._slot or nullcontext():
+                one = line.take(1)
+                try:
+                    if one:
+                        await work(one)
+                finally:
+                    line.done(one)
+            if line.waits() and not one:
+                await self._roles.freed()
+        self._follow_up()
 
     async def _batch(self, batch: Mapping[Request, Job]) -> None:
         checks: dict[Request, Check] = {}
         syncs: dict[Request, Sync] = {}
-        drops: dict[Request, Drop] = {}
         looks: dict[Request, Look] = {}
         for request, job in batch.items():
             match job:
@@ -283,19 +349,23 @@ class _Server:
                     checks[request] = job
                 case Sync():
                     syncs[request] = job
-                case Drop():
-                    drops[request] = job
                 case Look():
                     looks[request] = job
-        # A removal has a session in the maintenance database and one in that which it clears.
-        connections = self._surroundings.connections()
-        removals = asyncio.Semaphore(max(1, (connections - 2) // 2))
         await asyncio.gather(
             self._answer(checks, self._check),
-            self._answer(syncs, self._sync),
+            self._answer(syncs, self._sync, brief=True),
             self._answer(looks, self._plan),
-            *(self._remove(request, drop, removals) for request, drop in drops.items()),
         )
+
+    async def _at_leisure(self, one: Mapping[Request, Job]) -> None:
+        """Do the job of one access, and wait for others as long as they may be waited for."""
+        for request, job in one.items():
+            if isinstance(job, Drop):
+                await self._remove({request: job}, brief=False)
+            elif isinstance(job, Rotate):
+                await self._rotate({request: job}, brief=False)
+            elif isinstance(job, Sync):
+                await self._answer({request: job}, self._sync_alone)
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
         return await check_claims(
@@ -303,28 +373,22 @@ class _Server:
         )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
-        wanted = [job.wanted for job in jobs]
-        found = await sync(
-            self._sessions,
-            wanted,
-            self._verifiers,
-            at_once=max(1, self._surroundings.connections() - 1),
-        )
-        return {**found, **{one.username: await self._retire(one, found) for one in wanted}}
+        return await self._bring(self._sessions, jobs, brief=True)
 
-    async def _retire(self, wanted: Wanted, found: Mapping[str, Synced | AccessError]) -> Answer:
-        """Drop logins that have ended for good."""
-        answer = found[wanted.username]
-        if isinstance(answer, AccessError) or not answer.retired:
-            return answer
-        try:
-            await drop_logins(self._sessions, wanted.username, answer.retired, wanted.claim)
-        except AccessError as error:
-            return msgspec.structs.replace(answer, problems=(*answer.problems, error))
-        left = tuple(one for one in answer.logins if one.name not in answer.retired)
-        if all(one.current for one in left):
-            left = ()
-        return msgspec.structs.replace(answer, logins=left, changed=True)
+    async def _sync_alone(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
+        return await self._bring(self._alone_sessions, jobs, brief=False)
+
+    async def _bring(
+        self, sessions: Sessions, jobs: Iterable[Sync], *, brief: bool
+    ) -> Mapping[str, Answer]:
+        wanted = [job.wanted for job in jobs]
+        at_once = max(1, self._surroundings.connections() - 1)
+        found: dict[str, Answer] = {
+            **await sync(sessions, wanted, self._verifiers, at_once=at_once, brief=brief)
+        }
+        for one in wanted:
+            found[one.username] = await _retire(sessions, one, found[one.username], brief=brief)
+        return found
 
     async def _plan(self, jobs: Iterable[Look]) -> Mapping[str, Answer]:
         found: dict[str, Answer] = {}
@@ -336,26 +400,52 @@ class _Server:
                 found[job.username] = error
         return found
 
-    async def _remove(self, request: Request, drop: Drop, places: asyncio.Semaphore) -> None:
-        async def remove(_: Iterable[Drop]) -> Mapping[str, Answer]:
-            await cleanup(
-                self._sessions,
-                drop.username,
-                drop.claim,
-                drop.policy,
-                orphan_to=drop.orphan_to,
-            )
+    async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
+        sessions = self._sessions if brief else self._alone_sessions
+
+        async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
+            for drop in drops:
+                await cleanup(
+                    sessions,
+                    drop.username,
+                    drop.claim,
+                    drop.policy,
+                    orphan_to=drop.orphan_to,
+                    brief=brief,
+                )
             return {}
 
-        async with places:
-            await self._answer({request: drop}, remove)
+        drops = {request: job for request, job in one.items() if isinstance(job, Drop)}
+        await self._answer(drops, remove, brief=brief)
+
+    async def _rotate(self, one: Mapping[Request, Job], *, brief: bool) -> None:
+        sessions = self._sessions if brief else self._alone_sessions
+
+        async def change(rotations: Iterable[Rotate]) -> Mapping[str, Answer]:
+            answers: dict[str, Answer] = {}
+            for job in rotations:
+                answers[job.username] = None
+                try:
+                    await rotate(sessions, job.wanted, self._verifiers, job.publish, brief=brief)
+                # Of the server this says nothing.
+                except UnpublishedError as error:
+                    answers[job.username] = error
+            return answers
+
+        rotations = {request: job for request, job in one.items() if isinstance(job, Rotate)}
+        await self._answer(rotations, change, brief=brief)
 
     async def _answer(
         self,
         jobs: Mapping[Request, T],
         work: Callable[[Iterable[T]], Awaitable[Mapping[str, Answer]]],
+        *,
+        brief: bool = False,
     ) -> None:
-        """Do jobs, and give each its answer: what failed for all of them is that of each."""
+        """Do jobs, and give each its answer: what failed for all of them is that of each.
+
+        After a ``brief`` try what somebody else's session is in the way of is done alone.
+        """
         if not jobs:
             return
         answers: Mapping[str, Answer] = {}
@@ -372,14 +462,24 @@ class _Server:
         self._reached(failure)
         for request, job in jobs.items():
             answer = answers.get(job.username, failure)
+            if brief and _is_held_up(job, answer):
+                self._alone.put(request, job)
+                continue
             if isinstance(answer, Synced) and job.username in self._drifted:
                 self._drifted.discard(job.username)
                 self._metrics.healed += answer.changed
             self._surroundings.answered(request, answer)
+        self.begin()
 
     def _reached(self, failure: Exception | None) -> None:
         # A PostgresServer is one, whichever of its endpoints was asked.
         self._metrics.reached(failure, "" if self.place.is_trusted else self)
+
+    async def _look_until_done(self) -> None:
+        while self._look_again:
+            self._look_again = False
+            async with self._slot or nullcontext():
+                await self._look()
 
     async def _look(self) -> None:
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
@@ -388,7 +488,11 @@ class _Server:
         loop = asyncio.get_running_loop()
         # Set before the look, so that another one follows whatever becomes of this.
         self._timer = loop.call_later(self._surroundings.interval() * spread, self.look_soon)
-        kept = dict(self.kept)
+        # What is at work just now says itself how it ends.
+        busy = self._roles.names
+        kept = {
+            request: one for request, one in self.kept.items() if busy.isdisjoint(one.wanted.names)
+        }
         usernames = {one.wanted.username for one in kept.values()}
         begun, failure = loop.time(), None
         try:
@@ -408,7 +512,8 @@ class _Server:
         self._reached(failure)
         self._verifiers.keep({one.wanted.login for one in kept.values()})
         for request, one in kept.items():
-            if one.wanted.username in found.differing:
+            at_work = not self._roles.names.isdisjoint(one.wanted.names)
+            if one.wanted.username in found.differing and not at_work:
                 self._surroundings.differs(request)
         try:
             async with asyncio.timeout(PASS_SECONDS):
@@ -421,3 +526,26 @@ class _Server:
                     )
         except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
             _log.warning("no sweep of a server", server=str(self.place.endpoint), error=str(error))
+
+
+async def _retire(sessions: Sessions, wanted: Wanted, answer: Answer, *, brief: bool) -> Answer:
+    """Drop logins that have ended for good."""
+    if not isinstance(answer, Synced) or not answer.retired:
+        return answer
+    try:
+        await drop_logins(sessions, wanted.username, answer.retired, wanted.claim, brief=brief)
+    except AccessError as error:
+        return msgspec.structs.replace(answer, problems=(*answer.problems, error))
+    left = tuple(one for one in answer.logins if one.name not in answer.retired)
+    if all(one.current for one in left):
+        left = ()
+    return msgspec.structs.replace(answer, logins=left, changed=True)
+
+
+def _is_held_up(job: Job, answer: Answer) -> bool:
+    """Whether a try that waits longer for others may do what a brief one could not."""
+    if isinstance(answer, Synced):
+        return any(problem.reason == "Locked" for problem in answer.problems)
+    if not isinstance(answer, AccessError):
+        return False
+    return answer.reason == "Locked" or (isinstance(job, Drop) and answer.reason == "TimedOut")

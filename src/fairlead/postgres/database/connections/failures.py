@@ -118,8 +118,12 @@ _STATES = {
     "53100": ("DiskFull", "the server has no room left on its disk: could not {what}; make room"),
     "53200": ("OutOfMemory", "the server has no memory left: could not {what}; give it more"),
 }
-TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001"})
+LOCKED_STATE = "55P03"
+"""The SQLSTATE of a lock that was not to be had in time."""
+TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001", "23505", "42710"})
 """SQLSTATEs of concurrent writers: the same statement may well work the next time.
+
+The last two say that another writer has made the same role, or the same member of one.
 
 https://www.postgresql.org/docs/current/errcodes-appendix.html
 """

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import psycopg
 from psycopg import sql
@@ -69,11 +69,22 @@ _BYTES_RECEIVED = slice(128, 136)
 _ROWS_AT_ONCE = 5_000
 """Rows that are decoded before somebody else may work."""
 
-_LOCK = sql.SQL(
-    "SELECT pg_catalog.pg_advisory_xact_lock("
-    "pg_catalog.hashtextextended('access.k8s.delta10.nl', 0))"
-)
-"""The same for all installations, so that they exclude one another."""
+
+class Patience(NamedTuple):
+    """How long a transaction waits for each lock, and for each of its statements; milliseconds."""
+
+    lock: int
+    statement: int = 60_000
+
+
+BRIEF = Patience(20)
+"""Of work for many: whoever a lock is held against is tried alone later."""
+PATIENT = Patience(200)
+"""Of work that nobody else waits for."""
+_LIMIT = sql.SQL("""
+SELECT pg_catalog.set_config('lock_timeout', %(lock)s::text, true),
+       pg_catalog.set_config('statement_timeout', %(statement)s::text, true)
+""")
 
 _PARAMETERS_VERSION = 150000
 """Privileges on parameters came with PostgreSQL 15."""
@@ -172,8 +183,22 @@ class _Connection(psycopg.AsyncConnection[Row]):
             own.shutdown(socket.SHUT_RDWR)
 
 
+class StatementFailedError(Exception):
+    """One of several statements failed.
+
+    Args:
+        number: of the statement, the first being 0.
+        error: why.
+    """
+
+    def __init__(self, number: int, error: psycopg.Error) -> None:
+        super().__init__(number)
+        self.number = number
+        self.error = error
+
+
 class Session:
-    """One connection in autocommit; :meth:`transaction` makes a locked transaction."""
+    """One connection in autocommit; :meth:`transaction` makes a transaction."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Row]) -> None:
         self._connection = connection
@@ -191,6 +216,11 @@ class Session:
         watched = select.poll()
         watched.register(self._connection.pgconn.socket, select.POLLIN)
         return not watched.poll(0)
+
+    @property
+    def pid(self) -> int:
+        """Of the server's process that works for it."""
+        return self._connection.info.backend_pid
 
     @property
     def server_version(self) -> int:
@@ -218,27 +248,39 @@ class Session:
 
     async def run(self, statement: Statement) -> None:
         """One statement that gives no rows."""
+        await self.send(statement)
+
+    async def send(self, statement: Statement) -> psycopg.AsyncCursor[Row]:
+        """One statement that gives no rows; its cursor knows when it has been answered."""
         self.statements += 1
         async with self._connection.cursor(binary=True) as cursor:
-            await cursor.execute(statement, binary=True)
+            return await cursor.execute(statement, binary=True)
 
     async def run_all(self, statements: Iterable[Statement]) -> None:
         """Statements that give no rows, in one round trip; the first that fails ends it.
 
         Inside a transaction nothing of it can go on then but a rollback, of a savepoint at least.
+
+        Raises:
+            StatementFailedError: one of them failed.
         """
-        async with self._connection.pipeline():
-            for statement in statements:
-                await self.run(statement)
+        sent: list[psycopg.AsyncCursor[Row]] = []
+        try:
+            async with self._connection.pipeline():
+                for statement in statements:
+                    sent.append(await self.send(statement))  # noqa: PERF401 - kept when one fails
+        except psycopg.Error as error:
+            # Answers come in the order of the statements, and the first that is missing is that
+            # of the one which failed.
+            done = sum(cursor.pgresult is not None for cursor in sent)
+            raise StatementFailedError(done, error) from error
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        """A transaction that excludes all other writers of ours in this database."""
+    async def transaction(self, patience: Patience = PATIENT) -> AsyncIterator[None]:
+        """A transaction that waits so long for others."""
         self.statements += 2
         async with self._connection.transaction():
-            # The lock ends with the transaction, so that a connection which breaks off leaves none
-            # behind.
-            await self.rows(_LOCK)
+            await self.rows(_LIMIT, patience._asdict())
             yield
 
     @asynccontextmanager

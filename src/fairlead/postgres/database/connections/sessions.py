@@ -96,6 +96,11 @@ class Sessions:
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the server's processes that work for sessions in use."""
+        return [session.pid for session in self._used]
+
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Session]:
         """A session in the maintenance database, or in the one named where that is closed to us.

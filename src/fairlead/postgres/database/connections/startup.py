@@ -37,7 +37,7 @@ _LIFE = {
     "local_preload_libraries": "",
     "exit_on_error": "off",
     "statement_timeout": "60s",
-    "lock_timeout": "5s",
+    "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "60s",
     "idle_session_timeout": "0",
     "tcp_user_timeout": "0",

@@ -5,8 +5,8 @@ any number of logins. The rest stays the login's own: a member that may pass som
 so in the name of all. A login has what its group has by membership alone, without SET ROLE where
 PostgreSQL can withhold that, and never may make others members.
 
-A group is made under one lock with its first member, and its name says whose it is and what for:
-the digest of a scope, which only this installation knows, and of its grants. Pure.
+A group is made in one transaction with its first member, and its name says whose it is and what
+for: the digest of a scope, which only this installation knows, and of its grants. Pure.
 """
 
 from __future__ import annotations

@@ -147,7 +147,8 @@ class Membership(msgspec.Struct, frozen=True, kw_only=True):
 class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     """One row of pg_roles; ``powers`` are the attributes that no access may have.
 
-    ``note`` is what people have written in its comment, which outlives claims.
+    ``comment`` is its comment as it is, ``note`` what people have written there, which outlives
+    claims.
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
     none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
     which its sessions begin as another role instead, ``groups`` the memberships.
@@ -157,6 +158,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     login: bool
     powers: frozenset[str] = frozenset()
+    comment: str | None = None
     claim: Claim | None = None
     note: str = ""
     verifier: str | None = None

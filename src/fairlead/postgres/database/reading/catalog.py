@@ -369,6 +369,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         name=name,
         login=login,
         powers=frozenset(power for power, has in zip(_POWERS, powers, strict=True) if has),
+        comment=comment,
         claim=parse_claim(comment),
         note=parse_note(comment),
         verifier=verifier,

@@ -155,6 +155,11 @@ class Verifiers:
                     without.append(one)
         return without
 
+    async def make(self, one: Wanted) -> str:
+        """The verifier to be stored for a new password."""
+        await self._make([one])
+        return self._known[one.login].verifier
+
     async def _make(self, without: Iterable[Wanted]) -> None:
         """The same again until it is stored, so that looking again does not change the plan."""
         lacking = [

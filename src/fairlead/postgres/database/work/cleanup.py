@@ -8,16 +8,15 @@ a deletion that is stuck has taken the login away. The order is PostgreSQL's own
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import islice
 from typing import Literal, NamedTuple
 
-import psycopg
 import structlog
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.logins import family
@@ -39,20 +38,33 @@ from fairlead.postgres.database.reading.dependencies import (
     read_heir,
     read_owned,
 )
+from fairlead.postgres.database.work.blockers import (
+    Actor,
+    Blockers,
+    acting_as,
+    end_sessions,
+    open_sessions,
+    watching,
+)
+from fairlead.postgres.database.work.holding import check_same, hold
 from fairlead.postgres.database.work.retries import retried, working
 from fairlead.postgres.errors import AccessError
 
 
-_TERMINATE = sql.SQL("""
-SELECT pg_catalog.pg_terminate_backend(a.pid, 1000)
-  FROM pg_catalog.pg_stat_activity a
- WHERE a.usesysid = %(role)s::oid AND a.pid <> pg_catalog.pg_backend_pid()
-""")
+_FIRST_TRY = Patience(BRIEF.lock, 1000)
+"""What takes longer is done where no other removal waits for it."""
+_FENCE = Patience(1000)
+"""Meanwhile whatever acts as the role is ended."""
+_GONE_MS = {True: 20, False: 200}
+"""That a session may take to end; the first is for work that others wait for."""
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 _MOST = 200
 """Groups of one server that are dropped in one look; whoever answers may claim anything."""
+
+_FEW = 5
+"""Of them, where somebody waits for it."""
 
 _UNUSED = """
 SELECT r.oid::int8, d.description
@@ -75,6 +87,7 @@ async def cleanup(
     policy: CleanupPolicy | Literal["Fence"],
     *,
     orphan_to: str = "",
+    brief: bool = False,
 ) -> bool:
     """Remove a role by its policy; one that is gone or was never this claim's is left alone.
 
@@ -82,6 +95,15 @@ async def cleanup(
     Fence takes the logins alone. Retain also takes the claim, and drops the logins beside the
     role, of which it gets what they own. Orphan gives what they own to ``orphan_to``, or else to
     the owner of each database.
+
+    Args:
+        sessions: of the server.
+        username: of the role.
+        claim: whose it is.
+        policy: what becomes of it.
+        orphan_to: who gets what it owns.
+        brief: whether to give up at once what another session has locked, or what takes long, for
+            the sake of others who wait: ``Locked`` or ``TimedOut``, and to be tried without.
 
     Returns:
         Whether there was anything to do.
@@ -91,28 +113,30 @@ async def cleanup(
             server could not be worked on.
     """
     async with working(sessions, f"remove role {username}") as session:
-        owner, logins = await _read(sessions, session, username, claim, orphan_to)
+        owner, logins = await _read(sessions, session, username, claim, orphan_to, brief=brief)
         found = [*logins, *([owner] if owner is not None else [])]
-        await _fence(session, found, f"take the login of role {username} away")
-        # A session that is ended before the login is taken away may be opened again.
-        for removal in found:
-            await removal.terminate()
-        if policy == "Retain":
-            for login in logins:
-                login.heir = username if owner is not None else orphan_to
-            await _run(logins, "Orphan")
-            if owner is not None:
-                await owner.release()
-        elif policy != "Fence":
-            await _run(found, policy)
+        async with _fenced(sessions, session, found, username, brief=brief):
+            if policy == "Retain":
+                for login in logins:
+                    login.heir = username if owner is not None else orphan_to
+                await _run(logins, "Orphan")
+                if owner is not None:
+                    await owner.release()
+            elif policy != "Fence":
+                await _run(found, policy)
     # A group goes with its last member, which may have been one of these.
     groups = {name for one in found for name in one.role.groups if is_group(name)}
-    await drop_groups(sessions, sorted(groups), claim.installation)
+    await drop_groups(sessions, sorted(groups), claim.installation, brief=brief)
     return bool(found)
 
 
 async def drop_logins(
-    sessions: Sessions, username: str, names: Collection[str], claim: Claim
+    sessions: Sessions,
+    username: str,
+    names: Collection[str],
+    claim: Claim,
+    *,
+    brief: bool = False,
 ) -> None:
     """Drop logins of a role that stays: it gets what they own.
 
@@ -120,38 +144,64 @@ async def drop_logins(
         AccessError: why the server could not be worked on.
     """
     async with working(sessions, f"drop logins of role {username}") as session:
-        _, logins = await _read(sessions, session, username, claim, username)
+        _, logins = await _read(sessions, session, username, claim, username, brief=brief)
         ended = [one for one in logins if one.role.name in names and not one.role.login]
-        for login in ended:
-            await login.terminate()
-        await _run(ended, "Orphan")
+        async with _fenced(sessions, session, ended, username, brief=brief):
+            await _run(ended, "Orphan")
 
 
 async def _read(
-    sessions: Sessions, session: Session, username: str, claim: Claim, heir: str
+    sessions: Sessions, session: Session, username: str, claim: Claim, heir: str, *, brief: bool
 ) -> tuple[_Removal | None, list[_Removal]]:
     """The role and its logins, as far as they are this claim's."""
     names = family(username)
     snapshot = await read_snapshot(session, names, "")
     found = {
-        name: _Removal(sessions, session, role, snapshot.server, heir)
+        name: _Removal(sessions, session, role, snapshot.server, heir, brief=brief)
         for name, role in snapshot.roles.items()
         if role.claim is not None and role.claim.same_object(claim)
     }
     return found.get(username), [found[name] for name in names[1:] if name in found]
 
 
-async def _fence(session: Session, removals: Iterable[_Removal], what: str) -> None:
-    """Take all logins away in one transaction."""
-    able = [one.role.name for one in removals if one.role.login]
+@asynccontextmanager
+async def _fenced(
+    sessions: Sessions,
+    session: Session,
+    removals: Sequence[_Removal],
+    username: str,
+    *,
+    brief: bool = False,
+) -> AsyncIterator[None]:
+    """Take logins away, all in one transaction, and end their sessions; then go on.
+
+    As long as that takes whatever acts as one of the roles is ended when it is waited for. What
+    else is in the way is named.
+    """
+    actors = [Actor(one.role.oid, one.role.name) for one in removals]
+    superuser = any(one.superuser for one in removals)
+    able = [one.role for one in removals if one.role.login]
 
     async def fence() -> None:
-        async with session.transaction():
-            for name in able:
-                await session.run(fence_role(name))
+        async with session.transaction(BRIEF if brief else _FENCE):
+            for role in able:
+                await session.run(fence_role(role.name))
+            await check_same(session, able)
 
-    if able:
-        await retried(fence, what)
+    async with AsyncExitStack() as stack:
+        blockers = Blockers()
+        if actors and not brief:
+            watch = watching(sessions, actors, superuser=superuser)
+            blockers = await stack.enter_async_context(watch)
+        try:
+            if able:
+                await retried(fence, f"take the login of role {username} away")
+            # A session that is ended before the login is taken away may be opened again.
+            for actor in await open_sessions(session, actors) if actors else ():
+                await end_sessions(session, actor, superuser=superuser, wait=_GONE_MS[brief])
+            yield
+        except AccessError as error:
+            raise blockers.named(error) from None
 
 
 async def _run(removals: Sequence[_Removal], policy: CleanupPolicy) -> None:
@@ -192,9 +242,8 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
         if not role.login:
             return False
         removal = _Removal(sessions, session, role, snapshot.server)
-        await _fence(session, [removal], f"take the login of role {username} away")
-        await removal.terminate()
-    return True
+        async with _fenced(sessions, session, [removal], username):
+            return True
 
 
 async def drop_login(sessions: Sessions, username: str) -> None:
@@ -209,9 +258,8 @@ async def drop_login(sessions: Sessions, username: str) -> None:
         if role is None or role.claim is not None or role.powers:
             return
         removal = _Removal(sessions, session, role, snapshot.server)
-        await _fence(session, [removal], f"take the login of role {username} away")
-        await removal.terminate()
-        await _run([removal], "Restrict")
+        async with _fenced(sessions, session, [removal], username):
+            await _run([removal], "Restrict")
 
 
 async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: bool) -> None:
@@ -230,6 +278,7 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
             async with session.transaction():
                 role = (await read_snapshot(session, [username], "")).roles.get(username)
                 if role is not None and role.claim == claim:
+                    await hold(sessions, session, [role])
                     # Not nothing, for unmanagedUsers Drop takes a login without a word for a
                     # stranger's.
                     await session.run(comment_role(username, GIVEN_UP, role.note))
@@ -251,8 +300,11 @@ class _Removal:
         server: ServerFacts,
         heir: str = "",
         guard: Callable[[Session], Awaitable[None]] | None = None,
+        *,
+        brief: bool = False,
     ) -> None:
         self.heir = heir
+        self._patience = _FIRST_TRY if brief else PATIENT
         self._guard = guard
         self._sessions = sessions
         self._session = session
@@ -260,25 +312,21 @@ class _Removal:
         self._server = server
         self._name = sql.Identifier(role.name)
 
+    @property
+    def superuser(self) -> bool:
+        """Whether the administrator is one."""
+        return self._server.superuser
+
     async def release(self) -> None:
         """Take the claim off."""
 
         async def release() -> None:
-            async with self._session.transaction():
+            async with self._session.transaction(self._patience):
                 # Whoever stays in a group of ours stays known as one of its members.
                 comment = GIVEN_UP if any(map(is_group, self.role.groups)) else ""
                 await self._session.run(comment_role(self.role.name, comment, self.role.note))
 
         await retried(release, f"take the claim off role {self.role.name}")
-
-    async def terminate(self) -> None:
-        """End the sessions that are open."""
-        try:
-            async with self._membership(self._session):
-                await self._session.rows(_TERMINATE, {"role": self.role.oid})
-        # Open sessions are no reason to stop a removal: nobody can log in anew by now.
-        except psycopg.errors.InsufficientPrivilege:
-            return
 
     async def look(self, policy: CleanupPolicy) -> _Look:
         """What is to be removed, and what of it may not be."""
@@ -314,7 +362,7 @@ class _Removal:
 
             async def clean() -> None:
                 await self._check(session)
-                async with self._membership(session):
+                async with acting_as(session, self.role.name, superuser=self.superuser):
                     if policy == "Restrict":
                         # DROP OWNED drops what the role owns too, and some of it may be newer than
                         # the first look.
@@ -327,7 +375,7 @@ class _Removal:
                     await session.run(sql.SQL("DROP OWNED BY {} {}").format(self._name, how))
 
             async def alone() -> None:
-                async with session.transaction():
+                async with session.transaction(self._patience):
                     await clean()
 
             await retried(alone, f"clear database {database} of role {self.role.name}")
@@ -340,35 +388,17 @@ class _Removal:
 
     async def _drop(self) -> None:
         async def drop() -> None:
-            async with self._session.transaction():
-                await self._check(self._session)
+            async with self._session.transaction(self._patience):
                 found = await read_snapshot(self._session, [self.role.name], "")
                 role = found.roles.get(self.role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
                 if role is None or role.claim != self.role.claim:
                     return
+                await hold(self._sessions, self._session, [role])
+                await self._check(self._session)
                 await self._session.run(sql.SQL("DROP ROLE {}").format(self._name))
 
         await retried(drop, f"drop role {self.role.name}")
-
-    @asynccontextmanager
-    async def _membership(self, session: Session) -> AsyncIterator[None]:
-        """Be a member of the role meanwhile, as only that lets a common administrator act for it.
-
-        The membership is taken back in the same transaction, so no other session ever sees it:
-        the role's groups may change how their members log in.
-        """
-        if self._server.superuser:
-            yield
-            return
-        # Since PostgreSQL 16 a membership says for itself what comes with it.
-        options = " WITH INHERIT TRUE, SET TRUE" if self._server.version >= 160000 else ""
-        async with session.savepoint():
-            await session.run(
-                sql.SQL("GRANT {} TO CURRENT_USER{}").format(self._name, sql.SQL(options))
-            )
-            yield
-            await session.run(sql.SQL("REVOKE {} FROM CURRENT_USER").format(self._name))
 
 
 class _InUseError(AccessError):
@@ -378,17 +408,20 @@ class _InUseError(AccessError):
         super().__init__("Conflict", "somebody has joined the group meanwhile")
 
 
-async def drop_groups(sessions: Sessions, names: Iterable[str], installation: str) -> None:
+async def drop_groups(
+    sessions: Sessions, names: Iterable[str], installation: str, *, brief: bool = False
+) -> None:
     """Drop groups of this installation that have no members; what fails is tried again.
 
     Args:
         sessions: of the server.
         names: of the groups; others, and those that are gone, are left alone.
         installation: whose groups they are.
+        brief: whether others wait, and what is locked is left to the next look.
     """
-    for name in islice(names, _MOST):
+    for name in islice(names, _FEW if brief else _MOST):
         try:
-            if await _drop(sessions, name, installation):
+            if await _drop(sessions, name, installation, brief=brief):
                 _log.info("a group that nobody shares was dropped", role=name)
         # Whoever has joined grants again, in its own pass, what is gone of the group's privileges.
         except _InUseError:
@@ -397,7 +430,7 @@ async def drop_groups(sessions: Sessions, names: Iterable[str], installation: st
             _log.warning("a group that nobody shares stays", role=name, error=str(error))
 
 
-async def _drop(sessions: Sessions, name: str, installation: str) -> bool:
+async def _drop(sessions: Sessions, name: str, installation: str, *, brief: bool) -> bool:
     async with working(sessions, f"drop group {name}") as session:
         if not await _is_unused(session, name, installation):
             return False
@@ -410,7 +443,7 @@ async def _drop(sessions: Sessions, name: str, installation: str) -> bool:
             if not await _is_unused(session, name, installation):
                 raise _InUseError
 
-        removal = _Removal(sessions, session, role, snapshot.server, guard=guard)
+        removal = _Removal(sessions, session, role, snapshot.server, guard=guard, brief=brief)
         await _run([removal], "Restrict")
     return True
 

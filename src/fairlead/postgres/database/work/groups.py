@@ -44,7 +44,7 @@ async def leave_groups(
     Raises:
         AccessError: the server could not be worked on.
     """
-    # Mostly nobody has to leave anything, and then nobody waits for the lock of a transaction.
+    # Mostly nobody has to leave anything, and then there is no transaction.
     if not plan_leaving(wanted, sharing, before, held_up):
         return before, {}
     names = [name for one in wanted for name in one.names]

@@ -14,10 +14,14 @@ from itertools import islice
 
 import msgspec
 import psycopg
-from psycopg import sql
 
-from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.failures import LOCKED_STATE, explain_statement
+from fairlead.postgres.database.connections.session import (
+    BRIEF,
+    PATIENT,
+    Session,
+    StatementFailedError,
+)
 from fairlead.postgres.database.plans.differences import (
     Difference,
     Objects,
@@ -33,6 +37,7 @@ from fairlead.postgres.database.reading.comparison import (
     RoleGrants,
     read_differences,
 )
+from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
 from fairlead.postgres.errors import AccessError
 
 
@@ -42,9 +47,6 @@ _ISOLATING_SECONDS = 20.0
 """That finding out which object or which role is in the way may take."""
 _TOLD = 3
 """Problems of one kind that one role is told of."""
-_IMPATIENT = sql.SQL("SET LOCAL lock_timeout = '100ms'")
-"""Whoever holds a lock has been waited for once."""
-
 _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs that roles are the cause of rather than objects: gone, or one too many."""
 
@@ -62,7 +64,12 @@ class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def settle(
-    session: Session, database: str, wanted: Sequence[RoleGrants], admin: str
+    session: Session,
+    database: str,
+    wanted: Sequence[RoleGrants],
+    admin: str,
+    *,
+    brief: bool = False,
 ) -> dict[str, RoleOutcome]:
     """Bring the roles' privileges on the objects of this database into their wanted state.
 
@@ -74,6 +81,7 @@ async def settle(
         database: its name.
         wanted: the roles, each once.
         admin: the session's own role, for messages.
+        brief: whether a role is given up at the first lock of another session, for the others.
 
     Returns:
         The outcome for each username.
@@ -82,9 +90,9 @@ async def settle(
         psycopg.Error: other sessions are in the way, and all of it may be tried again
             (``TRANSIENT_STATES``); or the connection broke.
     """
-    settling = _Settling(session, database, wanted, admin)
+    settling = _Settling(session, database, wanted, admin, brief=brief)
     try:
-        # Mostly nothing differs, and then nobody waits for the lock of a transaction.
+        # Mostly nothing differs, and then there is no transaction.
         reading = await read_differences(session, database, wanted)
         if reading.possible():
             reading = await settling.run()
@@ -92,8 +100,8 @@ async def settle(
         # A name that the database has no characters for spoils the statement for all.
         if len(wanted) > 1:
             middle = len(wanted) // 2
-            first = await settle(session, database, wanted[:middle], admin)
-            return first | await settle(session, database, wanted[middle:], admin)
+            first = await settle(session, database, wanted[:middle], admin, brief=brief)
+            return first | await settle(session, database, wanted[middle:], admin, brief=brief)
         what = f"compare privileges in database {database}"
         problem = explain_statement(error, what, admin)
         return {role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in wanted}
@@ -104,8 +112,16 @@ class _Settling:
     """One transaction, and what fails in it."""
 
     def __init__(
-        self, session: Session, database: str, wanted: Sequence[RoleGrants], admin: str
+        self,
+        session: Session,
+        database: str,
+        wanted: Sequence[RoleGrants],
+        admin: str,
+        *,
+        brief: bool,
     ) -> None:
+        self._brief = brief
+        self._waits = 0
         self._session = session
         self._database = database
         self._wanted = wanted
@@ -116,7 +132,7 @@ class _Settling:
 
     async def run(self) -> Reading:
         """Settle what can be settled; what is left is read at the end, before others may write."""
-        async with self._session.transaction():
+        async with self._session.transaction(BRIEF if self._brief else PATIENT):
             reading = await self._read()
             for _ in range(_ROUNDS):
                 if not reading.possible():
@@ -134,31 +150,57 @@ class _Settling:
         return await read_differences(self._session, self._database, self._wanted)
 
     async def _apply(self, changes: Sequence[PrivilegeChange]) -> None:
+        left = list(changes)
+        while left:
+            failed = await self._try(left)
+            if failed is None:
+                return
+            number, error = failed
+            if not self._brief or error.sqlstate != LOCKED_STATE:
+                break
+            # What came before it went well, and is done again without it.
+            before, after = left[:number], left[number + 1 :]
+            if before and await self._try(before) is not None:
+                after = [*before, *after]
+            await self._fail(left[number], error)
+            left = [one for change in after if (one := self._left(change)) is not None]
+        self._until = asyncio.get_running_loop().time() + _ISOLATING_SECONDS
+        for change in left:
+            await self._isolate(change)
+
+    async def _try(self, changes: Sequence[PrivilegeChange]) -> tuple[int, psycopg.Error] | None:
+        """All of them or nothing; returns which one failed, and why."""
         try:
             async with self._session.savepoint():
                 await self._session.run_all(change.statement for change in changes)
-        except psycopg.Error as error:
-            _raise_what_is_nobodys(error)
-        else:
-            self._changed.update(name for change in changes for name in change.usernames)
-            return
-        self._until = asyncio.get_running_loop().time() + _ISOLATING_SECONDS
-        # Each of many parts would otherwise wait the whole lock_timeout for the same holder.
-        await self._session.run(_IMPATIENT)
-        for change in changes:
-            await self._isolate(change)
+        except StatementFailedError as failed:
+            raise_what_is_nobodys(failed.error)
+            return failed.number, failed.error
+        self._changed.update(name for change in changes for name in change.usernames)
+        return None
+
+    def _left(self, change: PrivilegeChange) -> PrivilegeChange | None:
+        """The same for those that nothing has failed for; None where there are none."""
+        names = tuple(name for name in change.usernames if name not in self._failed)
+        return msgspec.structs.replace(change, usernames=names) if names else None
 
     async def _isolate(self, change: PrivilegeChange) -> None:
+        # In work for many a role is given up with the first lock that it would have to wait for.
+        found = self._left(change) if self._brief else change
+        if found is None:
+            return
+        change = found
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
         except psycopg.Error as error:
-            _raise_what_is_nobodys(error)
+            raise_what_is_nobodys(error)
             halves = change.halves(by_role=error.sqlstate in _ROLE_STATES)
             # Halving finds one culprit among n in log2(n) tries; after the limit a whole part is
             # told of.
-            if not halves or self._late():
-                self._fail(change, error)
+            given_up = self._brief and error.sqlstate == LOCKED_STATE
+            if not halves or given_up or self._late():
+                await self._fail(change, error)
                 return
             for half in halves:
                 await self._isolate(half)
@@ -168,11 +210,15 @@ class _Settling:
     def _late(self) -> bool:
         return self._until is not None and asyncio.get_running_loop().time() > self._until
 
-    def _fail(self, change: PrivilegeChange, error: psycopg.Error) -> None:
+    async def _fail(self, change: PrivilegeChange, error: psycopg.Error) -> None:
         what = f"{change.what} in database {self._database}"
         problem = explain_statement(error, what, self._admin)
         for username in change.usernames:
             self._failed.setdefault(username, []).append(problem)
+        if error.sqlstate == LOCKED_STATE:
+            self._waits += 1
+            if self._waits == WAITS:
+                await self._session.run(AT_ONCE)
 
     def outcome(self, username: str, reading: Reading) -> RoleOutcome:
         """What came of it for one role."""
@@ -219,13 +265,6 @@ def _same(before: Reading, after: Reading) -> bool:
         for reading in (before, after)
     )
     return second == first
-
-
-def _raise_what_is_nobodys(error: psycopg.Error) -> None:
-    """Raise what no single change is the cause of."""
-    state = error.sqlstate or ""
-    if not state or state in TRANSIENT_STATES or state.startswith(("08", "57P")):
-        raise error
 
 
 def _absent(found: Sequence[Absence], database: str) -> list[AccessError]:

@@ -1,10 +1,10 @@
 """Brings the accesses of one server into it together: a few statements read for all of them.
 
-Shared catalogs are written in the maintenance database, where one advisory lock holds all writers
-apart; privileges on objects are written in each database under its own lock, never both at once.
-What is written goes in one transaction for all accesses. When something in it fails it is done
-anew for each access alone, so that none has to wait for what another one got wrong. What was
-written is read again, because PostgreSQL answers OK to grants it did not make.
+Shared catalogs are written in the maintenance database, privileges on objects in each database.
+What is written goes in one transaction for all accesses, which holds the roles that it changes.
+What fails in it is done alone, so that none has to wait for what another one got wrong; and what
+another session has locked is given up at once in work for many. What was written is read again,
+because PostgreSQL answers OK to grants it did not make.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 import psycopg
 
-from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.claiming import (
@@ -36,7 +36,6 @@ from fairlead.postgres.database.plans.groups import (
 )
 from fairlead.postgres.database.plans.plan import (
     Change,
-    SharedChange,
     Synced,
     Wanted,
     plan_databases,
@@ -47,6 +46,8 @@ from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
 from fairlead.postgres.database.reading.catalog import read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import RoleGrants
 from fairlead.postgres.database.reading.verifiers import Verifiers
+from fairlead.postgres.database.work.blockers import watching
+from fairlead.postgres.database.work.changing import Changing, Hold
 from fairlead.postgres.database.work.databases import (
     all_warnings,
     close_schema,
@@ -55,6 +56,7 @@ from fairlead.postgres.database.work.databases import (
     role_grants,
 )
 from fairlead.postgres.database.work.groups import leave_groups
+from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import RoleOutcome, settle
 from fairlead.postgres.database.work.retries import explain, not_applied, retried, working
 from fairlead.postgres.errors import AccessError
@@ -117,7 +119,12 @@ async def check_claims(
 
 
 async def sync(
-    sessions: Sessions, wanted: Sequence[Wanted], verifiers: Verifiers, *, at_once: int = 3
+    sessions: Sessions,
+    wanted: Sequence[Wanted],
+    verifiers: Verifiers,
+    *,
+    at_once: int = 3,
+    brief: bool = False,
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their wanted state; what came of it, by username.
 
@@ -128,12 +135,35 @@ async def sync(
         wanted: accesses with different usernames.
         verifiers: what is known of the server's passwords.
         at_once: databases that are worked on at the same time.
+        brief: whether whatever another session has locked is given up at once, for the sake of
+            the others: those accesses come out ``Locked``, and are to be tried alone.
 
     Raises:
         AccessError: the server could not be worked on.
     """
+    if brief:
+        return await _sync(sessions, wanted, verifiers, at_once=at_once, brief=True)
+    async with watching(sessions) as blockers:
+        found = await _sync(sessions, wanted, verifiers, at_once=at_once, brief=False)
+    for username, answer in found.items():
+        if isinstance(answer, AccessError):
+            found[username] = blockers.named(answer)
+        else:
+            problems = tuple(map(blockers.named, answer.problems))
+            found[username] = msgspec.structs.replace(answer, problems=problems)
+    return found
+
+
+async def _sync(
+    sessions: Sessions,
+    wanted: Sequence[Wanted],
+    verifiers: Verifiers,
+    *,
+    at_once: int,
+    brief: bool,
+) -> dict[str, Synced | AccessError]:
     async with working(sessions, "read the catalogs") as session:
-        roles = _RolePass(sessions, session, wanted, verifiers)
+        roles = _RolePass(sessions, session, wanted, verifiers, brief=brief)
         snapshot = await roles.run()
     for username in roles.desired:
         if username not in snapshot.roles:
@@ -170,9 +200,12 @@ class _RolePass:
         session: Session,
         wanted: Sequence[Wanted],
         verifiers: Verifiers,
+        *,
+        brief: bool,
     ) -> None:
         self._sessions = sessions
         self._session = session
+        self.brief = brief
         self.wanted = {one.username: one for one in wanted}
         self._databases = {grant.database for one in wanted for grant in one.grants}
         self._verifiers = verifiers
@@ -196,8 +229,7 @@ class _RolePass:
             # What is refused is known by now, and not tried again at once.
             if all(name in self.problems for change in changes for name in change.usernames):
                 break
-            # It looks again within its transaction and under the lock: what was seen before is a
-            # guess there.
+            # It looks again within its transaction: what was seen before is a guess there.
             await retried(self._write, "change roles")
             snapshot, changes = await self._look()
         for change in changes:
@@ -305,22 +337,21 @@ class _RolePass:
         failed = dict(self.failed)
         self.problems = {}
         try:
-            async with self._session.transaction():
-                # Another writer may have taken a name, or changed a role, before this one had the
-                # lock.
+            async with self._session.transaction(BRIEF if self.brief else PATIENT):
+                # Another writer may have taken a name, or changed a role, since the last look.
                 snapshot, changes = await self._look()
                 stored = set(self._stored)
                 # Verifiers of passwords are in these statements, and log_statement and
                 # pg_stat_statements would keep them.
                 await self._session.hush()
-                await self._apply(changes, snapshot.server.admin)
+                await self._change(snapshot, changes)
         except BaseException:
             # The transaction is rolled back, and perhaps tried again: what it has found about
             # single accesses goes with it.
             self.failed = failed
             raise
         # Only after the commit does the server have the roles, and the verifiers.
-        self.created |= self.desired.keys() - snapshot.roles.keys()
+        self.created |= self.desired.keys() - snapshot.roles.keys() - self.failed.keys()
         self.changed |= {name for change in changes for name in change.usernames}
         self._verifiers.stored(
             one.login
@@ -328,60 +359,32 @@ class _RolePass:
             if one.login in stored and name not in self.failed
         )
 
-    async def _apply(self, changes: Sequence[Change], admin: str) -> None:
-        """All of them in one round trip; each access alone when that fails."""
-        try:
-            async with self._session.savepoint():
-                await self._session.run_all(change.statement for change in changes)
-        except psycopg.Error as error:
-            # None of the statements is to blame, so that taking them apart would find nothing.
-            if error.sqlstate in TRANSIENT_STATES:
-                raise
-        else:
-            return
-        # A role and its claim stand or fall together: without the claim the next pass would take
-        # the role for a stranger's. What several roles share comes after, without those that
-        # failed.
-        together: dict[str, list[Change]] = {}
-        for change in changes:
-            if not (change.alone or isinstance(change, SharedChange)):
-                together.setdefault(change.usernames[0], []).append(change)
-        for username, own in together.items():
-            await self._change_role(username, own, admin)
-        for change in changes:
-            left = [name for name in change.usernames if name not in self.failed]
-            if isinstance(change, SharedChange) and left:
-                await self._change_some(change.only(left), admin)
-            elif change.alone and left:
-                await self._change_some(change, admin)
+    async def _change(self, snapshot: Snapshot, changes: Sequence[Change]) -> None:
+        """Hold the roles, then change them."""
+        holds = self._holds(snapshot, changes)
+        changing = Changing(self._session, snapshot.server.admin, brief=self.brief)
+        await changing.run([*holds, *changes])
+        self.failed |= changing.failed
+        self.problems = changing.problems
+        held = [
+            hold.role
+            for hold in holds
+            if not changing.failed.keys() >= set(hold.usernames) and changing.holds
+        ]
+        await check_held(self._sessions, self._session, held)
 
-    async def _change_role(self, username: str, changes: Iterable[Change], admin: str) -> None:
-        what = ""
-        try:
-            async with self._session.savepoint():
-                for change in changes:
-                    what = change.what
-                    await self._session.run(change.statement)
-        except psycopg.Error as error:
-            if error.sqlstate in TRANSIENT_STATES:
-                raise
-            self.failed[username] = explain_statement(error, what, admin)
-
-    async def _change_some(self, change: Change, admin: str) -> None:
-        """All roles in one statement; each alone when that fails."""
-        try:
-            async with self._session.savepoint():
-                await self._session.run(change.statement)
-        except psycopg.Error as error:
-            if error.sqlstate in TRANSIENT_STATES:
-                raise
-            if len(change.usernames) > 1 and isinstance(change, SharedChange):
-                for username in change.usernames:
-                    await self._change_some(change.only([username]), admin)
-                return
-            problem = explain_statement(error, change.what, admin, change.field)
-            for username in change.usernames:
-                self.problems.setdefault(username, []).append(problem)
+    def _holds(self, snapshot: Snapshot, changes: Iterable[Change]) -> list[Hold]:
+        """One for each role that there is and that these changes are about."""
+        users = {name for change in changes for name in change.usernames}
+        found: list[Hold] = []
+        for name, one in self.wanted.items():
+            if name in users:
+                found += (Hold.of(role, (name,)) for role in one.own(snapshot).values())
+        for name, group in self.sharing.groups.items():
+            role = snapshot.roles.get(name)
+            if role is not None and (name in users or not users.isdisjoint(group.members)):
+                found.append(Hold.of(role, tuple(group.members), alone=True))
+        return found
 
 
 class _Visits:
@@ -429,7 +432,7 @@ class _Visits:
             roles = [self._role(username, database) for username in some]
 
             async def work() -> dict[str, RoleOutcome]:
-                return await settle(session, database, roles, admin)
+                return await settle(session, database, roles, admin, brief=self._roles.brief)
 
             outcomes = await retried(work, f"change privileges in database {database}")
             for username, outcome in outcomes.items():

@@ -1,0 +1,207 @@
+"""Makes changes to roles in one transaction, in as few round trips as there can be.
+
+What fails is told apart from what does not by where it fails: each part is tried twice at most, so
+that ten times the accesses take ten times as long. A role and its claim stand or fall together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import psycopg
+from psycopg import sql
+
+from fairlead.postgres.database.connections.failures import (
+    LOCKED_STATE,
+    TRANSIENT_STATES,
+    explain_statement,
+)
+from fairlead.postgres.database.connections.session import Session, StatementFailedError
+from fairlead.postgres.database.plans.plan import Change, SharedChange
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.work.holding import holding
+from fairlead.postgres.errors import AccessError
+
+
+_FEW = 8
+"""Parts that are tried together once something has failed; twice as many after each success."""
+WAITS = 5
+"""Locks that one transaction waits for as long as it may; what else is locked is seen at once."""
+AT_ONCE = sql.SQL("SET LOCAL lock_timeout = '1ms'")
+"""Has a transaction wait for no lock any more."""
+_DENIED = "42501"
+
+
+class Hold(Change, frozen=True, kw_only=True):
+    """Holds a role that there is, while others change it; see ``holding``."""
+
+    role: RoleFacts
+
+    @classmethod
+    def of(cls, role: RoleFacts, usernames: tuple[str, ...], *, alone: bool = False) -> Hold:
+        """The hold of a role, for the sake of these accesses."""
+        return cls(
+            statement=holding(role),
+            what=f"change role {role.name}",
+            why="nobody else changes it meanwhile",
+            usernames=usernames,
+            alone=alone,
+            role=role,
+        )
+
+
+class Changing:
+    """Changes in the transaction of a session, and what became of them.
+
+    Args:
+        session: in a transaction.
+        admin: the session's own role, for messages.
+        brief: whether who waits for another session's lock is given up for the sake of others.
+    """
+
+    def __init__(self, session: Session, admin: str, *, brief: bool) -> None:
+        self._session = session
+        self._admin = admin
+        self._brief = brief
+        self._waits = 0
+        self.failed: dict[str, AccessError] = {}
+        """By username, why nothing of a role could be changed."""
+        self.problems: dict[str, list[AccessError]] = {}
+        """By username, what could not be changed beside that."""
+        self.holds = True
+        """Whether the administrator may hold roles."""
+
+    async def run(self, changes: Iterable[Change]) -> None:
+        """Make the changes, all that can be made.
+
+        Raises:
+            psycopg.Error: other writers interfered, and all of it may be tried again
+                (``TRANSIENT_STATES``); or the connection broke.
+        """
+        parts = _parts(changes)
+        at_once = len(parts)
+        while parts:
+            some = [left for part in parts[:at_once] if (left := self._left(part))]
+            parts = parts[at_once:]
+            failed = await self._try(some) if some else None
+            if failed is None:
+                at_once *= 2
+                continue
+            number, error = failed
+            # What came before it went well, and is done again without it.
+            if number and await self._try(some[:number]) is not None:
+                for part in some[:number]:
+                    await self._alone(part)
+            await self._alone(some[number], error)
+            parts = [*some[number + 1 :], *parts]
+            at_once = _FEW
+
+    def _left(self, part: Sequence[Change]) -> list[Change]:
+        """What of a part is still to be done for those that have not failed."""
+        left = []
+        for change in part:
+            names = [name for name in change.usernames if name not in self.failed]
+            if not names or (isinstance(change, Hold) and not self.holds):
+                continue
+            left.append(change.only(names) if isinstance(change, SharedChange) else change)
+        return left
+
+    async def _try(self, parts: Sequence[Sequence[Change]]) -> tuple[int, psycopg.Error] | None:
+        """All of them or nothing, in one round trip; returns which one failed, and why."""
+        numbered = [(number, change) for number, part in enumerate(parts) for change in part]
+        try:
+            async with self._session.savepoint():
+                await self._session.run_all(change.statement for _, change in numbered)
+        except StatementFailedError as failed:
+            raise_what_is_nobodys(failed.error)
+            return numbered[failed.number][0], failed.error
+        return None
+
+    async def _alone(self, part: Sequence[Change], error: psycopg.Error | None = None) -> None:
+        """One part alone; ``error`` is what it has failed with before."""
+        left = self._left(part)
+        if not left:
+            return
+        if error is not None and self._brief and error.sqlstate == LOCKED_STATE:
+            await self._give_up(left, error)
+        elif left[0].alone or isinstance(left[0], SharedChange):
+            await self._change_some(left[0])
+        else:
+            await self._change_role(left)
+
+    async def _give_up(self, part: Iterable[Change], error: psycopg.Error) -> None:
+        """Leave accesses for which somebody would have to be waited for."""
+        for change in part:
+            problem = explain_statement(error, change.what, self._admin)
+            self.failed |= dict.fromkeys(change.usernames, problem)
+        await self._waited()
+
+    async def _waited(self) -> None:
+        self._waits += 1
+        if self._waits == WAITS:
+            await self._session.run(AT_ONCE)
+
+    async def _change_role(self, changes: Sequence[Change]) -> None:
+        change = changes[0]
+        try:
+            async with self._session.savepoint():
+                for change in changes:
+                    await self._session.run(change.statement)
+        except psycopg.Error as error:
+            raise_what_is_nobodys(error)
+            if isinstance(change, Hold) and error.sqlstate == _DENIED:
+                await self._without_holds(changes)
+            elif self._brief and error.sqlstate == LOCKED_STATE:
+                await self._give_up([change], error)
+            else:
+                if error.sqlstate == LOCKED_STATE:
+                    await self._waited()
+                problem = explain_statement(error, change.what, self._admin)
+                self.failed[change.usernames[0]] = problem
+
+    async def _change_some(self, change: Change) -> None:
+        """All roles in one statement; each alone when that fails."""
+        try:
+            async with self._session.savepoint():
+                await self._session.run(change.statement)
+        except psycopg.Error as error:
+            raise_what_is_nobodys(error)
+            if isinstance(change, Hold) and error.sqlstate == _DENIED:
+                self.holds = False
+            elif self._brief and error.sqlstate == LOCKED_STATE:
+                await self._give_up([change], error)
+            elif len(change.usernames) > 1 and isinstance(change, SharedChange):
+                for username in change.usernames:
+                    await self._change_some(change.only([username]))
+            else:
+                if error.sqlstate == LOCKED_STATE:
+                    await self._waited()
+                problem = explain_statement(error, change.what, self._admin, change.field)
+                for username in change.usernames:
+                    self.problems.setdefault(username, []).append(problem)
+
+    async def _without_holds(self, changes: Sequence[Change]) -> None:
+        """Who may not hold roles may change them, or learns from the server why not."""
+        self.holds = False
+        left = self._left(changes)
+        if left:
+            await self._change_role(left)
+
+
+def _parts(changes: Iterable[Change]) -> list[list[Change]]:
+    """What stands or falls together: a role with its claim; what roles share comes last."""
+    together: dict[str, list[Change]] = {}
+    others: list[list[Change]] = []
+    for change in changes:
+        if change.alone or isinstance(change, SharedChange):
+            others.append([change])
+        else:
+            together.setdefault(change.usernames[0], []).append(change)
+    return [*together.values(), *others]
+
+
+def raise_what_is_nobodys(error: psycopg.Error) -> None:
+    """Raise what none of the statements is to blame for."""
+    state = error.sqlstate or ""
+    if not state or state in TRANSIENT_STATES or state.startswith(("08", "57P")):
+        raise error

@@ -1,0 +1,95 @@
+"""Holds roles: nobody else of ours changes them until a transaction ends.
+
+Who holds a role writes its comment, as it is. PostgreSQL lets one session at a time write a role's
+comment, until that one's transaction ends, and no login may write that of its own role: nothing
+that a tenant can leave open is ever waited for. Advisory locks would be free for everybody to
+take, and the rows of pg_authid are locked by each `ALTER ROLE` of the role itself.
+
+A role that somebody has claimed, or made anew, in the moment before it was held is told by looking
+at it once more: the transaction is rolled back then, and everything looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import psycopg
+from psycopg import sql
+
+from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+
+
+_IDENTITIES = sql.SQL("""
+SELECT r.rolname::text, r.oid::int8, d.description
+  FROM pg_catalog.pg_roles r
+  LEFT JOIN pg_catalog.pg_shdescription d
+    ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+ WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+""")
+
+
+def holding(role: RoleFacts) -> sql.Composed:
+    """The statement that holds a role; it changes nothing."""
+    return sql.SQL("COMMENT ON ROLE {} IS {}").format(
+        sql.Identifier(role.name), sql.Literal(role.comment)
+    )
+
+
+async def hold(sessions: Sessions, session: Session, roles: Sequence[RoleFacts]) -> None:
+    """Hold roles until the session's transaction ends.
+
+    Raises:
+        psycopg.Error: somebody else holds one (55P03), has changed one meanwhile (40001), or the
+            administrator may not.
+    """
+    for role in roles:
+        await session.run(holding(role))
+    await check_held(sessions, session, roles)
+
+
+async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleFacts]) -> None:
+    """See that roles which are held are still those that were looked at.
+
+    Raises:
+        psycopg.errors.SerializationFailure: one of them is not.
+        AccessError: nobody can tell whether a role without a claim has one by now.
+    """
+    seen = {role.name: role for role in roles}
+    if not seen:
+        return
+    found = {name: oid for name, oid, _ in await session.rows(_IDENTITIES, {"names": list(seen)})}
+    if any(found.get(name) != role.oid for name, role in seen.items()):
+        raise _changed()
+    # What another transaction has written before is gone for this one, which has written over it.
+    unclaimed = [role for role in seen.values() if role.group is None and not _is_ours(role)]
+    if not unclaimed:
+        return
+    async with sessions.maintenance() as other:
+        names = [role.name for role in unclaimed]
+        comments = {
+            name: text for name, _, text in await other.rows(_IDENTITIES, {"names": names})
+        }
+    if any(comments.get(role.name) != role.comment for role in unclaimed):
+        raise _changed()
+
+
+async def check_same(session: Session, roles: Iterable[RoleFacts]) -> None:
+    """See that roles are those that were looked at, where they are not held.
+
+    Raises:
+        psycopg.errors.SerializationFailure: one of them is not.
+    """
+    seen = {role.name: (role.oid, role.comment) for role in roles}
+    rows = await session.rows(_IDENTITIES, {"names": list(seen)}) if seen else []
+    if {name: (oid, comment) for name, oid, comment in rows} != seen:
+        raise _changed()
+
+
+def _is_ours(role: RoleFacts) -> bool:
+    return role.claim is not None and not role.claim.is_imported
+
+
+def _changed() -> psycopg.Error:
+    return psycopg.errors.SerializationFailure("another writer has changed a role meanwhile")
