@@ -193,7 +193,7 @@ class _Server:
         self._slot = slot
         self._ended = ended
         self._metrics = surroundings.metrics.of(place.owner)
-        self._sessions = Sessions(place.endpoint, self._metrics.tally)
+        self._sessions = Sessions(place.endpoint, self._metrics.tally, hasty=True)
         self._alone_sessions = Sessions(place.endpoint, self._metrics.tally)
         """Of them alone is it known who they wait for."""
         self._verifiers = Verifiers()

@@ -146,7 +146,15 @@ class NotLetInError(AccessError):
     """The server has refused a login before it looked at its password."""
 
 
-_BEFORE_THE_PASSWORD = {"HostRefused", "AuthenticationMethod"}
+class ServerFullError(AccessError):
+    """The server has no connection left."""
+
+
+_TYPES: dict[str, type[AccessError]] = {
+    "HostRefused": NotLetInError,
+    "AuthenticationMethod": NotLetInError,
+    "TooManyConnections": ServerFullError,
+}
 
 
 def explain_connect(
@@ -165,7 +173,7 @@ def explain_connect(
     if not kind and "database" in text and "does not exist" in text:
         kind = "DatabaseNotFound"
     reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
-    type_ = NotLetInError if kind in _BEFORE_THE_PASSWORD else AccessError
+    type_ = _TYPES.get(kind, AccessError)
     return type_(reason, sentence.format(server=server, database=database, user=user))
 
 

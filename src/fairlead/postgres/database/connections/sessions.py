@@ -12,9 +12,11 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import ServerFullError
 from fairlead.postgres.database.connections.session import Session, open_session
 from fairlead.postgres.errors import AccessError
 
@@ -33,6 +35,17 @@ SELECT DISTINCT d.datname::text
 
 Each of these locks the database before it waits for its sessions, and everybody may see locks.
 """
+_HASTE_SECONDS = 0.5
+_LOGINS = 5
+"""That a hasty session may take, and as many times as long as one in the maintenance database."""
+_HOLDERS = sql.SQL("""
+SELECT a.usename::text, count(*)::int, pg_catalog.current_setting('max_connections')::int
+  FROM pg_catalog.pg_stat_activity a
+ WHERE a.usename IS NOT NULL
+ GROUP BY 1
+ ORDER BY 2 DESC, 1
+ LIMIT 1
+""")
 _OURS = "postgres"
 """The database that PostgreSQL has for administrators: no owner drops it."""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
@@ -48,11 +61,23 @@ class SessionCosts:
 
 
 class Sessions:
-    """Gives out sessions, each to one user at a time; ``tally`` counts what they cost."""
+    """Gives out sessions, each to one user at a time.
 
-    def __init__(self, endpoint: Endpoint, tally: SessionCosts | None = None) -> None:
+    Args:
+        endpoint: of the server, and its administrator.
+        tally: counts what they cost.
+        hasty: whether others wait for their users: a database that lets nobody in for now, as one
+            that is being renamed, is ``Locked`` then.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, tally: SessionCosts | None = None, *, hasty: bool = False
+    ) -> None:
         self.endpoint = endpoint
         self.tally = tally or SessionCosts()
+        self._hasty = hasty
+        self._login_seconds: float | None = None
+        """That the last login in the maintenance database took."""
         self._idle: OrderedDict[Session, str] = OrderedDict()
         self._used: dict[Session, str] = {}
         self._unwelcome: set[Session] = set()
@@ -71,7 +96,7 @@ class Sessions:
         """
         session = await self._idle_in(database)
         if session is None:
-            session = await open_session(self.endpoint, database)
+            session = await self._open(database)
             self.tally.logins += 1
         before = session.statements
         self._used[session] = database
@@ -114,6 +139,43 @@ class Sessions:
             self._maintenance = fallback
         async with self.use(self._maintenance) as session:
             yield session
+
+    async def _open(self, database: str) -> Session:
+        limit = None
+        if self._hasty and database != self._maintenance and self._login_seconds is not None:
+            limit = _HASTE_SECONDS + _LOGINS * self._login_seconds
+        begun = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(limit):
+                session = await open_session(self.endpoint, database)
+        except TimeoutError:
+            raise AccessError(
+                "Locked",
+                f"another session holds a lock needed to connect to database {database};"
+                " waiting for it",
+            ) from None
+        except ServerFullError as error:
+            raise await self._who_fills_it(error) from None
+        if database == self._maintenance:
+            self._login_seconds = asyncio.get_running_loop().time() - begun
+        return session
+
+    async def _who_fills_it(self, error: AccessError) -> AccessError:
+        """The error, with the role that has most connections, where a session is left to ask."""
+        session = await self._idle_in(self._maintenance)
+        if session is None:
+            return error
+        try:
+            ((role, count, all_),) = await session.rows(_HOLDERS)
+        except (psycopg.Error, ValueError):
+            await session.close()
+            return error
+        self._idle[session] = self._maintenance
+        return AccessError(
+            error.reason,
+            f"{error.message}. Role {role} has {count} of {all_}; give it a CONNECTION LIMIT"
+            f" (attributes.connectionLimit)",
+        )
 
     async def _lets_in(self, database: str) -> bool:
         if database == self.endpoint.fallback:
