@@ -21,7 +21,9 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.sync import sync
 from fairlead.postgres.errors import AccessError
@@ -174,6 +176,20 @@ async def test_who_asks_for_an_object_that_is_held_waits_alone(
     assert reason((await admin.sync(reader))["reader"]) == ""
 
 
+async def test_a_database_that_is_being_renamed_holds_nobody_elses(admin: Admin) -> None:
+    """PostgreSQL lets nobody in meanwhile, and answers to nothing."""
+    await database(admin)
+    await brief(admin, role("owner"), role("neighbour", uid="u2"))
+    await admin.execute("ALTER ROLE owner CREATEDB", "CREATE DATABASE theirs OWNER owner")
+    await admin.sessions.close()
+    admin.sessions = Sessions(admin.sessions.endpoint, hasty=True)
+    reader = role("reader", uid="u3", grants=(grant("theirs", "USAGE"),))
+    neighbour = role("neighbour", uid="u2", grants=(grant("d", "CONNECT", "USAGE"),))
+    async with holding(admin, "owner", "ALTER DATABASE theirs RENAME TO other"):
+        found = await brief(admin, reader, neighbour)
+        assert (reason(found["reader"]), reason(found["neighbour"])) == ("Locked", "")
+
+
 @pytest.mark.differs("version", "administrator")
 async def test_a_login_that_is_removed_cannot_hold_its_own_row(admin: Admin) -> None:
     """It comes back as often as it is ended, until it may not log in any more."""
@@ -207,6 +223,26 @@ async def test_a_login_that_is_removed_cannot_hold_its_own_row(admin: Admin) -> 
 
 
 OPEN = "SELECT 1 FROM pg_stat_activity WHERE usename = 'tenant' AND state LIKE '%%active%%'"
+
+
+@pytest.mark.differs("version", "administrator")
+async def test_a_login_that_has_all_its_connections_is_changed_and_removed(admin: Admin) -> None:
+    """A password is told by a login where nobody may read verifiers; that is full here."""
+    few = Attributes(connection_limit=2)
+    neighbour = role("neighbour", uid="u2")
+    await brief(admin, role("tenant", attributes=few), neighbour)
+    async with AsyncExitStack() as stack:
+        for _ in range(2):
+            session = await login(admin.server, "tenant", PASSWORD)
+            stack.push_async_callback(session.close)
+        # As an operator that has just begun knows nothing of passwords.
+        admin.verifiers = Verifiers()
+        found = await brief(admin, role("tenant", attributes=few), neighbour)
+        assert {reason(one) for one in found.values()} == {""}
+        changed = role("tenant", attributes=few, password="another")
+        assert {reason(one) for one in (await brief(admin, changed)).values()} == {""}
+        assert await cleanup(admin.sessions, "tenant", changed.claim, "Restrict", brief=True)
+    assert await can_login(admin.server, "neighbour", PASSWORD)
 
 
 @pytest.mark.differs("version", "administrator")

@@ -183,6 +183,14 @@ def pooled(server: str) -> AccessError:
     return AccessError(reason, sentence.format(server=server))
 
 
+def shut(database: str) -> AccessError:
+    """A database answers to nobody who would connect to it, as when it is being renamed."""
+    return AccessError(
+        "Locked",
+        f"another session holds a lock needed to connect to database {database}; waiting for it",
+    )
+
+
 def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = "") -> AccessError:
     """Why a statement failed.
 

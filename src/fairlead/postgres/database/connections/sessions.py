@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.failures import ServerFullError
+from fairlead.postgres.database.connections.failures import ServerFullError, shut
 from fairlead.postgres.database.connections.session import Session, open_session
 from fairlead.postgres.errors import AccessError
 
@@ -140,20 +140,21 @@ class Sessions:
         async with self.use(self._maintenance) as session:
             yield session
 
+    @property
+    def haste(self) -> float | None:
+        """Seconds that a login may take; None where only the usual limits hold."""
+        if not self._hasty or self._login_seconds is None:
+            return None
+        return _HASTE_SECONDS + _LOGINS * self._login_seconds
+
     async def _open(self, database: str) -> Session:
-        limit = None
-        if self._hasty and database != self._maintenance and self._login_seconds is not None:
-            limit = _HASTE_SECONDS + _LOGINS * self._login_seconds
+        limit = self.haste if database != self._maintenance else None
         begun = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(limit):
                 session = await open_session(self.endpoint, database)
         except TimeoutError:
-            raise AccessError(
-                "Locked",
-                f"another session holds a lock needed to connect to database {database};"
-                " waiting for it",
-            ) from None
+            raise shut(database) from None
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
         if database == self._maintenance:

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.failures import explain_statement
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.claiming import takes_over
 from fairlead.postgres.database.plans.grants import Desired
@@ -56,8 +56,10 @@ def _config(snapshot: Snapshot, name: str) -> Iterable[str]:
     return role.config if role is not None else ()
 
 
-async def close_schema(session: Session, database: str, admin: str) -> None:
-    """Take CREATE on schema public from PUBLIC, where it has it.
+async def close_schema(
+    session: Session, database: str, admin: str, *, brief: bool = False
+) -> None:
+    """Take CREATE on schema public from PUBLIC, where it has it; ``brief`` as others wait.
 
     Raises:
         AccessError: the administrator may not.
@@ -65,7 +67,7 @@ async def close_schema(session: Session, database: str, admin: str) -> None:
     if not await session.rows(PUBLIC_CREATES):
         return
     try:
-        async with session.transaction():
+        async with session.transaction(BRIEF if brief else PATIENT):
             await session.run(CLOSE_SCHEMA)
             # PostgreSQL answers OK to a REVOKE of what somebody else has granted, and takes
             # nothing.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 import psycopg
 
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.groups import Sharing, plan_leaving
 from fairlead.postgres.database.plans.plan import Change, SharedChange, Wanted
@@ -28,6 +28,8 @@ async def leave_groups(
     sharing: Sharing,
     before: Snapshot,
     held_up: Collection[str],
+    *,
+    brief: bool = False,
 ) -> tuple[Snapshot, dict[str, list[AccessError]]]:
     """Take from logins what their groups, or they themselves, have by now.
 
@@ -37,6 +39,7 @@ async def leave_groups(
         sharing: who shall have what.
         before: what the catalogs said last.
         held_up: usernames of those that have not everything yet.
+        brief: whether others wait, and what is locked is left for later.
 
     Returns:
         What the catalogs said when it was done, and by username what could not be.
@@ -54,7 +57,7 @@ async def leave_groups(
         async def work() -> Snapshot:
             # The transaction may be tried again, and what the try before has found is void then.
             problems.clear()
-            async with session.transaction():
+            async with session.transaction(BRIEF if brief else PATIENT):
                 found = await read_snapshot(session, names, "", groups=sharing.groups)
                 for change in plan_leaving(wanted, sharing, found, held_up):
                     await _apply(session, change, found.server.admin, problems)
@@ -68,7 +71,8 @@ async def leave_groups(
         for name in after.shared(after.roles.get(one.username), one.claim.installation)
     }
     installation = next((one.claim.installation for one in wanted), "")
-    await drop_groups(sessions, sorted(left - sharing.groups.keys()), installation)
+    deserted = sorted(left - sharing.groups.keys())
+    await drop_groups(sessions, deserted, installation, brief=brief)
     return after, problems
 
 

@@ -307,7 +307,7 @@ class _RolePass:
         left = [one for name, one in self.wanted.items() if name in self.desired]
         try:
             snapshot, problems = await leave_groups(
-                self._sessions, left, self.sharing, snapshot, held_up
+                self._sessions, left, self.sharing, snapshot, held_up, brief=self.brief
             )
         except AccessError as error:
             problems = {name: [error] for name in self.desired}
@@ -426,7 +426,7 @@ class _Visits:
     async def _settle(self, session: Session, database: str, usernames: Sequence[str]) -> None:
         admin, groups = self._snapshot.server.admin, self._roles.sharing.groups
         if "CREATE" in self._sessions.endpoint.revoke_public:
-            await close_schema(session, database, admin)
+            await close_schema(session, database, admin, brief=self._roles.brief)
 
         async def bring(some: Sequence[str]) -> None:
             roles = [self._role(username, database) for username in some]
@@ -464,8 +464,9 @@ class _Visits:
             roles = [self._role(one, database) for one in (name, *members)]
             outcomes: dict[str, RoleOutcome] = {}
             # All of it or nothing, for whoever looks meanwhile.
-            async with session.transaction():
-                outcomes = await settle(session, database, roles, admin)
+            brief = self._roles.brief
+            async with session.transaction(BRIEF if brief else PATIENT):
+                outcomes = await settle(session, database, roles, admin, brief=brief)
                 if outcomes[name].unsettled:
                     raise psycopg.Rollback
             outcome = outcomes.get(name, RoleOutcome(unsettled=True))
