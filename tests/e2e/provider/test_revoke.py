@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.support.dying import DyingClient, KilledError
-from tests.support.konnector import Link, World, invited, secret
+from tests.support.konnector import Link, World, invited, offer, secret
 from tests.support.provider import request_namespace
 from tests.support.waiting import SECONDS, condition, gone, when
 
@@ -36,17 +36,23 @@ from fairlead.api.resource import (
     SERVICEACCOUNTS,
     Resource,
 )
-from fairlead.client import Client, NotFound, Unauthorized, parse_kubeconfig
+from fairlead.client import Client, NotFound, Unauthorized, lookups, parse_kubeconfig
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.overview import consumers
 from fairlead.provider.commands.revoke import cluster
-from fairlead.provider.commands.revoke.work import RevokeError, inventory, revoke
+from fairlead.provider.commands.revoke.work import (
+    RevokeError,
+    UnlookedError,
+    inventory,
+    revoke,
+)
 from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.sandbox import Sandbox
+from fairlead.sandbox.errors import StatusError
 
 
 OF_A_CONSUMER = (
@@ -305,6 +311,123 @@ async def test_what_a_consumer_writes_into_annotations_costs_nobody_else(
     assert (await inventory(world.provider, namespace)).objects == 1
     await revoked(world.provider, link)
     assert (await world.provider.get(gauges, "native")).meta.name == "native"
+
+
+@pytest.mark.parametrize("keep", [False, True], ids=["all", "keep-data"])
+async def test_a_kind_that_cannot_be_listed_keeps_no_access(
+    stack: AsyncExitStack, *, keep: bool
+) -> None:
+    """Its conversion webhook is down, so that every request for its objects is an error."""
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    link, namespace = await with_objects(world)
+    other, theirs = await other_consumer(world)
+    faults = world.provider_plane.faults
+    faults.fail("*", "widgets", 500, times=-1)
+    (row,) = [
+        one for one in await consumers(world.provider) if one.namespace == link.cluster_namespace
+    ]
+    assert list(row.not_counted) == ["widgets.example.org"]
+    found = await find_consumer(world.provider, link.cluster_namespace)
+    assert "widgets.example.org is not counted: " in (await inventory(world.provider, found)).text(
+        keep_data=keep
+    )
+    with pytest.raises(UnlookedError, match=r"no access any more, but not all .*widgets.example"):
+        await revoked(world.provider, link, keep=keep)
+    await is_locked_out(link)
+    assert await names(world.provider, link.cluster_namespace) == []
+    assert await names(world.provider, other.cluster_namespace) == ["kube-binder"]
+    assert not (await world.provider.get(NAMESPACES, theirs.meta.name)).meta.deleting
+    faults.clear()
+    if keep:
+        kept = await world.provider.get(world.widgets, "blue", namespace)
+        assert ANNOTATION_CLUSTER_NAMESPACE in kept.meta.annotations
+    await revoked(world.provider, link, keep=keep)
+    if keep:
+        kept = await world.provider.get(world.widgets, "blue", namespace)
+        assert ANNOTATION_CLUSTER_NAMESPACE not in kept.meta.annotations
+    else:
+        await gone(world.provider, NAMESPACES, namespace)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
+    assert not (await world.provider.get(NAMESPACES, theirs.meta.name)).meta.deleting
+
+
+async def test_a_kind_that_hangs_is_not_waited_for(
+    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups, "LOOK_SECONDS", 0.2)
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    link, _ = await with_objects(world)
+    world.provider_plane.faults.delay(2 * SECONDS, "list", "widgets")
+    (row,) = await consumers(world.provider)
+    assert row.not_counted == {
+        "widgets.example.org": "the server has not answered for 0.2 s",
+    }
+    with pytest.raises(UnlookedError, match="has not answered"):
+        await revoked(world.provider, link)
+    await is_locked_out(link)
+
+
+async def test_a_kind_of_nobody_that_cannot_be_listed_holds_nothing(
+    stack: AsyncExitStack,
+) -> None:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    await offer(world.provider, "other.org", scope="Cluster")
+    link, namespace = await with_objects(world)
+    # Both groups have a kind of this plural: the second is the one that nobody has bound.
+    original = world.provider_plane.faults.apply
+
+    async def apply(info: Any) -> None:
+        if info.group == "other.org":
+            raise StatusError(500, "InternalError", "conversion webhook failed")
+        await original(info)
+
+    world.provider_plane.faults.apply = apply  # type: ignore[method-assign]
+    lines = await revoked(world.provider, link)
+    assert any(
+        line.startswith("not looked at: widgets.other.org cannot be listed: conversion webhook")
+        for line in lines
+    )
+    await gone(world.provider, NAMESPACES, namespace)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        ("*", "clusterbindings"),
+        ("list", "rolebindings"),
+        ("list", "clusterrolebindings"),
+        ("delete", "roles"),
+        ("list", "secrets"),
+        ("delete", "serviceaccounts"),
+    ],
+)
+async def test_what_cannot_be_taken_keeps_nothing_else_of_the_access(
+    stack: AsyncExitStack, verb: str, resource: str
+) -> None:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    link, namespace = await with_objects(world)
+    other, _ = await other_consumer(world)
+    faults = world.provider_plane.faults
+    faults.fail(verb, resource, 403, times=-1)
+    with pytest.raises(RevokeError, match="its data was not touched: mend that, or use other"):
+        await revoked(world.provider, link)
+    faults.clear()
+    if resource != "rolebindings":
+        assert "kube-binder" not in await names(world.provider, link.cluster_namespace)
+    await is_locked_out(link)
+    assert not (await world.provider.get(NAMESPACES, namespace)).meta.deleting
+    assert await names(world.provider, other.cluster_namespace) == ["kube-binder"]
+    await revoked(world.provider, link)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
 
 
 class Stoppable(World):

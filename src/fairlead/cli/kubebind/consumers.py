@@ -15,6 +15,7 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.api.kubebind.conditions import Condition
+from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.client import Client
 from fairlead.provider.commands.overview import Row, age
@@ -38,7 +39,8 @@ _NARROW = 100
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
 
-    TEMPLATES is what each was invited to, and so what it may request.
+    TEMPLATES is what each was invited to, and so what it may request. A kind that cannot be
+    listed is told, with "+ ?" behind the OBJECTS of those that export it, and the exit code is 3.
 
     \b
     Example:
@@ -66,6 +68,12 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         click.echo(
             "no consumers yet: fairlead provider invite NAME --template T -o FILE", err=True
         )
+    unseen = {kind: why for row in found for kind, why in row.not_counted.items()}
+    for kind, why in sorted(unseen.items()):
+        line = f"warning: objects of {kind} are not counted, for they cannot be listed: {why}"
+        click.echo(printable(line), err=True)
+    if unseen:
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table:
@@ -81,7 +89,7 @@ def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table
             row.namespace,
             _templates(row),
             Text(", ".join(row.exports) or "-"),
-            str(row.objects),
+            f"{row.objects} + ?" if row.not_counted else str(row.objects),
             Text(_konnector(row)),
             Text(printable(age(row.last_heartbeat_time, now)) or "never"),
             _health(row),

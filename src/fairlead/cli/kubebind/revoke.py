@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextlib import suppress
 from functools import partial
 
 import click
 
 from fairlead import process
 from fairlead.cli import completion
+from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -20,9 +22,21 @@ from fairlead.cli.options import (
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
-from fairlead.provider.commands.revoke.work import Inventory, inventory
+from fairlead.provider.commands.revoke.work import (
+    Inventory,
+    RevokeError,
+    UnlookedError,
+    inventory,
+    lock_out,
+)
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
 from fairlead.provider.manifests import NAME
+
+
+class Unfinished(click.ClickException):
+    """All was done but for what could not be looked at."""
+
+    exit_code = INCOMPLETE
 
 
 @click.command("revoke")
@@ -53,7 +67,8 @@ def revoke(
     """Take the consumer NAME away: its access at once, then its data.
 
     NAME is what `fairlead provider consumers` shows, or the cluster namespace. What was
-    interrupted is finished by saying the same again.
+    interrupted is finished by saying the same again. The exit code is 3 when the access is gone
+    and some of the data could not be looked at: mend what is named, and say the same again.
 
     \b
     Example:
@@ -66,7 +81,12 @@ def revoke(
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
 
             async def found() -> Inventory:
-                return await inventory(client, await find_consumer(client, name))
+                consumer = await find_consumer(client, name)
+                if yes:
+                    # Nobody is asked, so that nothing has to be looked at before.
+                    with suppress(RevokeError):
+                        await lock_out(client, consumer, partial(click.echo, err=True))
+                return await inventory(client, consumer)
 
             return await process.cancel_on(stop, found())
 
@@ -94,5 +114,8 @@ def revoke(
     click.echo(about.text(keep_data=keep_data, force=force), err=True)
     if not yes:
         click.confirm("Revoke it?", abort=True, err=True)
-    process.run(work)
+    try:
+        process.run(work)
+    except UnlookedError as error:
+        raise Unfinished(str(error)) from None
     click.echo(f"{about.identity} is revoked")

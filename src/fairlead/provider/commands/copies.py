@@ -8,6 +8,7 @@ isolation of an export, agrees with it.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -22,7 +23,8 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.client import Client, NotFound, NotServed
+from fairlead.client import Client, NotServed
+from fairlead.client.lookups import Unseen, look_at
 from fairlead.provider.namespaces import identity_of, owner_of
 
 
@@ -71,21 +73,51 @@ def _spec(export: Object) -> ExportSpec | None:
         return None
 
 
-async def count_copies(client: Client, exports: Iterable[Object], where: Places) -> Counter[str]:
-    """How many objects of exported kinds each consumer has, by its cluster namespace.
+class Copies(NamedTuple):
+    """``counts`` are objects of exported kinds by their consumer's cluster namespace.
+
+    ``unseen`` is why kinds are not among them that could not be looked at, by plural and group.
+    """
+
+    counts: Counter[str]
+    unseen: dict[str, str]
+
+
+async def count_copies(client: Client, exports: Iterable[Object], where: Places) -> Copies:
+    """How many objects of exported kinds each consumer has, of all kinds that can be listed.
 
     Raises:
-        ApiError: the server refused.
+        ApiError: the server refused to say which kinds it has.
     """
-    counts: Counter[str] = Counter()
-    for resource in await served(client, exports):
-        try:
-            listed = await client.list(resource, metadata_only=True)
-        except NotFound:
-            # Its CRD has gone since the server was asked for its kinds.
-            continue
-        counts.update(filter(None, (where.whose(resource, item.meta) for item in listed.items)))
-    return counts
+    found = Copies(Counter(), {})
+    free = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(resource: Resource) -> None:
+        async with free:
+            try:
+                listed = await look_at(client, resource)
+            except Unseen as error:
+                found.unseen[resource.group_resource] = error.why
+                return
+        found.counts.update(filter(None, (where.whose(resource, one.meta) for one in listed)))
+
+    async with asyncio.TaskGroup() as group:
+        for resource in await served(client, exports):
+            group.create_task(one(resource))
+    return found
+
+
+_AT_ONCE = 8
+"""Kinds that are listed at a time: one that hangs holds up no other."""
+
+
+def exported(export: Object) -> set[str]:
+    """The kinds that an export names, as plural and group; none of one that is not valid."""
+    spec = _spec(export)
+    if spec is None:
+        return set()
+    pairs = (resource.group_resource for resource in spec.resources)
+    return {f"{plural}.{group}" if group else plural for group, plural in pairs}
 
 
 async def served(client: Client, exports: Iterable[Object]) -> list[Resource]:

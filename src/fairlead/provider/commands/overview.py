@@ -27,7 +27,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
 from fairlead.api.timestamps import parse_time
 from fairlead.client import Client
 from fairlead.client.lookups import list_all
-from fairlead.provider.commands.copies import count_copies, places
+from fairlead.provider.commands.copies import count_copies, exported, places
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.konnectors import is_original, shortcoming
 from fairlead.provider.namespaces import identity_of
@@ -37,6 +37,7 @@ from fairlead.provider.offer import Offer, beyond, record_of
 class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     """One consumer; ``objects`` counts its copies of exported kinds.
 
+    ``not_counted`` is why kinds that it exports are not counted, by plural and group.
     ``templates`` are those that it was invited to, None where that was not recorded, and
     ``warnings`` what somebody should look at.
     """
@@ -47,6 +48,7 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     templates: list[str] | None = None
     exports: list[str]
     objects: int
+    not_counted: dict[str, str] = {}
     konnector_version: str
     original_konnector: bool = False
     last_heartbeat_time: str
@@ -65,7 +67,8 @@ class Row(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 class State(NamedTuple):
     """All of a provider's cluster that rows are made from.
 
-    ``counts`` are copies by cluster namespace, ``granted`` the names of ClusterRoleBindings.
+    ``counts`` are copies by cluster namespace, ``unseen`` why kinds are not counted, by plural
+    and group, ``granted`` the names of ClusterRoleBindings.
     """
 
     namespaces: Sequence[Object]
@@ -73,6 +76,7 @@ class State(NamedTuple):
     exports: Sequence[Object] = ()
     templates: Sequence[Object] = ()
     counts: Mapping[str, int] = {}
+    unseen: Mapping[str, str] = {}
     granted: frozenset[str] = frozenset()
 
 
@@ -120,6 +124,7 @@ def _row(
 ) -> Row:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record = record_of(binding)
+    kinds = {kind for export in exports for kind in exported(export)}
     return Row(
         identity=identity_of(namespace),
         pretty_name=read.pretty_name,
@@ -127,6 +132,7 @@ def _row(
         templates=None if record.templates is None else list(record.templates),
         exports=sorted(export.meta.name for export in exports),
         objects=state.counts.get(namespace.meta.name, 0),
+        not_counted={kind: why for kind, why in state.unseen.items() if kind in kinds},
         konnector_version=read.version,
         original_konnector=read.original,
         last_heartbeat_time=read.heartbeat,
@@ -202,7 +208,7 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
 
 
 async def consumers(client: Client) -> list[Row]:
-    """All consumers of a provider's cluster.
+    """All consumers of a provider's cluster, of a kind that cannot be listed without its objects.
 
     Raises:
         ApiError: the server refused.
@@ -210,12 +216,14 @@ async def consumers(client: Client) -> list[Row]:
     namespaces = (await client.list(NAMESPACES)).items
     exports = await list_all(client, APISERVICEEXPORTS)
     bindings = (await client.list(CLUSTERROLEBINDINGS, metadata_only=True)).items
+    copies = await count_copies(client, exports, places(namespaces, exports))
     state = State(
         namespaces,
         await list_all(client, CLUSTERBINDINGS),
         exports,
         await list_all(client, APISERVICEEXPORTTEMPLATES),
-        await count_copies(client, exports, places(namespaces, exports)),
+        copies.counts,
+        copies.unseen,
         frozenset(binding.meta.name for binding in bindings),
     )
     return rows(state, now=datetime.now(UTC))

@@ -20,6 +20,7 @@ from fairlead.client import (
     NotFound,
     Unauthorized,
 )
+from fairlead.client.lookups import Unseen, look_at
 from fairlead.provider.commands.revoke.belonging import (
     foreign_finalizers,
     held,
@@ -39,6 +40,11 @@ _QUIET = 2.0
 GRACE_SECONDS = 15.0
 """For how long finalizers are waited for before they are taken off by force."""
 
+
+class UnseenError(Exception):
+    """Something is still there, and what holds it is of a kind that cannot be looked at."""
+
+
 Holding = Sequence[tuple[Resource, Object]]
 """Objects that keep something from being gone."""
 
@@ -47,6 +53,7 @@ class Desk:
     """A client that tells what it waits for; ``waiting`` is what that is at the moment.
 
     Objects of the ``forced`` kinds lose finalizers that hold them for longer than a while.
+    ``unseen`` is why kinds could not be looked at when that was last tried, by plural and group.
     """
 
     def __init__(self, client: Client, progress: Progress) -> None:
@@ -54,17 +61,35 @@ class Desk:
         self.progress = progress
         self.waiting = ""
         self.forced: frozenset[str] = frozenset()
+        self.unseen: dict[str, str] = {}
+        self._told: dict[str, str] = {}
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
         """All custom resources that are served, whoever exports them now or did before."""
         found: list[Resource] = []
         for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
             spec = crd.decode(_CRD).spec
-            version = next((one.name for one in spec.versions if one.served), "")
+            served = [one for one in spec.versions if one.served]
+            # What is asked for as it is stored needs no conversion, which may be what fails.
+            version = next((one.name for one in served if one.storage), "")
+            version = version or next((one.name for one in served), "")
             if version and spec.group != GROUP and (spec.scope == "Namespaced") == namespaced:
                 names = spec.names
                 found.append(Resource(spec.group, version, names.plural, names.kind, namespaced))
         return sorted(found)
+
+    async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
+        """As `list`, for kinds that may fail by themselves: these are noted as unseen."""
+        kind = resource.group_resource
+        try:
+            found = await look_at(self.client, resource, namespace)
+        except Unseen as error:
+            if self._told.get(kind) != error.why:
+                self.progress(f"not looked at: {error}")
+            self._told[kind] = self.unseen[kind] = error.why
+            return []
+        self.unseen.pop(kind, None)
+        return found
 
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Metadata of all objects; none of a kind that has gone meanwhile."""
@@ -145,6 +170,9 @@ class Desk:
         """Wait until a look finds nothing, and say what is still there when that takes long.
 
         ``holders`` says what holds the objects that were found: themselves, or what is in them.
+
+        Raises:
+            UnseenError: nothing that can be looked at has held them for a while.
         """
         loop = asyncio.get_running_loop()
         told, began = "", loop.time()
@@ -155,6 +183,8 @@ class Desk:
                 # The last answer stands until the next one is there, whenever the time is up.
                 holding = await holders(left)
                 now = held([obj for _, obj in holding]) or now
+                if self.unseen and not holding and passed > GRACE_SECONDS:
+                    raise UnseenError(now)
                 if now != told:
                     told = now
                     self.progress(f"waiting for {told}")
@@ -211,9 +241,11 @@ async def _each(objects: Sequence[Object], one: Callable[[Object], Awaitable[Non
         async with free:
             await one(obj)
 
-    async with asyncio.TaskGroup() as group:
-        for obj in objects:
-            group.create_task(guarded(obj))
+    results = await asyncio.gather(*map(guarded, objects), return_exceptions=True)
+    # One that is refused keeps none of the others from being done.
+    for result in results:
+        if result is not None:
+            raise result
 
 
 class _Names(msgspec.Struct):
@@ -224,6 +256,7 @@ class _Names(msgspec.Struct):
 class _Version(msgspec.Struct):
     name: str
     served: bool
+    storage: bool = False
 
 
 class _Spec(msgspec.Struct):

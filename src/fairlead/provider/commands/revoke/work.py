@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import msgspec
@@ -29,7 +30,7 @@ from fairlead.api.resource import (
     SERVICEACCOUNTS,
     Resource,
 )
-from fairlead.client import Client, NotFound
+from fairlead.client import Client, ClientError, Forbidden, NotFound
 from fairlead.client.lookups import find
 from fairlead.provider.commands.copies import Places, count_copies, places, served
 from fairlead.provider.commands.revoke import belonging
@@ -39,20 +40,25 @@ from fairlead.provider.commands.revoke.cluster import (
     Desk,
     Holding,
     Progress,
+    UnseenError,
     forgotten,
 )
 from fairlead.provider.namespaces import identity_of
-from fairlead.provider.tokens import token_secrets
+from fairlead.provider.tokens import TokenSecret, token_secrets
 
 
 class Inventory(msgspec.Struct, frozen=True):
-    """A consumer in numbers; ``objects`` counts its copies of exported kinds."""
+    """A consumer in numbers; ``objects`` counts its copies of exported kinds.
+
+    ``unseen`` is why kinds are not counted, by plural and group.
+    """
 
     identity: str
     namespace: str
     exports: int
     namespaces: int
     objects: int
+    unseen: dict[str, str] = {}
 
     def text(self, *, keep_data: bool, force: bool = False) -> str:
         """One sentence that says what will happen."""
@@ -63,14 +69,15 @@ class Inventory(msgspec.Struct, frozen=True):
             f"; finalizers that are still on its objects after {GRACE_SECONDS:g} s are taken off, "
             "and what their owners would have cleaned up stays behind"
         )
+        unseen = (f"; {kind} is not counted: {why}" for kind, why in sorted(self.unseen.items()))
         return (
             f"{self.identity} ({self.namespace}) loses its access and "
-            f"{count(self.exports, 'export')}; {end}{forced if force else ''}"
+            f"{count(self.exports, 'export')}; {end}{''.join(unseen)}{forced if force else ''}"
         )
 
 
 async def inventory(client: Client, consumer: Object) -> Inventory:
-    """What a consumer has.
+    """What a consumer has, without what cannot be looked at.
 
     Raises:
         ApiError: the server refused.
@@ -80,7 +87,9 @@ async def inventory(client: Client, consumer: Object) -> Inventory:
     namespaces = (await client.list(NAMESPACES)).items
     copies = await count_copies(client, exports, places(namespaces, exports))
     owned = provider_namespaces(namespaces, name)
-    return Inventory(identity_of(consumer), name, len(exports), len(owned), copies[name])
+    number = copies.counts[name]
+    identity = identity_of(consumer)
+    return Inventory(identity, name, len(exports), len(owned), number, copies.unseen)
 
 
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
@@ -90,6 +99,19 @@ _OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
 
 class RevokeError(Exception):
     """Revoking has not come to its end; says what it waits for and how to go on."""
+
+
+class UnlookedError(RevokeError):
+    """The access is gone, and data stays for now: some of it cannot be looked at."""
+
+
+async def lock_out(client: Client, consumer: Object, progress: Progress) -> None:
+    """Take a consumer's access away, and nothing else, as :func:`revoke` does first.
+
+    Raises:
+        RevokeError: some of it could not be taken away.
+    """
+    await _Revocation(Desk(client, progress), consumer, keep_data=True, force=False).lock_out()
 
 
 async def revoke(
@@ -116,7 +138,8 @@ async def revoke(
             are still there after a while: a consumer can put as many there as it likes.
 
     Raises:
-        RevokeError: the time is up.
+        UnlookedError: the access is gone, and what is left is of kinds that cannot be listed.
+        RevokeError: the time is up, or the access could not be taken away.
         ApiError: the server refused.
     """
     desk = Desk(client, progress)
@@ -126,28 +149,67 @@ async def revoke(
             await work.run()
     except TimeoutError:
         waits = f" for {desk.waiting}" if desk.waiting else ""
+        so_far = "has no access any more" if work.locked_out else "may still have access"
         raise RevokeError(
-            f"{identity_of(consumer)} has no access any more, but revoking still waits{waits} "
+            f"{identity_of(consumer)} {so_far}, but revoking still waits{waits} "
             f"after {timeout:g} s: remove what holds it, and say the same again to go on"
             + ("" if force else "; --force takes finalizers off the consumer's objects")
         ) from None
+    except UnseenError as error:
+        raise work.unlooked(f"; still there: {error}") from None
 
 
 class _Revocation:
     def __init__(self, desk: Desk, consumer: Object, *, keep_data: bool, force: bool) -> None:
         self._force = force
         self._exported: list[Resource] = []
+        self._bound: frozenset[str] = frozenset()
         self._places = Places({}, {})
         self._desk = desk
         self._client = desk.client
         self._consumer = consumer
         self._name = consumer.meta.name
         self._keep = keep_data
+        self._untaken: dict[str, str] = {}
+        self.locked_out = False
+        """Whether the whole access is taken away."""
+
+    async def lock_out(self) -> None:
+        """Take the access away: all that can be taken, whatever becomes of the rest."""
+        with self._noted("the record that it is being revoked"):
+            await self._mark()
+        await self._take_access()
+        if self._untaken:
+            parts = "; ".join(f"{what}: {why}" for what, why in self._untaken.items())
+            raise RevokeError(
+                f"{identity_of(self._consumer)} may still have access, for not all of it could be "
+                f"taken away ({parts}), and its data was not touched: mend that, or use other "
+                "credentials, and say the same again to go on"
+            )
+        self.locked_out = True
+
+    def unlooked(self, more: str = "") -> UnlookedError:
+        """That the rest has to wait for kinds that cannot be listed."""
+        kinds = "; ".join(f"{kind}: {why}" for kind, why in sorted(self._desk.unseen.items()))
+        return UnlookedError(
+            f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
+            f"be looked at ({kinds}){more}: mend that kind, such as its conversion webhook, and "
+            "say the same again to go on"
+        )
+
+    @contextmanager
+    def _noted(self, what: str) -> Iterator[None]:
+        """Note that a part of the access could not be taken, and let the others be tried."""
+        try:
+            yield
+        except ClientError as error:
+            self._untaken[what] = str(error)
+        else:
+            self._untaken.pop(what, None)
 
     async def run(self) -> None:
+        await self.lock_out()
         await self._look()
-        await self._mark()
-        await self._take_access()
         # One that is still pending would have its export made.
         await self._take_all(APISERVICEEXPORTREQUESTS)
         # Once no annotation says whose they are, the controller of APIServiceNamespaces does not
@@ -156,17 +218,23 @@ class _Revocation:
             await self._release_namespaces()
         await self._take_service_namespaces()
         await self._copies()
+        if self._own_unseen():
+            raise self.unlooked()
         # What the consumer could write is known by its exports, which therefore stay until then.
         await self._take_all(APISERVICEEXPORTS)
         await self._take_all(BOUNDSCHEMAS)
         # Controllers of older versions keep the rights up until the exports are gone.
         await self._take_rights()
         await self._copies()
+        if self._own_unseen():
+            raise self.unlooked()
         await self._finish()
 
     async def _look(self) -> None:
         """Learn what the consumer could write, as long as its exports say so."""
         exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
+        schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
+        self._bound = frozenset(schema.meta.name for schema in schemas)
         self._exported = await served(self._client, exports)
         self._places = places((await self._client.list(NAMESPACES)).items, exports)
         if self._force:
@@ -179,34 +247,52 @@ class _Revocation:
         if stored is not None:
             await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
         # Servers take no new object into a namespace that is going.
-        elif self._exported and not self._consumer.meta.deleting:
+        elif not self._consumer.meta.deleting and await self._has_exports():
             await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
+
+    async def _has_exports(self) -> bool:
+        page = await self._client.page(APISERVICEEXPORTS, self._name, limit=1)
+        return bool(page.items)
 
     async def _take_access(self) -> None:
         """Rights first: servers remember for some seconds that a token was good."""
         rights = await self._take_rights()
-        tokens = token_secrets((await self._client.list(SECRETS, self._name)).items)
-        dead = await self._desk.delete(SECRETS, [token.secret for token in tokens])
-        accounts = await self._desk.list(SERVICEACCOUNTS, self._name)
-        binder = [account for account in accounts if account.meta.name == BINDER_NAME]
-        gone = await self._desk.delete(SERVICEACCOUNTS, binder)
+        gone = 0
+        with self._noted(f"ServiceAccount {self._name}/{BINDER_NAME}"), suppress(NotFound):
+            gone = await self._take_account()
+        tokens: list[TokenSecret] = []
+        dead = 0
+        with self._noted(f"the tokens in namespace {self._name}"):
+            tokens = token_secrets((await self._client.list(SECRETS, self._name)).items)
+            dead = await self._desk.delete(SECRETS, [token.secret for token in tokens])
         if rights or dead or gone:
             bindings = count(rights, "binding of rights", "bindings of rights")
             self._say(f"access taken away: {bindings}, {count(dead, 'token')}")
         self._desk.waiting = "the server to forget the tokens"
         for token in tokens:
-            if token.token:
+            if token.token and not self._untaken:
                 await forgotten(self._client.config, token.token)
         self._desk.waiting = ""
+
+    async def _take_account(self) -> int:
+        try:
+            account = await self._client.get(SERVICEACCOUNTS, BINDER_NAME, self._name)
+        except Forbidden:
+            # Whoever may delete it need not be one who may read it.
+            await self._client.delete(SERVICEACCOUNTS, BINDER_NAME, self._name)
+            return 1
+        return await self._desk.delete(SERVICEACCOUNTS, [account])
 
     async def _take_rights(self) -> int:
         """Every binding that names the consumer, and the roles that were made for it alone."""
         taken = 0
         for resource in (ROLEBINDINGS, CLUSTERROLEBINDINGS):
-            for binding in (await self._client.list(resource)).items:
-                if belonging.names(binding, self._name):
-                    await self._take_binding(resource, binding)
-                    taken += 1
+            with self._noted(f"{resource.kind}s"):
+                for binding in (await self._client.list(resource)).items:
+                    if belonging.names(binding, self._name):
+                        with self._noted(f"{resource.kind} {binding.key}"):
+                            await self._take_binding(resource, binding)
+                            taken += 1
         return taken
 
     async def _take_binding(self, resource: Resource, binding: Object) -> None:
@@ -217,12 +303,9 @@ class _Revocation:
                 resource, [binding], lambda found: belonging.without_subject(found, self._name)
             )
             return
-        try:
+        # First, for the binding is what leads to it when this has to be done again.
+        with self._noted(f"{kind.kind} {key}"), suppress(NotFound):
             role = await self._client.get(kind, key.name, key.namespace)
-        except NotFound:
-            pass
-        else:
-            # First, for the binding is what leads to it when this has to be done again.
             if belonging.is_managed(role):
                 await self._desk.delete(kind, [role])
         await self._desk.delete(resource, [binding])
@@ -268,16 +351,24 @@ class _Revocation:
         """What keeps namespaces from going: objects in them that have finalizers."""
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         holding: list[tuple[Resource, Object]] = []
+        self._desk.unseen.clear()
         for namespace in namespaces:
             for kind in kinds:
-                found = await self._desk.list(kind, namespace.meta.name)
-                holding += [(kind, obj) for obj in found if obj.meta.finalizers]
+                if kind.group_resource not in self._desk.unseen:
+                    found = await self._desk.look(kind, namespace.meta.name)
+                    holding += [(kind, obj) for obj in found if obj.meta.finalizers]
         return holding
 
     async def _release_namespaces(self) -> None:
         """Provider namespaces become nobody's, the namespace itself after what is in it."""
         owned = await self._provider_namespaces()
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
+        for kind in kinds:
+            if self._is_own(kind.group_resource):
+                await self._desk.look(kind)
+        # Copies that keep their mark would go with the namespaces that lose theirs.
+        if self._own_unseen():
+            raise self.unlooked()
         copies = 0
         for namespace in owned:
             for kind in kinds:
@@ -307,7 +398,7 @@ class _Revocation:
         if not self._keep:
             for kind in self._exported:
                 if kind.namespaced:
-                    await self._take_copies(kind, partial(self._desk.list, kind, self._name))
+                    await self._take_copies(kind, partial(self._desk.look, kind, self._name))
 
     async def _take_copies(
         self, kind: Resource, look: Callable[[], Awaitable[list[Object]]]
@@ -318,11 +409,19 @@ class _Revocation:
 
     async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
         """The consumer's copies of a kind, by more than their own word where more is known."""
-        found = await self._desk.list(kind, namespace)
+        found = await self._desk.look(kind, namespace)
         known = (self._name, kind.group, kind.plural) in self._places.isolations
         if known and not kind.namespaced:
             return [obj for obj in found if self._places.whose(kind, obj.meta) == self._name]
         return [obj for obj in found if belonging.is_copy(obj, self._name)]
+
+    def _is_own(self, kind: str) -> bool:
+        """Whether the consumer's exports or their schemas name a kind."""
+        return kind in self._bound or kind in {one.group_resource for one in self._exported}
+
+    def _own_unseen(self) -> bool:
+        """Whether kinds that the consumer could write cannot be looked at."""
+        return any(map(self._is_own, self._desk.unseen))
 
     async def _finish(self) -> None:
         if self._keep and (kept := await self._kept_here()):
