@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 from weakref import WeakSet
+
+import msgspec
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
@@ -15,19 +18,23 @@ from fairlead.api.kubebind import (
     BOUNDSCHEMAS,
     CLUSTERBINDINGS,
     APIServiceBinding,
+    APIServiceExport,
 )
+from fairlead.api.kubebind.conditions import CONSUMER_CLUSTER
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.client import Unauthorized
+from fairlead.client import Forbidden, NotFound, Unauthorized
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
+from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.holding import KEEP, Hold, Holding, decision, recorded_cluster
 from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
 from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.konnector.statuses import BindingStatuses
+from fairlead.konnector.statuses import BindingStatuses, with_status
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.runtime import Cluster, Controller, Informer, Metrics, Reconciler
+from fairlead.runtime import Cluster, Controller, Informer, Metrics, Reconciler, commit
 
 
 COMPONENT = "konnector"
@@ -64,6 +71,12 @@ class Consumer:
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """What a scrape tells of each binding's objects."""
+
+    @property
+    def uid(self) -> str:
+        """The cluster's: that of namespace kube-system; "" as long as it is not known."""
+        found = self.namespaces.get("", "kube-system")
+        return found.meta.uid if found is not None else ""
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
         """A controller whose work is counted in the manager's metrics."""
@@ -112,6 +125,11 @@ class Provider:
         self.syncers = Supervisor[WorkKey]("syncers")
         self.claims: dict[WorkKey, Claim] = {}
         """The claims at work."""
+        self.leftovers: dict[WorkKey, Callable[[], list[str] | None]] = {}
+        """Says of work that holds or keeps copies which of them have no object here.
+
+        None as long as that is not known.
+        """
         self._owner: OwnerReference | None = None
         self._listeners: list[Callable[[], None]] = []
         # The controllers of syncers come and go with their work, and do not sign off here.
@@ -166,6 +184,71 @@ class Provider:
         told = self.consumer.reports.problems.message(binding, said=said)
         lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
         return "; ".join(part for part in (told, lacking) if part)
+
+    def hold(self, name: str) -> Hold:
+        """Which cluster the copies of an export are of, and what the user says of them."""
+        export = self.kubebind.exports.get(self.namespace, name)
+        binding = self._binding(name)
+        bundles = self.consumer.bundles
+        owners = [] if binding is None else binding.meta.owner_references
+        bundle = next(
+            (bundles.get("", one.name) for one in owners if one.kind == bundles.resource.kind),
+            None,
+        )
+        # A binding that goes and leaves its copies behind has been decided on as well.
+        leaving = binding is not None and binding.meta.deleting and is_orphan(binding.meta)
+        return Hold(
+            recorded=recorded_cluster(export),
+            cluster=self.consumer.uid,
+            decision=KEEP if leaving else decision(binding, bundle),
+        )
+
+    def holding_of_claims(self) -> Holding:
+        """What becomes of copies of claimed objects.
+
+        Nothing says which binding's they are, so that one that holds its copies holds them all.
+        """
+        known = {self.hold(found.meta.name).holding for found in self._bindings()}
+        return "Hold" if "Hold" in known else "Keep" if "Keep" in known else ""
+
+    def holding_of_namespaces(self) -> Holding:
+        """What becomes of APIServiceNamespaces without a namespace here.
+
+        An export that is not bound here yet has copies in them as well.
+        """
+        exports = self.kubebind.exports.list(self.namespace)
+        holds = [self.hold(export.meta.name) for export in exports]
+        if any(one.holding == "Keep" for one in holds):
+            return "Keep"
+        return "Hold" if any(one.foreign for one in holds) else ""
+
+    def waiting(self, binding: str) -> list[str] | None:
+        """Copies of a binding that are held or kept; None as long as they are not all known."""
+        found: list[str] = []
+        known = [look for key, look in self.leftovers.items() if key.binding == binding]
+        for look in known:
+            names = look()
+            if names is None:
+                return None
+            found += names
+        return found if known else None
+
+    async def forget_cluster(self, name: str) -> None:
+        """Take the record of this cluster off an export whose copies are all gone or let go.
+
+        Whoever binds it next, in whatever cluster, has nothing to be asked about.
+        """
+        found = self.kubebind.exports.get(self.namespace, name)
+        if found is None or not self.consumer.uid or recorded_cluster(found) != self.consumer.uid:
+            return
+        status = found.decode(APIServiceExport).status
+        left = [one for one in status.conditions if one.type != CONSUMER_CLUSTER]
+        body = with_status(found, msgspec.structs.replace(status, conditions=left))
+        with suppress(NotFound, Forbidden):
+            await commit(self.client, APISERVICEEXPORTS, found, body, subresource="status")
+
+    def _binding(self, name: str) -> Object | None:
+        return self.consumer.bindings.get("", name) if name in self.bindings else None
 
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Claimed objects of a binding that still have a copy; [] once the export is gone."""

@@ -128,12 +128,20 @@ class Report:
         self.conflicts: dict[Key, str] = {}
         """Reasons by object."""
         self.failures: dict[Key, Failure] = {}
+        self.held: set[Key] = set()
+        """Objects whose copies may not be deleted."""
         self._clock = clock
         self._written = float("-inf")
 
     def refused(self, key: Key, reason: str) -> bool:
         """Note that nothing may be done about an object; whether that is news."""
         self.failures.pop(key, None)
+        held = key in self.held
+        self.held.discard(key)
+        if reason == steps.COPY_HELD:
+            self.conflicts.pop(key, None)
+            self.held.add(key)
+            return not held
         if reason in steps.CONFLICTS:
             known = self.conflicts.get(key)
             self.conflicts[key] = reason
@@ -161,7 +169,8 @@ class Report:
         )
 
     def well(self, key: Key) -> None:
-        """Note that an object is neither in conflict nor failing any more."""
+        """Note that an object is neither in conflict nor failing, nor its copy held, any more."""
+        self.held.discard(key)
         self.conflicts.pop(key, None)
         self.failures.pop(key, None)
 
@@ -192,6 +201,7 @@ class Report:
         self.problem([])
         self.in_sync = 0
         self.conflicts.clear()
+        self.held.clear()
         self.failures.clear()
 
 

@@ -19,6 +19,7 @@ from fairlead.konnector.controllers.namespacelifecycle.controller import (
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.controllers.unbind.reconcile import Plan
 from fairlead.konnector.options import Options
+from fairlead.konnector.policies.holding import Hold
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
 from fairlead.runtime import Request
 
@@ -97,6 +98,7 @@ async def test_a_service_namespace_goes_with_a_namespace_that_is_gone(
         client=server.client,
         consumer=SimpleNamespace(client=server.client, namespaces=nothing),
         service_namespaces=SimpleNamespace(get=lambda _: found),
+        holding_of_namespaces=lambda: "",
     )
     controller = NamespaceLifecycleController(cast("Any", provider))
     await controller._reconcile(Request("", "", "shop"))
@@ -138,6 +140,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         options=Options(),
     )
     provider = SimpleNamespace(
+        hold=lambda _: Hold(),
         claimed=lambda _: ["claimed secrets"],
         error=str,
         problem=lambda _: "may not delete things",

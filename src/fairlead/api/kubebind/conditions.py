@@ -22,8 +22,12 @@ ANOTHER_KONNECTOR: Final = "AnotherKonnector"
 """Ours, on an APIServiceBinding: True while another konnector fights for its ClusterBinding."""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
+COPIES_HELD: Final = "CopiesHeld"
+"""Ours, on an APIServiceBinding: its copies were made for another cluster, and none is deleted."""
 CREDENTIALS_IN_USE: Final = "CredentialsInUse"
 """Ours, on a ClusterBinding: its message is the digest of the kubeconfig that wrote it."""
+CONSUMER_CLUSTER: Final = "ConsumerCluster"
+"""Ours, on an APIServiceExport: its message is the uid of the cluster in which it is bound."""
 CONSUMER_IN_SYNC: Final = "ConsumerInSync"
 EXPORTS_READY: Final = "ExportsReady"
 HEALTHY: Final = "Healthy"
@@ -46,7 +50,7 @@ SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
 
 
-WRONG_WHILE_TRUE: Final = (ANOTHER_KONNECTOR, OBJECTS_FAILING, CONFLICTS)
+WRONG_WHILE_TRUE: Final = (ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, CONFLICTS)
 """Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
 
 

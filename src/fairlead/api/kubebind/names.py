@@ -60,6 +60,10 @@ ANNOTATION_DELETION_POLICY: Final = "kube-bind.io/deletion-policy"
 """On a consumer's object, or on an APIServiceBinding for all its objects: what becomes of copies
 on the provider when the object goes. ``Orphan`` leaves them; anything else deletes them."""
 DELETION_POLICY_ORPHAN: Final = "Orphan"
+ANNOTATION_HELD_COPIES: Final = "kube-bind.io/held-copies"
+"""Ours, on an APIServiceBinding or its bundle: what becomes of copies that another cluster made
+and whose objects are not here. ``Keep`` lets them go; ``Discard:UID``, with the uid of that
+cluster, has them deleted."""
 ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
 ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
 ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"

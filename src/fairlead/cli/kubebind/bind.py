@@ -21,6 +21,7 @@ from fairlead.cli.options import (
 )
 from fairlead.client import Client
 from fairlead.konnector.commands.bind import bind, bind_bundle
+from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
 
 
@@ -56,6 +57,20 @@ T = TypeVar("T")
     help="Of the binding and of the request at the provider; default: as the invitation says. "
     "With --bundle: of the bundle.",
 )
+@click.option(
+    "--keep-copies",
+    "copies",
+    flag_value="keep",
+    default="",
+    help="The copies on the provider were made for another cluster, which this one replaces: "
+    "keep those whose objects are not here, so that each is taken up when its object returns.",
+)
+@click.option(
+    "--discard-copies",
+    "copies",
+    flag_value="discard",
+    help="As --keep-copies, but delete for ever those whose objects are not here.",
+)
 @timeout_option("2m", "until it is Ready")
 @konnector_namespace_option
 def command(
@@ -63,6 +78,7 @@ def command(
     request_file: BinaryIO | None,
     bundle: bool,
     name: str,
+    copies: Copies,
     timeout: str,
     namespace: str,
     kubeconfig: str | None,
@@ -75,12 +91,17 @@ def command(
     Ready. Doing it twice changes nothing. What fails, or is stopped, is taken back. A name that
     stands for something else already gets a number.
 
+    In a cluster that replaces another one, which was bound with the same invitation, no copy on
+    the provider is deleted: restore the objects, and end that with --keep-copies or
+    --discard-copies.
+
     \b
     Example:
         fairlead bind -f shop-team.json --kubeconfig consumer.kubeconfig
         fairlead bind -f shop-team.json --name shop-database
         fairlead bind -f answer.yaml --request request.yaml
         fairlead bind -f answer.yaml --bundle
+        fairlead bind -f shop-team.json --keep-copies
     """  # noqa: D301
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--name", name)
@@ -102,6 +123,7 @@ def command(
         "timeout": seconds,
         "progress": lambda line: click.echo(line, err=True),
         "namespace": namespace,
+        "copies": copies,
     }
 
     async def main(stop: asyncio.Event) -> list[str]:

@@ -33,6 +33,7 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_secret,
     secret_ref,
 )
+from fairlead.konnector.commands.copies import Copies, settle_copies
 from fairlead.konnector.commands.names import (
     bindings_by_name,
     check_unbound,
@@ -61,6 +62,7 @@ async def bind(
     timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
+    copies: Copies = "",
 ) -> list[str]:
     """Bind all that a provider's response asks for; the names of the bindings, all Ready.
 
@@ -75,6 +77,7 @@ async def bind(
         timeout: in seconds, for everything together.
         progress: told of each step.
         namespace: the konnector's, where the kubeconfig is kept.
+        copies: what becomes of copies that another cluster has made, "" to leave that open.
 
     Raises:
         BindError: the response cannot be used, the provider refused, or it took too long; the
@@ -88,7 +91,7 @@ async def bind(
             "the response has no requests: say with --request FILE what to ask for, or bind with "
             "--bundle whatever the provider exports"
         )
-    return await _run(client, response, "", timeout, progress, namespace)
+    return await _run(client, response, "", timeout, progress, namespace, copies)
 
 
 async def bind_bundle(
@@ -99,6 +102,7 @@ async def bind_bundle(
     timeout: float = TIMEOUT,  # noqa: ASYNC109  it says what was waited for
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
+    copies: Copies = "",
 ) -> tuple[str, list[str]]:
     """Bind by an APIServiceBindingBundle whatever the provider exports, now and later.
 
@@ -112,6 +116,7 @@ async def bind_bundle(
         timeout: in seconds, for everything together.
         progress: told of each step.
         namespace: the konnector's, where the kubeconfig is kept.
+        copies: as for :func:`bind`.
 
     Returns:
         The bundle's name, and those of its bindings.
@@ -121,7 +126,7 @@ async def bind_bundle(
         ClientError: a server refused or cannot be reached.
     """
     bundle = name or check_response(response).namespace
-    return bundle, await _run(client, response, bundle, timeout, progress, namespace)
+    return bundle, await _run(client, response, bundle, timeout, progress, namespace, copies)
 
 
 async def _run(
@@ -131,13 +136,14 @@ async def _run(
     timeout: float,  # noqa: ASYNC109
     progress: Progress,
     namespace: str,
+    copies: Copies,
 ) -> list[str]:
     config = check_response(response)
     written = Written(secret_ref(config, namespace), bundle)
     async with Client(config, user_agent="fairlead-bind") as provider:
         work = _Bind(client, provider, written, Deadline(timeout), progress)
         async with undone_on_failure(client, provider, written, progress):
-            return await within(timeout, work.run(response), lambda: work.doing)
+            return await within(timeout, work.run(response, copies), lambda: work.doing)
 
 
 class _Bind:
@@ -163,7 +169,14 @@ class _Bind:
         self._deadline = deadline
         self._progress = progress
 
-    async def run(self, response: BindingResponse) -> list[str]:
+    async def run(self, response: BindingResponse, copies: Copies) -> list[str]:
+        names = await self._bound(response)
+        for name in names:
+            self.doing = f"looking for copies of APIServiceBinding {name}"
+            await settle_copies(self._waiting(), name, copies)
+        return names
+
+    async def _bound(self, response: BindingResponse) -> list[str]:
         await check_apart(self._client, self._provider)
         known = await bindings_by_name(self._client)
         for asked in response.requests:

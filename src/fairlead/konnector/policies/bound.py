@@ -26,6 +26,7 @@ from fairlead.konnector.policies.copies import (
     status_of,
     with_status,
 )
+from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.isolation import MAX_NAME, place
 from fairlead.konnector.policies.merge import has_more
 from fairlead.konnector.policies.steps import (
@@ -62,18 +63,22 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     ``cluster_namespace`` is the consumer's on the provider. ``owner`` is set on new copies, None
     for copies that go with their namespace. ``status`` says whether the resource has a status
-    that comes back.
+    that comes back. ``holding`` is what becomes of copies that would be deleted.
     """
 
     cluster_namespace: str
     owner: JSON | None = None
     status: bool = True
+    holding: Holding = ""
 
     def next_step(self, pair: Pair, *, orphan: bool = False) -> Step:
         """What to do next about one object.
 
         ``orphan`` says that the copy shall stay when the object goes.
         """
+        return withheld(self._next(pair, orphan=orphan), pair, self.holding)
+
+    def _next(self, pair: Pair, *, orphan: bool) -> Step:
         step = self._there(pair, orphan=orphan)
         # Where an object may not be synchronised, nothing comes back either. A wait holds nothing
         # up: a copy that is being deleted still gives its status.

@@ -24,6 +24,7 @@ from fairlead.konnector.policies.claimcopies import (
     replaced_body,
 )
 from fairlead.konnector.policies.copies import belongs, is_foreign, is_ours, let_go
+from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,
     OWNER_UNKNOWN,
@@ -70,14 +71,21 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Decides about the objects of one claim of one binding."""
+    """Decides about the objects of one claim of one binding.
+
+    ``holding`` is what becomes of copies on the provider that would be deleted.
+    """
 
     cluster_namespace: str
     binding_name: str
     binding_uid: str
+    holding: Holding = ""
 
     def next_step(self, pair: Pair, state: ClaimState) -> Step:
         """What to do next about one name."""
+        return withheld(self._next(pair, state), pair, self.holding)
+
+    def _next(self, pair: Pair, state: ClaimState) -> Step:
         if not (state.consumer or state.provider):
             if state.others:
                 return Done()

@@ -20,6 +20,8 @@ Side = Literal["consumer", "provider"]
 FOREIGN_OBJECT: Final = "ForeignObjectExists"
 OWNER_UNKNOWN: Final = "OwnerUnknown"
 NAME_TOO_LONG: Final = "NameTooLong"
+COPY_HELD: Final = "CopyHeld"
+"""The reason of a :class:`Refuse` that keeps the copy of another cluster's object."""
 CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
 

@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.kubebind import ExportResource, Isolation, PermissionClaim, Scope
 from fairlead.api.meta import Key
 from fairlead.api.resource import Resource
+from fairlead.konnector.policies.holding import Holding
 
 
 class SecretKey(msgspec.Struct, frozen=True, order=True):
@@ -50,7 +51,7 @@ class BoundSpec(msgspec.Struct, frozen=True):
     """Synchronise the objects of one bound resource.
 
     ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
-    provider.
+    provider; ``holding`` what becomes of copies that would be deleted.
     """
 
     resource: Resource
@@ -58,15 +59,20 @@ class BoundSpec(msgspec.Struct, frozen=True):
     informer_scope: Scope
     isolation: Isolation
     status_subresource: bool
+    holding: Holding = ""
 
 
 class ClaimSpec(msgspec.Struct, frozen=True):
-    """Synchronise the objects of one claim; ``unbinding`` claims nothing any more."""
+    """Synchronise the objects of one claim; ``unbinding`` claims nothing any more.
+
+    ``holding`` is what becomes of copies on the provider that would be deleted.
+    """
 
     claim: PermissionClaim
     resources: list[ExportResource]
     isolation: Isolation
     unbinding: bool = False
+    holding: Holding = ""
 
 
 class ReleaseSpec(msgspec.Struct, frozen=True):

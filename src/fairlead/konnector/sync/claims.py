@@ -7,12 +7,12 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
-from fairlead.api.kubebind import BoundSchema, SelectorReference
+from fairlead.api.kubebind import OWNER_CONSUMER, BoundSchema, SelectorReference
 from fairlead.api.kubebind.claims import Targets, reference_allowed, reference_versions
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS, Resource
 from fairlead.konnector.consumer import Provider
-from fairlead.konnector.policies.claimcopies import is_consumer_copy
+from fairlead.konnector.policies.claimcopies import is_consumer_copy, owner_of
 from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.isolation import ServiceNamespaced
@@ -22,7 +22,7 @@ from fairlead.konnector.reports import Fault
 from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection, faults_of
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
-from fairlead.konnector.sync.objects import surroundings
+from fairlead.konnector.sync.objects import leftovers, surroundings
 from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
 from fairlead.runtime import Informer
 
@@ -121,12 +121,13 @@ class _Run:
             cluster_namespace=provider.namespace,
             binding_name=binding.name,
             binding_uid=binding.uid,
+            holding=wanted.holding,
         )
         self.outcome = self._policy.outcome
         self._selection = Selection(
             wanted.claim, referrers, changed=self._referrer_changed, moved=self._consumers.mark
         )
-        ends = BothEnds(
+        self._ends = ends = BothEnds(
             consumer=self._consumers,
             provider=self._providers,
             strategy=ServiceNamespaced(namespaces.provider, namespaces.consumer),
@@ -141,6 +142,7 @@ class _Run:
             await self._engine.run()
         finally:
             self._provider.claims.pop(self._key, None)
+            self._provider.leftovers.pop(self._key, None)
 
     async def ready(self) -> None:
         """Referring objects are known first: what nobody refers to is taken away."""
@@ -148,6 +150,8 @@ class _Run:
             await informer.synced()
         self._selection.start()
         self._provider.claims[self._key] = self
+        if self._wanted.holding:
+            self._provider.leftovers[self._key] = self._leftovers
 
     def faults(self) -> Iterable[Fault]:
         return [faults_of(informer) for informer in self._referring if informer.error]
@@ -178,6 +182,22 @@ class _Run:
             if not self._others_claim(obj, namespace)
         ]
 
+    def _leftovers(self) -> list[str] | None:
+        """Copies of the consumer's objects that are not here, and that no other claim is about."""
+        provider = self._provider
+        if provider.claims_pending(self._wanted.claim.resource):
+            return None
+        names = provider.service_namespaces
+
+        def ours(copy: Object) -> bool:
+            return (
+                owner_of(copy) == OWNER_CONSUMER
+                and is_ours(copy.meta, provider.namespace)
+                and not self._others_claim(copy, names.consumer(copy.meta.namespace))
+            )
+
+        return leftovers(self._ends, self._wanted.holding, ours)
+
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
         """Whether this claim is about an object, given the consumer's namespace for it."""
         return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
@@ -199,7 +219,7 @@ class _Run:
             readable=claimed or not any(informer.error for informer in self._referring),
             bindings=self._provider.binding_uids() | {self._binding.uid},
             consumer_namespace=self._namespace_usable(namespace),
-            orphan=self._wanted.unbinding and self._orphan(),
+            orphan=self._wanted.holding == "Keep" or (self._wanted.unbinding and self._orphan()),
         )
 
     def _others_claim(self, obj: Object | None, namespace: str) -> bool:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
-from fairlead.api.meta import OwnerReference
+from fairlead.api.kubebind import resource_name
+from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import Resource
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.copies import is_orphan, is_ours
+from fairlead.konnector.policies.holding import Holding
 from fairlead.konnector.policies.isolation import choose
 from fairlead.konnector.policies.steps import Pair, Step
-from fairlead.konnector.policies.work import BoundSpec
+from fairlead.konnector.policies.work import BoundSpec, WorkKey
 from fairlead.konnector.reports import Fault
 from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
@@ -44,6 +47,28 @@ def surroundings(
         workers=consumer.options.workers,
         interval=consumer.options.health_interval,
     )
+
+
+def leftovers(
+    ends: BothEnds, holding: Holding, ours: Callable[[Object], bool]
+) -> list[str] | None:
+    """Copies that have no object here, or none that stays while they are held; sorted.
+
+    None as long as not all of both ends is known. ``ours`` says which objects of the provider
+    are copies that would be deleted.
+    """
+    here, there = ends.consumer, ends.provider
+    if not (ends.namespaces.informer.has_synced and here.settled() and there.settled()):
+        return None
+    found: list[str] = []
+    for cached in there.objects():
+        copy, key = there.newest(cached.key), ends.strategy.to_consumer(cached.key)
+        if copy is None or key is None or copy.meta.deleting or not ours(copy):
+            continue
+        obj = here.newest(key)
+        if obj is None or (holding == "Hold" and obj.meta.deleting):
+            found.append(f"{copy.kind} {key}")
+    return sorted(found)
 
 
 class BoundObjects:
@@ -77,6 +102,7 @@ class BoundObjects:
             cluster_namespace=provider.namespace,
             owner=msgspec.to_builtins(owner) if owner is not None else None,
             status=wanted.status_subresource,
+            holding=wanted.holding,
         )
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(
@@ -89,7 +115,18 @@ class BoundObjects:
         around = surroundings(
             provider, self._binding, "sync", resource.group_resource, resource.kind
         )
-        await Engine(ends, _Deciding(provider, self._binding, policy), around).run()
+        engine = Engine(ends, _Deciding(provider, self._binding, policy), around)
+        if not wanted.holding:
+            await engine.run()
+            return
+        key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
+        provider.leftovers[key] = partial(
+            leftovers, ends, wanted.holding, lambda copy: is_ours(copy.meta, provider.namespace)
+        )
+        try:
+            await engine.run()
+        finally:
+            del provider.leftovers[key]
 
     def _namespaces(self) -> frozenset[str]:
         """Where the konnector has the right to watch copies."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
     APISERVICEEXPORTS,
     BOUNDSCHEMAS,
@@ -30,13 +31,15 @@ from fairlead.konnector.controllers.apiserviceexport.reconcile import (
     State,
     reconcile,
 )
-from fairlead.konnector.policies.work import BoundSpec, ReleaseSpec, WorkKey, WorkSpec
+from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.holding import decision, recorded_cluster
+from fairlead.konnector.policies.work import BoundSpec, ClaimSpec, ReleaseSpec, WorkKey, WorkSpec
 from fairlead.konnector.statuses import with_status
 from fairlead.konnector.supervisor import Runnable
 from fairlead.konnector.sync.claims import ClaimedObjects
 from fairlead.konnector.sync.objects import BoundObjects
 from fairlead.konnector.sync.release import Releaser
-from fairlead.runtime import Delta, Request, commit
+from fairlead.runtime import Delta, Request, Result, changed, commit
 
 
 class _Wanted(NamedTuple):
@@ -45,6 +48,10 @@ class _Wanted(NamedTuple):
     spec: WorkSpec
     export: OwnerReference | None
     binding: OwnerReference
+
+
+_KEEPING_SECONDS = 0.5
+"""Between looks at copies that are being let go."""
 
 
 class APIServiceExportController:
@@ -84,25 +91,68 @@ class APIServiceExportController:
             controller.watch(provider.kubebind.schemas, everything)
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
             controller.watch(crds, of_crd)
+            # What one binding says of copies may hold the claimed ones of all others.
+            bundles = self._consumer.cluster.informer(APISERVICEBINDINGBUNDLES)
+            stack.push_async_callback(bundles.close)
+            for said in (bindings, bundles):
+                controller.watch(said, everything, predicate=changed(decision))
+            controller.watch(
+                provider.kubebind.exports, everything, predicate=changed(recorded_cluster)
+            )
             provider.on_join(joined)
             await controller.run()
 
-    async def _reconcile(self, request: Request) -> None:
+    async def _reconcile(self, request: Request) -> Result | None:
         name = request.name
+        # Without the cluster's own uid every copy would be held.
+        await self._consumer.namespaces.synced()
         binding = self._binding(name)
         export = await self._export(name, binding)
         schemas, crds = await self._schemas(name, export), self._crds(export, binding)
+        hold = self._provider.hold(name)
         state = State(
             name=name,
             export=export.decode(APIServiceExport) if export else None,
             binding=binding.decode(APIServiceBinding) if binding else None,
             schemas={key: found.decode(BoundSchema) for key, found in schemas.items()},
             crds=crds,
+            hold=hold,
+            kept=hold.holding == "Keep" and self._kept(name, binding),
+            holding_of_claims=self._provider.holding_of_claims(),
         )
         plan = reconcile(state, now=now())
         await self._run_syncers(name, plan, export, binding)
         if export is not None:
             await self._report(plan, export, schemas)
+        # No event tells that the last copy is let go.
+        return Result(_KEEPING_SECONDS) if hold.holding == "Keep" else None
+
+    def _kept(self, name: str, binding: Object | None) -> bool:
+        """Whether all copies of a binding that have no object here are let go for certain."""
+        if binding is None:
+            return False
+        status = binding.decode(APIServiceBinding).status
+        wanted = {WorkKey(name, "objects", item.name) for item in status.bound_schemas}
+        claims = {WorkKey(name, "claim", claim.name) for claim in status.permission_claims}
+        keeping = {
+            key
+            for key in wanted | claims
+            if (found := self._running.get(key)) is not None
+            and isinstance(found.spec, BoundSpec | ClaimSpec)
+            and found.spec.holding == "Keep"
+            and (look := self._provider.leftovers.get(key)) is not None
+            and look() == []
+        }
+        return bool(wanted) and keeping == wanted | claims and self._namespaces_kept()
+
+    def _namespaces_kept(self) -> bool:
+        """Whether no APIServiceNamespace goes for want of a namespace that may return."""
+        known = self._consumer.namespaces
+        listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
+        return all(
+            is_orphan(one.meta) or one.meta.deleting or known.get("", one.meta.name) is not None
+            for one in listed
+        )
 
     def _binding(self, name: str) -> Object | None:
         if name not in self._provider.bindings:

@@ -11,6 +11,7 @@ from fairlead.api.conditions import Condition as CRDCondition
 from fairlead.api.kubebind import BoundSchema, BoundSchemaStatus, SchemaNames
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
+    CONSUMER_CLUSTER,
     CONSUMER_IN_SYNC,
     PERMISSION_CLAIM,
     PROVIDER_IN_SYNC,
@@ -33,7 +34,9 @@ _CRD_TYPES = frozenset(
     }
 )
 """The conditions that API servers set on CRDs (apiextensions.k8s.io/v1)."""
-_EXPORTS_OWN = frozenset({CONNECTED, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC, READY})
+_EXPORTS_OWN = frozenset(
+    {CONNECTED, CONSUMER_CLUSTER, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC, READY}
+)
 """What an export says of itself, whatever a CRD may say under the same name."""
 _BADNESS = {"False": 0, "Unknown": 1, "True": 2}
 

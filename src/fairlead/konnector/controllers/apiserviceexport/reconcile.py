@@ -19,6 +19,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
+    CONSUMER_CLUSTER,
     CONSUMER_IN_SYNC,
     SCHEMA_IN_SYNC,
     Condition,
@@ -34,6 +35,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     worst_conditions,
 )
 from fairlead.konnector.crds import describes, established, served_resource
+from fairlead.konnector.policies.holding import Hold, Holding
 from fairlead.konnector.policies.work import (
     BoundSpec,
     ClaimSpec,
@@ -48,13 +50,20 @@ SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
 
 
 class State(msgspec.Struct, frozen=True):
-    """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found."""
+    """What was read; ``schemas`` by BoundSchema name, ``crds`` by CRD name: those found.
+
+    ``hold`` says whose the copies are, ``kept`` that those which were to be kept are let go;
+    ``holding_of_claims`` is what becomes of copies of claimed objects.
+    """
 
     name: str
     export: APIServiceExport | None
     binding: APIServiceBinding | None
     schemas: Mapping[str, BoundSchema]
     crds: Mapping[str, Object]
+    hold: Hold = Hold()
+    kept: bool = False
+    holding_of_claims: Holding = ""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -120,6 +129,7 @@ def _syncers(state: State, export: APIServiceExport) -> dict[str, BoundSpec]:
             informer_scope=schema.spec.informer_scope,
             isolation=export.spec.isolation,
             status_subresource=version.subresources.status is not None,
+            holding=state.hold.holding,
         )
     return result
 
@@ -157,6 +167,7 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
             resources=export.spec.resources,
             isolation=export.spec.isolation,
             unbinding=leaving and gone,
+            holding=state.holding_of_claims,
         )
         for claim in accepted
     }
@@ -196,8 +207,17 @@ def _export_status(
     stale = stale_types(state.schemas.values(), crds.values())
     kept = [one for one in export.status.conditions if one.type not in stale]
     found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
+    found += _consumer_cluster(state)
     conditions = set_conditions(kept, *found, now=now, summary=True)
     return msgspec.structs.replace(export.status, conditions=conditions)
+
+
+def _consumer_cluster(state: State) -> list[Condition]:
+    """The cluster that may delete copies from now on; a binding that goes says nothing new."""
+    uid = state.hold.record(kept=state.kept)
+    if state.binding is None or state.binding.metadata.deleting or not uid:
+        return []
+    return [Condition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]
 
 
 def _connected(state: State, export: APIServiceExport) -> Condition:

@@ -10,6 +10,7 @@ import structlog
 from fairlead.api.kubebind import APIServiceBinding
 from fairlead.api.kubebind.conditions import (
     CONFLICTS,
+    COPIES_HELD,
     INFORMERS_SYNCED,
     OBJECTS_FAILING,
     PERMISSION_CLAIM,
@@ -82,7 +83,10 @@ class HealthReporter:
         reports = self._provider.consumer.reports
         told = (reports.conflicts(binding), reports.failing(binding))
         found += [one for one in told if one is not None]
-        absent = {CONFLICTS, OBJECTS_FAILING} - {one.type for one in found}
+        hold = self._provider.hold(binding)
+        if hold.holding and hold.cluster:
+            found.append(hold.condition(self._provider.waiting(binding)))
+        absent = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING} - {one.type for one in found}
         await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
     def _refusal(self, binding: str) -> Condition | None:

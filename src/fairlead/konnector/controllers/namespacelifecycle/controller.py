@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, suppress
 
-from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind import (
+    ANNOTATION_DELETION_POLICY,
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APISERVICENAMESPACES,
+    DELETION_POLICY_ORPHAN,
+)
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import AlreadyExists, NotFound
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace, reconcile
-from fairlead.runtime import Request
+from fairlead.konnector.policies.holding import decision, recorded_cluster
+from fairlead.runtime import Delta, Request, changed, patch_metadata
 
 
 class NamespaceLifecycleController:
@@ -33,21 +41,47 @@ class NamespaceLifecycleController:
                 self._provider.service_namespaces.informer,
                 lambda delta: [Request("", "", delta.object.meta.name)],
             )
+            # What the user says of copies, and of which cluster they are, is about all of them.
+            exports = self._provider.kubebind.exports
+            controller.watch(exports, self._all, predicate=changed(recorded_cluster))
+            for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES):
+                informer = self._consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                controller.watch(informer, self._all, predicate=changed(decision))
+            # Only exports say whether a namespace that is missing here was ever there.
+            await exports.synced()
             await controller.run()
+
+    def _all(self, _delta: Delta) -> Iterable[Request]:
+        listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
+        return [Request("", "", found.meta.name) for found in listed]
 
     async def _reconcile(self, request: Request) -> None:
         found = self._provider.service_namespaces.get(request.name)
         if found is None:
             return
         there = self._consumer.namespaces.get("", request.name) is not None
-        action = reconcile(found.meta, namespace_found=there)
+        holding = self._provider.holding_of_namespaces()
+        action = reconcile(found.meta, namespace_found=there, holding=holding)
         if action == "confirm":
             there = await self._exists(request.name)
             action = reconcile(found.meta, namespace_found=there, confirmed=True)
-        if action == "create-namespace":
-            await self._create(request.name)
-        elif action == "delete-service-namespace":
-            await self._delete(found)
+        match action:
+            case "create-namespace":
+                await self._create(request.name)
+            case "delete-service-namespace":
+                await self._delete(found)
+            case "let-go":
+                await self._annotate(found, DELETION_POLICY_ORPHAN)
+            case "take-up":
+                await self._annotate(found, None)
+
+    async def _annotate(self, found: Object, policy: str | None) -> None:
+        annotations = {ANNOTATION_DELETION_POLICY: policy}
+        with suppress(NotFound):
+            await patch_metadata(
+                self._provider.client, APISERVICENAMESPACES, found, {"annotations": annotations}
+            )
 
     async def _exists(self, name: str) -> bool:
         try:

@@ -6,23 +6,40 @@ from typing import Literal
 
 from fairlead.api.kubebind.names import LABEL_OWNER, OWNER_PROVIDER
 from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.holding import Holding
 
 
-Action = Literal["nothing", "confirm", "delete-service-namespace", "create-namespace"]
+Action = Literal[
+    "nothing", "confirm", "delete-service-namespace", "create-namespace", "let-go", "take-up"
+]
 
 
 def reconcile(
-    service_namespace: ObjectMeta | None, *, namespace_found: bool, confirmed: bool = False
+    service_namespace: ObjectMeta | None,
+    *,
+    namespace_found: bool,
+    confirmed: bool = False,
+    holding: Holding = "",
 ) -> Action:
     """What to do about one name.
 
     A namespace that is terminating is still there. With an APIServiceNamespace go all data in
-    its provider namespace: so its absence is ``confirmed`` by the server itself before that.
+    its provider namespace: so its absence is ``confirmed`` by the server itself before that, and
+    one that has copies of another cluster stays. What is kept of these outlives the hold by the
+    annotation of orphans, until the namespace returns.
     """
-    if service_namespace is None or service_namespace.deleting or namespace_found:
+    if service_namespace is None or service_namespace.deleting:
         return "nothing"
+    kept = is_orphan(service_namespace)
+    if namespace_found:
+        return "take-up" if kept and not holding else "nothing"
     if service_namespace.labels.get(LABEL_OWNER) == OWNER_PROVIDER:
         return "create-namespace"
+    if kept or holding == "Hold":
+        return "nothing"
+    if holding == "Keep":
+        return "let-go"
     return "delete-service-namespace" if confirmed else "confirm"
 
 

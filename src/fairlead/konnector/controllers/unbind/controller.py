@@ -86,11 +86,12 @@ class UnbindController:
             patience=self._patience.timeout,
             given_up=given_up,
             undeletable=bool(refused),
+            held=provider is not None and provider.hold(request.name).holding == "Hold",
         )
         await self._releases.follow(request.name, plan.let_go)
         if plan.release and given_up:
             self._tell(found, fault, refused)
-        return await self._carry_out(found, plan)
+        return await self._carry_out(found, plan, given_up=given_up)
 
     def _tell(self, found: Object, fault: str, refused: str) -> None:
         """What a binding leaves behind that was given up."""
@@ -100,7 +101,9 @@ class UnbindController:
         message = gone_message(fault, self._releases.count(found.meta.name))
         self._consumer.events.event(found, "Warning", "ProviderGone", message)
 
-    async def _carry_out(self, found: Object, plan: Plan) -> Result | None:
+    async def _carry_out(
+        self, found: Object, plan: Plan, *, given_up: bool = False
+    ) -> Result | None:
         for crd in plan.delete:
             try:
                 await self._consumer.client.delete(
@@ -119,6 +122,9 @@ class UnbindController:
             refused = found.meta.name in self._refused
             return Result(_REFUSED_AGAIN if refused else _LOOK_AGAIN)
         if plan.release:
+            provider = self._connections.of(found.meta.name)
+            if provider is not None and not given_up:
+                await provider.forget_cluster(found.meta.name)
             await remove_finalizer(
                 self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
             )

@@ -39,6 +39,7 @@ def reconcile(
     patience: float,
     given_up: bool = False,
     undeletable: bool = False,
+    held: bool = False,
 ) -> Plan:
     """What to do about one binding.
 
@@ -52,6 +53,7 @@ def reconcile(
             objects are let go without it, and what it has claimed goes with the binding.
         undeletable: whether the right to delete the CRDs is missing; when that is given up, the
             server's garbage collector takes them with the binding.
+        held: whether no copy is deleted, for another cluster has made them.
     """
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
         return Plan()
@@ -59,7 +61,7 @@ def reconcile(
         return Plan(release=True)
     return Plan(
         delete=[crd for crd in crds if not crd.meta.deleting],
-        condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up),
+        condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up, held=held),
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
     )
 
@@ -85,6 +87,7 @@ def _unbinding(
     patience: float,
     *,
     given_up: bool,
+    held: bool,
 ) -> Condition:
     names = [f"CustomResourceDefinition {crd.meta.name}" for crd in crds]
     if given_up:
@@ -98,5 +101,10 @@ def _unbinding(
             "--unbind-timeout) is given up; to let objects go at once, remove the finalizer "
             "kubebind.io/syncer from them"
         )
-    amiss = bool(obstacle or given_up)
+    if held:
+        message += (
+            "; these copies were made for another cluster and are not deleted: see condition "
+            "CopiesHeld, or leave them where they are with `fairlead unbind --orphan`"
+        )
+    amiss = bool(obstacle or given_up or held)
     return false(CONNECTED, UNBINDING, message, severity="Warning" if amiss else "Info")

@@ -1,0 +1,135 @@
+"""Copies that another cluster has made, which go only when the user says so.
+
+A consumer's cluster that was lost and built anew is empty at first. To its konnector every copy on
+the provider looks like one whose object was deleted. So an export's status records the uid of the
+cluster that it is bound in (that of namespace kube-system). Under another uid no copy is deleted
+until the user has said what shall become of those that still wait for their objects: Keep lets
+them go, so that each is taken up when its object returns; Discard lets them be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from fairlead.api.kubebind import APIServiceExport
+from fairlead.api.kubebind.conditions import (
+    CONSUMER_CLUSTER,
+    COPIES_HELD,
+    Condition,
+    get_condition,
+)
+from fairlead.api.kubebind.names import ANNOTATION_HELD_COPIES
+from fairlead.api.meta import Object
+from fairlead.konnector.policies.copies import let_go
+from fairlead.konnector.policies.steps import COPY_HELD, Delete, Pair, Refuse, Replace, Step
+
+
+Holding = Literal["", "Hold", "Keep"]
+"""Whether copies go with their objects as ever, none goes, or those without one are let go."""
+
+KEEP: Final = "Keep"
+"""The annotation's value that may stand in a repository: it never deletes anything."""
+CLUSTER_CHANGED: Final = "ClusterIdentityChanged"
+
+_SHOWN = 3
+
+
+def discard(cluster: str) -> str:
+    """The annotation's value that has the copies of the cluster with this uid deleted.
+
+    It names the cluster, so that it says nothing of those that the next one has made.
+    """
+    return f"Discard:{cluster}"
+
+
+def recorded_cluster(export: Object | None) -> str:
+    """The uid of the cluster in which an export is bound, "" when none was recorded."""
+    if export is None:
+        return ""
+    try:
+        conditions = export.decode(APIServiceExport).status.conditions
+    except msgspec.ValidationError:
+        # An export that cannot be read is told of by the controller that works on it.
+        return ""
+    found = get_condition(conditions, CONSUMER_CLUSTER)
+    return found.message if found is not None else ""
+
+
+def decision(*objects: Object | None) -> str:
+    """What the first of the objects says that says anything, such as a binding and its bundle."""
+    known = (obj.meta.annotations for obj in objects if obj is not None)
+    return next((said for one in known if (said := one.get(ANNOTATION_HELD_COPIES))), "")
+
+
+class Hold(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster the copies of an export are of, which this one is, and what the user says.
+
+    Both clusters are uids, "" while unknown.
+    """
+
+    recorded: str = ""
+    cluster: str = ""
+    decision: str = ""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether another cluster has made the copies, or may have."""
+        return self.recorded not in {"", self.cluster}
+
+    @property
+    def holding(self) -> Holding:
+        """What becomes of copies without an object."""
+        if not self.foreign or self.decision == discard(self.recorded):
+            return ""
+        return "Keep" if self.decision == KEEP else "Hold"
+
+    def record(self, *, kept: bool) -> str:
+        """The uid to record, given whether all that was to be kept is let go."""
+        done = not self.holding or (self.holding == "Keep" and kept)
+        return self.cluster or self.recorded if done else self.recorded
+
+    def condition(self, waiting: Sequence[str] | None) -> Condition:
+        """What the binding says, given the copies that wait, None while they are not known."""
+        ways = (
+            "being let go, so that each is taken up when its object returns"
+            if self.holding == "Keep"
+            else "and none of them is deleted. Restore the objects, then say what shall become of "
+            "copies that still wait: `fairlead bind -f INVITATION --keep-copies` keeps each until "
+            "its object returns, `--discard-copies` has them deleted; so does annotation "
+            f"{ANNOTATION_HELD_COPIES} of the binding, with {KEEP} or {discard(self.recorded)}"
+        )
+        message = (
+            f"the copies on the provider were made for another cluster (uid {self.recorded}) than "
+            f"this one (uid {self.cluster}); {_count(waiting)}, {ways}"
+        )
+        return Condition(COPIES_HELD, "True", reason=CLUSTER_CHANGED, message=message)
+
+
+def _count(waiting: Sequence[str] | None) -> str:
+    if waiting is None:
+        return "those that wait for their objects are not counted yet"
+    if not waiting:
+        return "none waits for its object at the moment"
+    shown = sorted(waiting)[:_SHOWN]
+    more = [f"and {len(waiting) - _SHOWN} more"] if len(waiting) > _SHOWN else []
+    number = (
+        "1 copy waits for its" if len(waiting) == 1 else f"{len(waiting)} copies wait for their"
+    )
+    return f"{number} object{'' if len(waiting) == 1 else 's'} ({', '.join(shown + more)})"
+
+
+def withheld(step: Step, pair: Pair, holding: Holding) -> Step:
+    """The step, or what is done in its place where it would delete a copy that is held."""
+    copy = pair.provider
+    if not holding or copy is None or not isinstance(step, Delete) or step.side != "provider":
+        return step
+    if holding == "Hold":
+        return Refuse(
+            COPY_HELD,
+            f"{copy.kind} {copy.key} on the provider was made for another cluster, and no copy is "
+            "deleted until the user says so: see condition CopiesHeld of the APIServiceBinding",
+        )
+    return Replace("provider", let_go(copy)) if pair.consumer is None else step
