@@ -13,10 +13,10 @@ from collections.abc import Collection
 from fairlead.api.manifests import ALL_VERBS, RBAC_GROUP, READ_VERBS, Program, rule
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
-from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
-from fairlead.api.servicebinding.spec import crds
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS
 from fairlead.binding.admission import names
 from fairlead.binding.options import DEFAULT_NAMESPACE
+from fairlead.binding.rights import BINDING_GROUPS, controller_rules
 
 
 NAME = names.NAME
@@ -25,7 +25,6 @@ _GROUP = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _ADMISSION = "admissionregistration.k8s.io"
 _AGGREGATED = "service-binding-controller-role"
 """As it is called everywhere, so that what grants or audits rights by its name goes on."""
-_BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
 
 
 def manifests(
@@ -58,7 +57,7 @@ def manifests(
     program = _program(namespace, image, replicas, flags)
     mutating = names.mutating(namespace, fail_open, kinds, fail_closed=fail_closed)
     served = _webhooks(program, mutating, names.validating(namespace, fail_open))
-    rules = [*_controller_rules(), *([_bundle_rule()] if webhooks else [])]
+    rules = [*controller_rules(), *([_bundle_rule()] if webhooks else [])]
     own = program.cluster_role(f"{NAME}-controllers", rules)
     bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)
     binding = program.bound(bound)
@@ -147,7 +146,7 @@ def _user_roles(program: Program) -> list[JSON]:
     return [
         program.cluster_role(
             f"service-binding-{who}-role",
-            [rule(group, ["servicebindings"], verbs[who]) for group in _BINDING_GROUPS],
+            [rule(group, ["servicebindings"], verbs[who]) for group in BINDING_GROUPS],
             labels={f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"},
         )
         for who, target in targets.items()
@@ -187,32 +186,6 @@ def _program(
         replicas=replicas,
         flags=flags,
     )
-
-
-def _controller_rules() -> list[JSON]:
-    own_crds = sorted(crd["metadata"]["name"] for crd in crds())
-    bindings = [
-        part
-        for group in _BINDING_GROUPS
-        for part in (
-            rule(group, ["servicebindings"], (*READ_VERBS, "patch")),
-            rule(group, ["servicebindings/status"], ("patch",)),
-            rule(group, ["servicebindings/finalizers"], ("update",)),
-        )
-    ]
-    return [
-        *bindings,
-        rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
-        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], (*READ_VERBS, "create")),
-        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], ("patch",), names=[BINDABLEKINDS_NAME]),
-        rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
-        rule("", ["configmaps", "services"], READ_VERBS),
-        rule("route.openshift.io", ["routes"], READ_VERBS),
-        rule("", ["events"], ("create", "patch")),
-        rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
-        rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
-        rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",), names=own_crds),
-    ]
 
 
 def _workload_rules() -> list[JSON]:

@@ -78,11 +78,16 @@ class Review(msgspec.Struct, frozen=True):
     name: str
 
 
-FailureCode = Literal["NotFound", "Forbidden", "NoMatch", "Invalid", "Denied", "Error"]
+FailureCode = Literal[
+    "NotFound", "Forbidden", "NoMatch", "Invalid", "Denied", "Ineligible", "Error"
+]
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a read has no result; ``Error`` may pass by itself, the others are answers."""
+    """Why a read has no result; ``Error`` may pass by itself, the others are answers.
+
+    ``Ineligible`` is what no binding may have as its workload.
+    """
 
     code: FailureCode
     message: str

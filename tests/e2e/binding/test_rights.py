@@ -158,3 +158,42 @@ async def test_more_than_a_secret_holds_is_said(team: Team) -> None:
         resource=COREOS_SERVICEBINDINGS,
     )
     assert condition(said, "InjectionReady").get("status") != "True"
+
+
+@pytest.mark.parametrize("path", ["the-shape-of-pods", "a-path"])
+async def test_what_controllers_write_for_themselves_is_no_workload(team: Team, path: str) -> None:
+    """An editor of a namespace who may not write Secrets there has nobody else do it."""
+    await team.create(SECRETS, "victim", data=encoded(password="theirs"))
+    await team.create(CONFIGMAPS, "settings", data={"password": "theirs"})
+    await team.deployment("web")
+    before = await team.admin.get(SECRETS, "victim", team.namespace)
+    settings = await team.admin.get(CONFIGMAPS, "settings", team.namespace)
+    if path == "a-path":
+        binding = {"secretPath": "data.password"}
+        for resource, name in ((SECRETS, "victim"), (CONFIGMAPS, "settings")):
+            application = {"group": "", "version": "v1", "resource": resource.plural}
+            spec_ = {
+                "services": [{"group": "", "version": "v1", "kind": "Secret", "name": "login"}],
+                "application": {**application, "name": name, "bindingPath": binding},
+            }
+            await team.create(COREOS_SERVICEBINDINGS, name, spec=spec_)
+            await _refused(team, COREOS_SERVICEBINDINGS, name)
+    else:
+        for resource, name in ((SECRETS, "victim"), (CONFIGMAPS, "settings")):
+            workload = {"apiVersion": "v1", "kind": resource.kind, "name": name}
+            await team.create(SERVICEBINDINGS, name, spec=spec(workload=workload))
+            await _refused(team, SERVICEBINDINGS, name)
+    await team.create(SERVICEBINDINGS, "neighbour", spec=spec())
+    await team.says("neighbour", "Ready", "True", "ApplicationsBound")
+    for then in (before, settings):
+        resource = SECRETS if then is before else CONFIGMAPS
+        now = await team.admin.get(resource, then.meta.name, team.namespace)
+        assert now.meta.resource_version == then.meta.resource_version
+
+
+async def _refused(team: Team, resource: Resource, name: str) -> None:
+    def holds(body: JSON) -> bool:
+        found = condition(body, "InjectionReady")
+        return found.get("status") == "False" and found.get("reason") == "WorkloadNotAllowed"
+
+    await team.when(resource, name, holds)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, REQUESTER_ANNOTATION
+from fairlead.api.servicebinding.proof import PROOF_ANNOTATION
 from fairlead.binding.admission import names, requester, rules
 from fairlead.binding.admission.serving import reviewers
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
@@ -205,6 +206,48 @@ def test_the_requester_is_who_edited_last(
     before = None if old is None else {"metadata": old, "spec": {}}
     found = requester.operations(user, OWN, new, before)
     assert [(one["path"], one["value"]) for one in found] == ([operation] if operation else [])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param(
+            {REQUESTER_ANNOTATION: NOTED, PROOF_ANNOTATION: "p"},
+            [
+                {
+                    "op": "add",
+                    "path": "/metadata/annotations/servicebinding.io~1requester",
+                    "value": '{"username":""}',
+                },
+                {
+                    "op": "remove",
+                    "path": "/metadata/annotations/servicebinding.io~1requester-proof",
+                },
+            ],
+            id="who-has-asked-has-not-any-more",
+        ),
+        pytest.param(
+            {},
+            [
+                {
+                    "op": "add",
+                    "path": "/metadata/annotations",
+                    "value": {REQUESTER_ANNOTATION: '{"username":""}'},
+                }
+            ],
+            id="nobody-before",
+        ),
+    ],
+)
+def test_nobody_has_asked_for_a_spec_that_the_controllers_have_changed(
+    annotations: JSON, expected: list[JSON]
+) -> None:
+    old: JSON = {"metadata": {"annotations": annotations}, "spec": {}}
+    new = {**old, "spec": {"template": "theirs"}}
+    assert list(requester.operations({"username": OWN}, OWN, new, old)) == expected
+    # Their own writes of finalizers and annotations leave who has asked.
+    noted = {**old, "metadata": {"annotations": {**annotations, "a": "b"}, "finalizers": ["f"]}}
+    assert requester.operations({"username": OWN}, OWN, noted, old) == ()
 
 
 def test_the_requester_is_what_the_pipeline_reads() -> None:

@@ -187,6 +187,7 @@ CASES = {
 
 ELSEWHERE = {
     "ApplicationUpdateError": "test_refusals_end_up_in_the_status",
+    "WorkloadNotAllowed": "test_eligible",
     "ResolvedBindingSecret": "ServiceAvailable: test_provisioned_services",
     "ServiceNotFound": "ServiceAvailable: test_provisioned_services",
     "ServiceMissingBinding": "ServiceAvailable: test_provisioned_services",

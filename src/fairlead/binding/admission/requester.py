@@ -21,6 +21,8 @@ from fairlead.api.servicebinding.proof import PROOF_ANNOTATION, foreign_services
 
 _MEMBERS = ("username", "uid", "groups", "extra")
 _ANNOTATIONS = "/metadata/annotations"
+NOBODY = '{"username":""}'
+"""The requester of a binding that nobody has asked for: it is given no right at all."""
 
 Prove = Callable[[str], str]
 """The proof that goes with a requester, "" for none."""
@@ -39,11 +41,19 @@ def operations(
         prove: asked only where there is something to note.
     """
     if user.get("username") == own_user:
+        # The controllers write no spec. Who had them do it has not asked for what it says now, and
+        # neither has whoever edited the binding before.
+        if old is not None and old.get("spec") != new.get("spec"):
+            return _noted(new, {REQUESTER_ANNOTATION: NOBODY, PROOF_ANNOTATION: ""})
         return ()
     if old is not None and _edited(old) == _edited(new):
         return ()
     text = requester(user)
-    wanted = {REQUESTER_ANNOTATION: text, PROOF_ANNOTATION: prove(text)}
+    return _noted(new, {REQUESTER_ANNOTATION: text, PROOF_ANNOTATION: prove(text)})
+
+
+def _noted(new: JSON, wanted: dict[str, str]) -> Sequence[JSON]:
+    """The JSON patch that gives these annotations their values, or removes them for ""."""
     annotations = (new.get("metadata") or {}).get("annotations")
     if not annotations:
         added = {name: value for name, value in wanted.items() if value}

@@ -34,6 +34,7 @@ from fairlead.binding.reads import (
     Review,
     Snapshot,
 )
+from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.workload import (
@@ -47,6 +48,7 @@ from fairlead.binding.workloads.workload import (
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 Wanted = Callable[[Resource, ObjectMeta], bool]
+_NOBODY = "nobody has asked for the binding as it is now; edit it, if only a label"
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
@@ -168,11 +170,54 @@ class Reader:
         if not reference.name and reference.selector is None:
             return []
         resource = self.snapshot.lookup(reference.lookup)
+        self.check_eligible(resource)
         template = self.template(resource, reference)
         _, found = self.selected(reference)
         return [
             Workload(item, resource, template, secret_path=reference.secret_path) for item in found
         ]
+
+    def check_eligible(self, resource: Resource) -> None:
+        """Refuse kinds that no binding may have as its workload, whoever asks for it.
+
+        Raises:
+            ReadError: the kind is one of those, or whether an administrator has mapped it cannot
+                be read.
+        """
+        kind = f"{resource.kind} ({resource.group_resource})"
+        match eligibility(resource):
+            case "never":
+                raise _failure(
+                    "Ineligible",
+                    f"{kind} is no workload: it is what the controllers themselves write, or what"
+                    " decides about rights; refer to another kind",
+                )
+            case "mapped" if not self._is_mapped(resource):
+                raise _failure(
+                    "Ineligible",
+                    f"{kind} is a workload only where the administrator has a"
+                    f" ClusterWorkloadResourceMapping named {mapping_name(resource)}; have it"
+                    " created, or refer to another kind",
+                )
+
+    def is_eligible(self, resource: Resource) -> bool:
+        """Whether a kind may be a workload; what cannot be told is taken for it."""
+        try:
+            self.check_eligible(resource)
+        except ReadError as error:
+            return error.failure.code != "Ineligible"
+        return True
+
+    def _is_mapped(self, resource: Resource) -> bool:
+        """Whether a mapping in the cluster names the kind, whatever the binding says of one."""
+        name = mapping_name(resource)
+        try:
+            self.snapshot.get(Get(CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, spec_only=True))
+        except ReadError as error:
+            if error.missing:
+                return False
+            raise
+        return True
 
     def not_to_update(self, workloads: Sequence[Workload]) -> list[tuple[int, ReadError]]:
         """Positions of the workloads that must not be updated, with what says so."""
@@ -191,7 +236,7 @@ class Reader:
         return denied
 
     def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
-        if self._requester is None:
+        if self._requester is None or not self._requester[0]:
             return None
         return Review(*self._requester, verb, resource, meta.namespace, meta.name)
 
@@ -307,6 +352,8 @@ class Reader:
         if self._requester is None:
             return
         user, groups = self._requester
+        if not user:
+            raise _failure("Denied", f"{refusal}: {_NOBODY}")
         if not self.snapshot.review(Review(user, groups, verb, resource, namespace, name)):
             raise _failure("Denied", refusal)
 

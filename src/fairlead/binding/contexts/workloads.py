@@ -76,6 +76,9 @@ class Finder:
         ]
 
     def _unselected(self, known: Resource, meta: ObjectMeta) -> bool:
+        # What may be no workload any more is taken away from.
+        if not self._reader.is_eligible(known):
+            return True
         if self._selection is None:
             self._selection = selection(self._reference, self._resource())
         return not self._selection(known, meta)

@@ -21,6 +21,7 @@ from fairlead.api.servicebinding.common import (
     INJECTION_READY,
     NO_BINDING_DATA,
     REQUIRED_BINDING_NOT_FOUND,
+    WORKLOAD_NOT_ALLOWED,
 )
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
@@ -68,6 +69,11 @@ def find_workloads(context: Context) -> None:
         found = context.projections()
     except (ReadError, MappingError) as error:
         text = "; ".join([str(error), *context.refusals])
+        if isinstance(error, ReadError) and error.failure.code == "Ineligible":
+            context.flow.fail(text)
+            context.flow.stop_processing()
+            context.set_condition(INJECTION_READY, "False", WORKLOAD_NOT_ALLOWED, text)
+            return
         if isinstance(error, ReadError) and error.missing:
             context.flow.wait_for_change(text)
         else:

@@ -1,0 +1,108 @@
+"""What the controllers may do in a cluster, and which kinds are workloads for that.
+
+A binding is written by whoever edits a namespace, and its workloads are written by the
+controllers. What those may write for themselves, or what decides about rights and about what
+others may write, is therefore no workload, whatever a binding or a mapping says of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Literal
+
+from fairlead.api.manifests import READ_VERBS, rule
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
+from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.api.servicebinding.spec import crds
+
+
+BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
+_LEASES = ("coordination.k8s.io", "leases")
+_DECIDING = frozenset(
+    {
+        "admissionregistration.k8s.io",
+        "apiextensions.k8s.io",
+        "apiregistration.k8s.io",
+        "authentication.k8s.io",
+        "authorization.k8s.io",
+        "certificates.k8s.io",
+        "rbac.authorization.k8s.io",
+    }
+)
+"""Groups of which everything decides about rights, or about what others may write."""
+_RUNNING = frozenset({"apps", "batch", "extensions"})
+"""Built-in groups of which every namespaced kind may be a workload."""
+_RUNNING_CORE = frozenset({"pods", "podtemplates", "replicationcontrollers"})
+"""Plurals of the core group that may be a workload."""
+
+Eligibility = Literal["free", "mapped", "never"]
+
+
+def controller_rules() -> list[JSON]:
+    """The rights of the controllers beside those that come by aggregation."""
+    own_crds = sorted(crd["metadata"]["name"] for crd in crds())
+    bindings = [
+        part
+        for group in BINDING_GROUPS
+        for part in (
+            rule(group, ["servicebindings"], (*READ_VERBS, "patch")),
+            rule(group, ["servicebindings/status"], ("patch",)),
+            rule(group, ["servicebindings/finalizers"], ("update",)),
+        )
+    ]
+    return [
+        *bindings,
+        rule("servicebinding.io", ["clusterworkloadresourcemappings"], READ_VERBS),
+        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], (*READ_VERBS, "create")),
+        rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], ("patch",), names=[BINDABLEKINDS_NAME]),
+        rule("", ["secrets"], (*READ_VERBS, "create", "patch", "delete")),
+        rule("", ["configmaps", "services"], READ_VERBS),
+        rule("route.openshift.io", ["routes"], READ_VERBS),
+        rule("", ["events"], ("create", "patch")),
+        rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], (*READ_VERBS, "create")),
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("update",), names=own_crds),
+    ]
+
+
+def _written(rules: Iterable[JSON]) -> Iterator[tuple[str, str]]:
+    """Group and plural of what rules let somebody write."""
+    for one in rules:
+        if set(one["verbs"]) - set(READ_VERBS):
+            for group in one["apiGroups"]:
+                for resource in one["resources"]:
+                    yield group, resource.partition("/")[0]
+
+
+@cache
+def _own() -> frozenset[tuple[str, str]]:
+    mappings = CLUSTERWORKLOADRESOURCEMAPPINGS
+    others = {
+        _LEASES,
+        # The same Events under the name of their newer group.
+        ("events.k8s.io", "events"),
+        # Whoever may change these says where workloads have what.
+        (mappings.group, mappings.plural),
+    }
+    return frozenset({*_written(controller_rules()), *others})
+
+
+def eligibility(resource: Resource) -> Eligibility:
+    """Whether a kind, as the server knows it, may be a workload.
+
+    Returns:
+        ``never``; ``mapped`` where an administrator's ClusterWorkloadResourceMapping has to name
+        the kind; else ``free``.
+    """
+    if resource.group in _DECIDING or (resource.group, resource.plural) in _own():
+        return "never"
+    if not resource.namespaced:
+        return "mapped"
+    if not resource.group:
+        return "free" if resource.plural in _RUNNING_CORE else "mapped"
+    # The group of a custom kind has a dot, and that of most built-in ones ends as below.
+    built_in = "." not in resource.group or resource.group.endswith(".k8s.io")
+    return "mapped" if built_in and resource.group not in _RUNNING else "free"
