@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -97,7 +99,14 @@ class BindingController:
         self._fights = Fights(_seconds)
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
-        self.controller = Controller(api.name, self.reconcile, workers=options.workers)
+        # No namespace waits for all that another one has.
+        self.controller = Controller(
+            api.name,
+            self.reconcile,
+            workers=options.workers,
+            group=lambda request: (request.cluster, request.namespace),
+        )
+        self._evaluating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._dependencies = Dependencies(cluster, self.controller.enqueue)
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
@@ -264,9 +273,11 @@ class BindingController:
         Handlers are plain functions and cannot wait. So each read that has no answer yet ends the
         run; it is answered, and the pipeline starts again from the beginning on a fresh context.
         That costs little, since handlers write nothing but their context, and a binding reads a
-        handful of objects.
+        handful of objects. One whose definitions take long gives way meanwhile, and goes on as the
+        only one of its namespace.
         """
         blind = False
+        turn, held = AsyncExitStack(), list[asyncio.Lock]()
         chosen = pipeline or self._pipeline
 
         def run(snapshot: Snapshot) -> tuple[Read, ...] | BaseContext:
@@ -280,17 +291,26 @@ class BindingController:
 
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
             nonlocal blind
-            if not isinstance(step, BaseContext):
+            if isinstance(step, BaseContext):
+                return snapshot
+            if step:
                 blind |= not await self._answers.give(request, step, snapshot)
+            else:
+                lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
+                if not held:
+                    held.append(lock)
+                    await turn.enter_async_context(lock)
+                await asyncio.sleep(0)
             return snapshot
 
-        settled = await step_by_step(
-            snapshot,
-            decide=run,
-            perform=answer,
-            last=lambda step: isinstance(step, BaseContext),
-            most=MOST_READS,
-        )
+        async with turn:
+            settled = await step_by_step(
+                snapshot,
+                decide=run,
+                perform=answer,
+                last=lambda step: isinstance(step, BaseContext),
+                most=MOST_READS,
+            )
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind
 

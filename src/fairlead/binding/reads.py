@@ -116,7 +116,10 @@ Answer: TypeAlias = Object | tuple[Object, ...] | Resource | bool | Failure
 
 
 class Need(Exception):  # noqa: N818 (a request, not an error)
-    """The pipeline cannot go on without these reads, which do not depend on one another."""
+    """The pipeline cannot go on without these reads, which do not depend on one another.
+
+    Without any it only gives way: others are to work before it goes on.
+    """
 
     def __init__(self, *reads: Read) -> None:
         super().__init__(*reads)
@@ -128,6 +131,8 @@ class Snapshot:
 
     def __init__(self) -> None:
         self._answers: dict[Read, Answer] = {}
+        self.notes: dict[str, object] = {}
+        """What was worked out from answers, which stay the same as long as the snapshot does."""
         self.asked: dict[Read, None] = {}
 
     def restart(self) -> None:

@@ -27,6 +27,21 @@ async def drain(queue: WorkQueue[str]) -> list[str]:
     return keys
 
 
+def test_groups_take_turns(virtual: Run) -> None:
+    """However many keys one has, and in both bands."""
+
+    async def story() -> None:
+        queue = WorkQueue[str](group=lambda key: key[0])
+        for key in ("a1", "a2", "a3", "a4", "b1", "c1", "b2"):
+            queue.add(key)
+        for key in ("a5", "a6", "b3"):
+            queue.add(key, Band.INITIAL)
+        expected = ["a1", "b1", "c1", "a2", "b2", "a3", "a4", "a5", "b3", "a6"]
+        assert await drain(queue) == expected
+
+    virtual(story())
+
+
 def test_a_key_waits_once(virtual: Run) -> None:
     async def story() -> None:
         queue = WorkQueue[str]()

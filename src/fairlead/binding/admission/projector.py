@@ -152,6 +152,7 @@ class Projector:
                 asked = [self._answer(workload, item, read) for read in need.reads]
                 for read, answer in zip(need.reads, await asyncio.gather(*asked), strict=True):
                     snapshot.put(read, answer)
+                await asyncio.sleep(0)
             else:
                 return context
         raise RuntimeError(f"the pipeline asks for more than {MOST_READS} reads")

@@ -31,6 +31,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
+from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import Item, SecretSource, digest, merge, secret_name
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import Operations, Workloads
@@ -173,6 +174,13 @@ class BaseContext:
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
         return self.reader.config_map(namespace, name)
+
+    def values(self, path: str, service: JSON) -> list[Any]:
+        """What a definition's path finds in a service, within what all of them may look at."""
+        notes = self.reader.snapshot.notes
+        found = notes.setdefault("evaluations", Evaluations())
+        assert isinstance(found, Evaluations)  # noqa: S101 (nobody else has that name)
+        return found.values(path, service)
 
     @property
     def owner(self) -> Owner:

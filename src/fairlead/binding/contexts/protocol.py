@@ -130,6 +130,9 @@ class Context(Protocol):
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
+    def values(self, path: str, service: JSON) -> list[Any]:
+        """What a definition's path finds in a service, within what all of them may look at."""
+
     def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.
 

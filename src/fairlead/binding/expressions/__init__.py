@@ -11,7 +11,7 @@ error names the one that they went beyond.
 """
 
 from fairlead.binding.expressions.jsonpath import JSONPath, print_results
-from fairlead.binding.expressions.nodes import JSONPathError
+from fairlead.binding.expressions.nodes import Budget, BudgetExhausted, JSONPathError
 
 
-__all__ = ["JSONPath", "JSONPathError", "print_results"]
+__all__ = ["Budget", "BudgetExhausted", "JSONPath", "JSONPathError", "print_results"]

@@ -8,6 +8,7 @@ from typing import Any
 
 from fairlead.binding.expressions.gotext import go_json, go_text, go_type
 from fairlead.binding.expressions.nodes import (
+    Budget,
     Constant,
     Exhausted,
     Field,
@@ -54,13 +55,18 @@ class JSONPath:
         self._nodes = parse(template)
         self._allow_missing = allow_missing
 
-    def find(self, value: Any) -> list[list[Any]]:
+    def find(self, value: Any, budget: Budget | None = None) -> list[list[Any]]:
         """What each text and action of the template gives, in their order.
+
+        Args:
+            value: that the template is applied to.
+            budget: that it shares with others, beside its own.
 
         Raises:
             JSONPathError: a field is nowhere, or a step does not fit its input.
         """
-        return _Search(self._nodes, allow_missing=self._allow_missing).run(0, value)
+        search = _Search(self._nodes, allow_missing=self._allow_missing, budget=budget)
+        return search.run(0, value)
 
 
 class _Search:
@@ -70,8 +76,11 @@ class _Search:
     once more, to the value outside; one over nothing is applied to null, and gives nothing.
     """
 
-    def __init__(self, nodes: Sequence[Node], *, allow_missing: bool) -> None:
+    def __init__(
+        self, nodes: Sequence[Node], *, allow_missing: bool, budget: Budget | None
+    ) -> None:
         self.nodes = nodes
+        self.budget = budget
         self.allow_missing = allow_missing
         self.left = _VALUES
         self.begun = 0
@@ -115,6 +124,8 @@ class _Search:
         self.left -= count
         if self.left < 0:
             raise Exhausted(f"template looks at more than {_VALUES} values")
+        if self.budget is not None:
+            self.budget.spend(count)
 
     def found(self, node: Node, inputs: list[Any]) -> list[Any]:
         match node:

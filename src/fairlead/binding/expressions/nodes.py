@@ -28,6 +28,28 @@ class Exhausted(JSONPathError):  # noqa: N818 (named after what it says)
     """The template goes beyond a bound; the text names it."""
 
 
+class BudgetExhausted(Exhausted):
+    """Several templates together go beyond a bound that they share; the text names it."""
+
+
+class Budget:
+    """Values that several templates may look at together; ``text`` says it of more."""
+
+    def __init__(self, left: int, text: str) -> None:
+        self.left = left
+        self._text = text
+
+    def spend(self, count: int) -> None:
+        """Look at so many.
+
+        Raises:
+            BudgetExhausted: there are no more to look at.
+        """
+        self.left -= count
+        if self.left < 0:
+            raise BudgetExhausted(self._text)
+
+
 class Text(msgspec.Struct, frozen=True):
     """Text outside of actions, or a quoted text within one."""
 

@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
-from fairlead.binding.expressions import JSONPath, JSONPathError, print_results
+from fairlead.binding.expressions import BudgetExhausted, JSONPathError
 from fairlead.binding.expressions.gotext import go_text
 from fairlead.binding.services.items import decode_data
 
@@ -42,6 +42,9 @@ class DataReader(Protocol):
 
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
+
+    def values(self, path: str, service: JSON) -> list[Any]:
+        """What a path finds in a service; JSONPathError passes through."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -142,7 +145,9 @@ def apply(definition: Definition, service: JSON, reader: DataReader) -> JSON | N
     if definition.path is None:
         return {definition.name: definition.value}
     try:
-        values = _values(definition.path, service)
+        values = reader.values(definition.path, service)
+    except BudgetExhausted as error:
+        raise CollectError(str(error)) from None
     except JSONPathError as error:
         if definition.optional:
             return None
@@ -162,14 +167,6 @@ def _shape(definition: Definition, values: list[Any], service: JSON, reader: Dat
             return _named(definition, _pairs(definition, values))
         case _:
             return _named(definition, _strings(definition, values))
-
-
-def _values(path: str, service: JSON) -> list[Any]:
-    """The values of a path alone; of a template with more in it, the one printed text."""
-    results = JSONPath(path).find(service)
-    if len(results) == 1:
-        return results[0]
-    return [print_results(results)]
 
 
 def _single(definition: Definition, values: list[Any]) -> Any:

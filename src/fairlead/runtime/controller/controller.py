@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from types import TracebackType
 from typing import NamedTuple, cast
 
@@ -122,7 +122,7 @@ class Controller:
 
     ``timeout`` is in seconds and ends one call of the reconciler. Whatever the reconciler raises
     is logged and the request retried with back-off, except :class:`TerminalError`. ``stopped`` is
-    called when the last worker has ended.
+    called when the last worker has ended. Requests of several groups take turns.
     """
 
     def __init__(
@@ -133,10 +133,11 @@ class Controller:
         workers: int = 2,
         timeout: float = 120.0,
         stopped: Callable[[], Awaitable[None]] | None = None,
+        group: Callable[[Request], Hashable] = lambda _: None,
     ) -> None:
         self.name = name
         self.stats = ControllerStats()
-        self.queue: WorkQueue[Request] = WorkQueue(self.stats.queue)
+        self.queue: WorkQueue[Request] = WorkQueue(self.stats.queue, group=group)
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout

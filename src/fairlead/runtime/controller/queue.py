@@ -7,7 +7,7 @@ import enum
 import heapq
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from fairlead.client.metrics import Histogram
@@ -34,20 +34,66 @@ class QueueClosed(Exception):  # noqa: N818
     """The queue is shut down and gives out nothing more."""
 
 
+class _Waiting(Generic[K]):
+    """Keys that wait, and since when: the oldest first, and those of several groups in turn."""
+
+    def __init__(self, group: Callable[[K], Hashable]) -> None:
+        self._group = group
+        self._groups: OrderedDict[Hashable, OrderedDict[K, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._groups.get(self._group(key), ())
+
+    def add(self, key: K, since: float) -> None:
+        self._groups.setdefault(self._group(key), OrderedDict())[key] = since
+
+    def take(self, key: K) -> float | None:
+        """Since when the key has waited, which it does no more; None where it did not."""
+        group = self._group(key)
+        keys = self._groups.get(group)
+        since = keys.pop(key, None) if keys is not None else None
+        if not keys:
+            self._groups.pop(group, None)
+        return since
+
+    def next(self) -> tuple[K, float]:
+        """The key whose turn it is, and since when it has waited."""
+        group, keys = next(iter(self._groups.items()))
+        key, since = keys.popitem(last=False)
+        # A dict keeps the table of its best days, so that an empty one is thrown away.
+        if not keys:
+            del self._groups[group]
+        elif len(self._groups) > 1:
+            self._groups.move_to_end(group)
+        return key, since
+
+
 class WorkQueue(Generic[K]):
     """Keys to be worked on, without duplicates.
 
     A key added while it waits is not added again; one added while it is worked on comes again
     when that is done. Times are those of the running loop, in seconds.
+
+    Args:
+        stats: what is counted into.
+        group: of a key; of several groups that wait each has its turn, however many keys it has.
     """
 
-    def __init__(self, stats: QueueStats | None = None) -> None:
+    def __init__(
+        self,
+        stats: QueueStats | None = None,
+        *,
+        group: Callable[[K], Hashable] = lambda _: None,
+    ) -> None:
         self.stats = stats or QueueStats()
         self.stats.attach(self)
-        self._bands: tuple[OrderedDict[K, float], OrderedDict[K, float]] = (
-            OrderedDict(),
-            OrderedDict(),
-        )
+        self._bands: tuple[_Waiting[K], _Waiting[K]] = (_Waiting(group), _Waiting(group))
         self._processing: dict[K, float] = {}
         self._again: dict[K, Band] = {}
         self._failures: dict[K, int] = {}
@@ -96,13 +142,11 @@ class WorkQueue(Generic[K]):
         live, initial = self._bands
         if key in live:
             return
-        since = initial.get(key)
-        if since is not None:
+        if key in initial:
             if band is Band.LIVE:
-                del initial[key]
-                live[key] = since
+                live.add(key, initial.take(key) or self._now())
             return
-        self._bands[band][key] = self._now()
+        self._bands[band].add(key, self._now())
         self.stats.adds += 1
         self._wake()
 
@@ -168,10 +212,7 @@ class WorkQueue(Generic[K]):
             raise QueueClosed
         # The oldest of the live ones; keys of the first list wait until there is none.
         band = live or initial
-        key, since = band.popitem(last=False)
-        if not band:
-            # A dict keeps the table of its best days until it is cleared.
-            band.clear()
+        key, since = band.next()
         now = self._now()
         self._processing[key] = now
         self.stats.waited.observe(now - since)
