@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from fairlead.api.servicebinding.spec import crds
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.bindablekinds import BindableKindsController
 from fairlead.binding.controller import BindingController
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import AdmissionOptions, BindingOptions
+from fairlead.binding.pacing import workload_pace
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as _install_crds
@@ -20,9 +23,11 @@ def controllers(
 ) -> list[BindingController]:
     """The controllers of both Service Binding APIs; they share their informers."""
     chosen, counted = options or BindingOptions(), metrics or BindingMetrics()
+    # One workload may have bindings of both.
+    pace = workload_pace(monotonic)
     return [
-        BindingController(cluster, spec_api(), chosen, counted),
-        BindingController(cluster, coreos_api(chosen), chosen, counted),
+        BindingController(cluster, spec_api(), chosen, counted, pace),
+        BindingController(cluster, coreos_api(chosen), chosen, counted, pace),
     ]
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import sys
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from time import monotonic
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -20,7 +22,7 @@ import msgspec
 from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.apis import Api
 from fairlead.binding.builders import MOST_READS
@@ -34,10 +36,18 @@ from fairlead.binding.handlers.projecting import persist
 from fairlead.binding.handlers.unbinding import unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import PATIENCE_SECONDS, Fights, Waits
+from fairlead.binding.pacing import (
+    PATIENCE_SECONDS,
+    Fights,
+    Pace,
+    Waits,
+    pass_pace,
+    workload_pace,
+)
 from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
-from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, record_key
+from fairlead.binding.workloads.workload import Workload
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
     BackoffPolicy,
@@ -62,6 +72,10 @@ RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """What is done for a binding that contradicts itself."""
 
+_CONFLICTS = 4
+"""Times that a pass is repeated at once where others have written meanwhile."""
+_CONFLICT_SECONDS = 0.05
+"""Until it is, at most."""
 _NEVER_SEEN = sys.maxsize
 """A version that no watch shows: the server is asked."""
 
@@ -88,6 +102,7 @@ class BindingController:
         api: Api,
         options: BindingOptions,
         metrics: BindingMetrics | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self.name = api.name
         self._cluster = cluster
@@ -95,8 +110,12 @@ class BindingController:
         self._pipeline = api.builder.build()
         self._metrics = metrics or BindingMetrics()
         self._events = cluster.events(COMPONENT)
-        self._committer = Committer(cluster.client, api.resource, self._events)
+        self._committer = Committer(cluster.client, api.resource, self._events, self._arrived)
         self._fights = Fights(_seconds)
+        self._pace = pace or workload_pace(monotonic)
+        self._passes = pass_pace(_seconds)
+        self._taken: set[int] = set()
+        """Passes of whose writes a workload's server has taken one."""
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
         # No namespace waits for all that another one has.
@@ -153,6 +172,15 @@ class BindingController:
         Raises:
             ClientError: the server is not there, or something changed meanwhile.
         """
+        for _ in range(_CONFLICTS):
+            with contextlib.suppress(Conflict):
+                return await self._reconcile(request)
+            # What the watch shows is too old; others have written, and are not waited for.
+            self._versions[request] = _NEVER_SEEN
+            await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
+        return await self._reconcile(request)
+
+    async def _reconcile(self, request: Request) -> Result | None:
         try:
             binding = self._seen(request) or await self._get(request)
         except NotFound:
@@ -162,6 +190,11 @@ class BindingController:
         if binding.meta.deleting and self._api.finalizer not in binding.meta.finalizers:
             await self._forget(request)
             return None
+        left = 0.0 if binding.meta.deleting else self._passes.left(request)
+        if left:
+            # What changes all the time is joined.
+            return Result(requeue_after=left)
+        self._passes.done(request)
         try:
             if not binding.meta.deleting:
                 binding = self._wrote(request, await self._prepare(binding))
@@ -223,8 +256,9 @@ class BindingController:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
             return await self._unfit(request, binding, error)
-        # Before the writes: what somebody else undoes each time is not written again at once.
-        pause = self._pause_for_fight(request, context)
+        # Before the writes: what somebody else undoes each time is not written again at once, and
+        # neither is what changes for ever.
+        pause = self._pause_for_fight(request, context) or self._pause_for_pace(context)
         # Where reading has failed nobody knows what there is to take off: the binding stays.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
@@ -328,10 +362,14 @@ class BindingController:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
         settled = False
+        self._taken.discard(id(context))
         try:
             written = await self._committer.write(context, stored)
             settled = not context.flow.error
         finally:
+            if id(context) in self._taken:
+                self._taken.discard(id(context))
+                self._fights.arrived(request, _projected(context))
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
                 # After an error the next pass has to see whatever is there.
@@ -357,23 +395,56 @@ class BindingController:
 
     def _pause_for_fight(self, request: Request, context: BaseContext) -> float:
         """Seconds to wait when somebody keeps removing the projection; 0 to write now."""
-        changed = context.changed_workloads()
+        changed = context.changed_selected()
         if not changed or context.meta.deleting:
             return 0.0
         names = ", ".join(str(workload) for workload in changed)
-        # Whoever changes the binding or its Secret wants another projection; that is no fight.
-        content = (context.meta.generation, context.secret, names)
-        pause = self._fights.pause(request, content)
+        pause = self._fights.pause(request, _projected(context))
         if pause:
             text = (
                 f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
                 "find out with metadata.managedFields who it is"
             )
-            context.withhold()
+            context.withhold(changed)
             context.flow.retry_processing(text, transient=True)
             context.set_condition(INJECTION_READY, "False", ERROR, text)
             context.close()
         return pause
+
+    def _pause_for_pace(self, context: BaseContext) -> float:
+        """Seconds to wait before workloads that are changed all the time are changed again.
+
+        A binding's first projection onto a workload comes at once, and so does all that is taken
+        away.
+        """
+        if context.meta.deleting:
+            return 0.0
+        left = {
+            id(workload): self._pace.left(_place(workload))
+            for workload in context.changed_selected()
+            if _is_known(context, workload)
+        }
+        held = [one for one in context.changed_selected() if left.get(id(one))]
+        if not held:
+            return 0.0
+        names = ", ".join(str(workload) for workload in held)
+        text = (
+            f"{names} was changed so often by its bindings that it is changed once a minute at"
+            " most for now: see whether one of them reads what its own write changes, as"
+            " metadata.generation or metadata.resourceVersion, or what changes all the time"
+        )
+        context.withhold(held)
+        context.flow.retry_processing(text, transient=True)
+        context.set_condition(INJECTION_READY, "False", WRITES_PACED, text)
+        context.close()
+        return max(left.values())
+
+    def _arrived(self, context: BaseContext, workload: Workload) -> None:
+        """Count what the server has taken; what it refused has changed nothing."""
+        if any(workload is one for one in context.changed_selected()):
+            self._taken.add(id(context))
+            if _is_known(context, workload):
+                self._pace.done(_place(workload))
 
     def _next(
         self, request: Request, context: BaseContext, *, blind: bool, pause: float
@@ -423,6 +494,25 @@ def _unfinished(context: BaseContext) -> bool:
     """
     former = bool(context.changes.superseded) or context.kinds is None
     return former and bool(context.changed_workloads())
+
+
+def _projected(context: BaseContext) -> tuple[object, ...]:
+    """What tells one projection from another: its binding, its Secret, and where it goes.
+
+    Whoever changes the binding or its Secret wants another projection; that is no fight.
+    """
+    names = ", ".join(str(workload) for workload in context.changed_selected())
+    return context.meta.generation, context.secret, names
+
+
+def _is_known(context: BaseContext, workload: Workload) -> bool:
+    """Whether the binding is on the workload already."""
+    return record_key(context.meta.uid) in workload.original.meta.annotations
+
+
+def _place(workload: Workload) -> tuple[str, ...]:
+    meta, resource = workload.original.meta, workload.resource
+    return resource.group, resource.plural, meta.namespace, meta.name
 
 
 def _seconds() -> float:

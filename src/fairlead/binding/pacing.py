@@ -1,8 +1,12 @@
-"""Pacing: when to warn of what does not come, and when to stop fighting another writer."""
+"""Pacing: when to warn of what does not come, and when to stop fighting another writer.
+
+And how often the same is done, whatever the reason: a binding may depend on what its own write
+changes, and would have its workload rolled out without an end.
+"""
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
 
@@ -13,6 +17,9 @@ WRITES = 5
 """Times that the same projection is written at once within the window; more is a fight."""
 WINDOW_SECONDS = 60.0
 """The window in which writes of the same projection are counted."""
+
+_REMEMBERED = 20_000
+"""Workloads, or bindings, of which it is known how often something was done."""
 
 
 class Waits:
@@ -58,20 +65,70 @@ class Fights:
         self._writes: dict[Hashable, tuple[Hashable, deque[float]]] = {}
 
     def pause(self, key: Hashable, content: Hashable) -> float:
-        """How many seconds to wait before writing this content; 0 counts as a write."""
+        """How many seconds to wait before writing this content; 0 for none."""
         known, times = self._writes.get(key, (content, deque[float]()))
-        # Other content is a change of what is wanted, not somebody who undoes it.
-        if known != content:
-            times = deque()
         moment = self._clock()
         while times and moment - times[0] > WINDOW_SECONDS:
             times.popleft()
+        # Other content is a change of what is wanted, not somebody who undoes it.
+        if known != content or len(times) < WRITES:
+            return 0.0
+        return WINDOW_SECONDS - (moment - times[0])
+
+    def arrived(self, key: Hashable, content: Hashable) -> None:
+        """Count a write of this content that the server has taken."""
+        known, times = self._writes.get(key, (content, deque[float]()))
+        if known != content:
+            times = deque()
+        times.append(self._clock())
         self._writes[key] = (content, times)
-        if len(times) >= WRITES:
-            return WINDOW_SECONDS - (moment - times[0])
-        times.append(moment)
-        return 0.0
 
     def forget(self, key: Hashable) -> None:
         """Forget the binding, which is gone."""
         self._writes.pop(key, None)
+
+
+class Pace:
+    """How often something is done: at once for a while, then ever more seldom.
+
+    Args:
+        clock: gives seconds.
+        burst: times that it may be done at once.
+        first: seconds until it may be done once more after that, twice as many each time.
+        most: seconds that this comes to at most.
+        rest: seconds in which one of the times is forgotten.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], *, burst: int, first: float, most: float, rest: float
+    ) -> None:
+        self._clock = clock
+        self._burst, self._first, self._most, self._rest = burst, first, most, rest
+        self._known: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
+
+    def left(self, key: Hashable) -> float:
+        """Seconds until it may be done again; 0 for now."""
+        _, _, due = self._known.get(key, (0.0, 0.0, 0.0))
+        return max(due - self._clock(), 0.0)
+
+    def done(self, key: Hashable) -> None:
+        """Count that it was done."""
+        moment = self._clock()
+        count, last, _ = self._known.pop(key, (0.0, moment, 0.0))
+        count = max(count - (moment - last) / self._rest, 0.0) + 1
+        over = min(count - self._burst, 30.0)
+        pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
+        self._known[key] = (count, moment, moment + pause)
+        # Whoever is forgotten begins with a burst anew.
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+
+def workload_pace(clock: Callable[[], float]) -> Pace:
+    """How often bindings change one workload: each change makes its pods anew."""
+    return Pace(clock, burst=10, first=5.0, most=60.0, rest=60.0)
+
+
+def pass_pace(clock: Callable[[], float]) -> Pace:
+    """How often one binding is looked at: what changes all the time is seen once a second."""
+    return Pace(clock, burst=20, first=0.5, most=1.0, rest=1.0)

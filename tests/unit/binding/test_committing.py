@@ -212,7 +212,7 @@ async def test_secrets_of_former_content_are_deleted(
         client.fail["delete", "secrets"] = error
     await committer(client).drop_superseded(context)
     assert ("Secret", "sb-00000000") in client.objects, "in the pass that changes workloads"
-    context.withhold()
+    context.withhold(context.changed_selected())
     await committer(client).drop_superseded(context)
     assert (("Secret", "sb-00000000") in client.objects) is left
 

@@ -34,7 +34,7 @@ from fairlead.binding.controller import (
 )
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits
+from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
 from fairlead.binding.reads import Failure, Get
 from fairlead.binding.workloads.records import RECORD_PREFIX, read_kinds
 from fairlead.client import Forbidden
@@ -573,3 +573,25 @@ async def test_a_crd_that_comes_has_those_who_looked_for_it_look_again() -> None
         bench.controller._on_crd(Delta("ADDED", None, body))
         assert len(queue) == expected
     assert bench.client.discovery.invalidated == 2
+
+
+async def test_what_changes_all_the_time_is_joined_and_seen_at_last() -> None:
+    bench = Bench(spec_binding(), database(), secret(), deployment())
+    now = [0.0]
+    bench.controller._passes = pass_pace(lambda: now[0])
+    waits: list[float] = []
+    for number in range(200):
+        bench.client.object("Secret", "s1")["data"][f"k{number}"] = "eA=="
+        found = await bench.reconcile()
+        if found is not None and found.requeue_after:
+            waits.append(found.requeue_after)
+        now[0] += 1 / 147
+    # A burst, and then one in each half of a second.
+    assert 200 - len(waits) < 25
+    assert max(waits) <= 1.0
+    now[0] += waits[-1]
+    assert await bench.reconcile() is None
+    # One that goes waits for nothing.
+    deleted(bench.binding)
+    await bench.reconcile()
+    assert not bench.binding["metadata"].get("finalizers")

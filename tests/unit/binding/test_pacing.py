@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from fairlead.binding.pacing import (
@@ -10,6 +12,7 @@ from fairlead.binding.pacing import (
     WRITES,
     Fights,
     Waits,
+    workload_pace,
 )
 
 
@@ -45,24 +48,64 @@ def test_a_wait_is_warned_of_once_and_only_when_it_lasts(
     assert not waits.over("k")
 
 
-def test_the_same_write_again_and_again_is_paused() -> None:
+def test_the_same_write_that_arrives_again_and_again_is_paused() -> None:
     clock = Clock()
     fights = Fights(clock)
     for _ in range(WRITES):
         assert fights.pause("k", "content") == 0.0
+        fights.arrived("k", "content")
         clock.now += 1
     assert fights.pause("k", "content") == WINDOW_SECONDS - WRITES
     clock.now = WINDOW_SECONDS + 1
     assert fights.pause("k", "content") == 0.0
 
 
+def test_what_never_arrives_is_no_fight() -> None:
+    fights = Fights(Clock())
+    assert [fights.pause("k", "content") for _ in range(WRITES * 2)] == [0.0] * WRITES * 2
+
+
 def test_other_content_and_other_bindings_are_no_fight() -> None:
     fights = Fights(Clock())
     for number in range(WRITES * 2):
         assert fights.pause("k", number) == 0.0
+        fights.arrived("k", number)
     for _ in range(WRITES):
-        fights.pause("k", "same")
+        fights.arrived("k", "same")
     assert fights.pause("other", "same") == 0.0
     assert fights.pause("k", "same") > 0.0
     fights.forget("k")
     assert fights.pause("k", "same") == 0.0
+
+
+def test_what_is_done_all_the_time_is_done_at_once_and_then_once_a_minute() -> None:
+    clock = Clock()
+    pace = workload_pace(clock)
+    done: list[float] = []
+    while clock.now < 3600:
+        left = pace.left("k")
+        clock.now += left
+        pace.done("k")
+        done.append(clock.now)
+        assert pace.left("other") == 0.0
+    pauses = [after - before for before, after in pairwise(done)]
+    assert done[:10] == [0.0] * 10
+    assert pauses[9] == 5.0
+    assert pauses[9:13] == sorted(pauses[9:13])
+    assert pauses[13] > 30
+    assert max(pauses) <= 60
+    assert 55 < len(done) < 80
+    # With rest it begins anew.
+    clock.now += 3600
+    for _ in range(10):
+        assert pace.left("k") == 0.0
+        pace.done("k")
+
+
+def test_ordinary_changes_are_never_paced() -> None:
+    clock = Clock()
+    pace = workload_pace(clock)
+    for _ in range(100):
+        assert pace.left("k") == 0.0
+        pace.done("k")
+        clock.now += 60

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -38,10 +38,20 @@ Stored: TypeAlias = dict[tuple[Resource, str], Object]
 
 
 class Committer:
-    """Writes to one cluster for the bindings of one API."""
+    """Writes to one cluster for the bindings of one API.
 
-    def __init__(self, client: Client, resource: Resource, recorder: EventRecorder) -> None:
+    ``arrived`` is told of each workload that the server has taken.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        resource: Resource,
+        recorder: EventRecorder,
+        arrived: Callable[[BaseContext, Workload], None] = lambda *_: None,
+    ) -> None:
         self._client = client
+        self._arrived = arrived
         self._resource = resource
         self._statuses = StatusWriter(client, resource, recorder, ready_events)
         self._waiting = StatusWriter(client, resource, recorder, waiting_events)
@@ -171,6 +181,7 @@ class Committer:
         resource = workload.resource
         try:
             answer = await self._commit(workload)
+            self._arrived(context, workload)
             if _holds(workload.body, answer):
                 stored[resource, workload.original.meta.name] = answer
         except Conflict:

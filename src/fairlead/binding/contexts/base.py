@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -345,13 +345,25 @@ class BaseContext:
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
 
-    def withhold(self) -> None:
-        """Write no workload in this pass."""
-        self.changes.workloads, self.changes.leftovers = [], []
+    def withhold(self, held: Collection[Workload]) -> None:
+        """Leave selected workloads as they are in this pass; what is taken away is.
+
+        Where none is left to be written the Secret is not either, which nobody would read.
+        """
+        names = {id(workload) for workload in held}
+        kept = [one for one in self.changes.workloads if id(one.workload) not in names]
+        self.changes.workloads = kept
+        if not kept:
+            self.changes.secret = None
+            self.secret = self.former_secret
 
     def changed_leftovers(self) -> list[Workload]:
         """The workloads of Kubernetes to write that have something taken away."""
         return _of_kubernetes(self.changes.leftovers)
+
+    def changed_selected(self) -> list[Workload]:
+        """The workloads of Kubernetes to write that are selected, and differ."""
+        return _of_kubernetes(self.changes.workloads)
 
     def changed_workloads(self) -> list[Workload]:
         """The workloads of Kubernetes to write: all that were settled and differ."""
