@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 from tests.support.konnector import (
@@ -14,17 +15,22 @@ from tests.support.konnector import (
     World,
     event,
     invited,
+    offer,
     providing,
     quiet,
     secret,
     widget,
 )
-from tests.support.waiting import SECONDS, gone, idle, when
+from tests.support.waiting import SECONDS, condition, gone, idle, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import NotFound
+from fairlead.konnector.sync import passes
+from fairlead.provider.namespaces import identity_of
+from fairlead.sandbox import Sandbox
+from fairlead.sandbox.http.faults import Disconnect
 
 
 def holds(one: JSON) -> bool:
@@ -33,6 +39,26 @@ def holds(one: JSON) -> bool:
 
 def fails(one: JSON) -> bool:
     return one.get("status") == "False"
+
+
+class HungUp:
+    """Has a server drop the connections of such requests, after a moment, without an answer."""
+
+    def __init__(self, plane: Sandbox, verb: str, resource: str, group: str) -> None:
+        self.tries = 0
+        self._original = plane.faults.apply
+        self._faults = plane.faults
+
+        async def apply(info: Any) -> None:
+            if (info.verb, info.resource, info.group) == (verb, resource, group):
+                self.tries += 1
+                raise Disconnect
+            await self._original(info)
+
+        plane.faults.apply = apply  # type: ignore[method-assign]
+
+    def over(self) -> None:
+        self._faults.apply = self._original  # type: ignore[method-assign]
 
 
 async def kubeconfig_secret(link: Link) -> JSON:
@@ -59,6 +85,41 @@ async def test_a_provider_that_is_down_at_start(world: World) -> None:
     await link.condition("InformersSynced", holds)
     namespace = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+
+
+async def test_a_provider_that_answers_to_no_change_is_told_until_it_does(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its watches work all the while; each try ends without an answer."""
+    monkeypatch.setattr(passes, "SILENT", 0.3)
+    await world.konnector()
+    link = await world.bound()
+    await offer(world.provider, "other.org")
+    identity = identity_of(await world.provider.get(NAMESPACES, link.cluster_namespace))
+    other = await invited(
+        world.consumer, world.provider, name="other", template="other.org", identity=identity
+    )
+    await other.bind()
+    reasons: list[str] = []
+    silent = HungUp(world.provider_plane, "create", "widgets", "example.org")
+    await world.consumer.create(WIDGETS, widget())
+    told = await link.condition("InformersSynced", fails)
+    assert told["reason"] == "InformerSyncTimeout"
+    assert "has not answered to changes of Widget objects for 0.3 s or longer" in told["message"]
+    # It stays said while the change is tried again and again.
+    seen = silent.tries
+    async with asyncio.timeout(SECONDS):
+        while silent.tries < seen + 2:
+            body = (await world.consumer.get(APISERVICEBINDINGS, link.name)).to_dict()
+            reasons.append(condition(body, "Ready")["reason"])
+            await idle(0.05)
+    assert set(reasons) == {"InformerSyncTimeout"}
+    neighbour = (await world.consumer.get(APISERVICEBINDINGS, other.name)).to_dict()
+    assert condition(neighbour, "Ready")["status"] == "True"
+    silent.over()
+    await link.condition("Ready", holds)
+    there = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", there, until=bool)
 
 
 async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(

@@ -71,7 +71,7 @@ class Engine:
         self._policy = policy
         self._around = around
         self._metrics = around.metrics
-        self._passes = Passes(ends, policy, around)
+        self._passes = Passes(ends, policy, around, self._hurry)
         self._controller = around.controller(around.name, self._reconcile, workers=around.workers)
         self._absence: _Absence | None = None
         self._patience = ABSENT_SECONDS
@@ -118,6 +118,10 @@ class Engine:
         finally:
             namespaces.unlisten(self._namespace_changed)
 
+    def _hurry(self) -> None:
+        """Try what failed at once: the provider answers again."""
+        self._controller.queue.hurry()
+
     def enqueue(self, key: Key, band: Band = Band.LIVE) -> None:
         """Have an object looked at; ``key`` is the consumer's."""
         self._controller.queue.add(Request("", *key), band)
@@ -133,6 +137,7 @@ class Engine:
             # Problems are collected anew in each round, so one that is over leaves the report by
             # itself.
             told += [*self._passes.refused(), *self._provider_faults()]
+            told += self._passes.unanswered()
             self._around.report.problem(told)
             self._passes.count()
             self._believe_caches()

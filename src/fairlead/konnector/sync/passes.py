@@ -8,7 +8,7 @@ time that it is tried again; the binding's conditions and the metrics count it a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from fairlead.konnector.policies.steps import (
     CROSSINGS,
     TERMINAL,
     AskNamespace,
+    ConfirmNamespace,
     Create,
     Done,
     InSync,
@@ -38,6 +39,8 @@ from fairlead.konnector.sync.execution import BothEnds, Executor
 from fairlead.runtime import Controller, EventRecorder, Reconciler, Result, step_by_step
 
 
+SILENT = 15.0
+"""Seconds without an answer of the provider after which a binding says so."""
 LONG = 10.0
 """Seconds after which an object says that it waits for a deletion on the provider."""
 
@@ -100,20 +103,47 @@ class _Waiting(NamedTuple):
 
 
 class Passes:
-    """The passes of one run of an engine, and what they remember of its objects."""
+    """The passes of one run of an engine, and what they remember of its objects.
 
-    def __init__(self, ends: BothEnds, policy: Policy, around: EngineContext) -> None:
+    ``speaks`` is called when the provider answers after a long silence.
+    """
+
+    def __init__(
+        self,
+        ends: BothEnds,
+        policy: Policy,
+        around: EngineContext,
+        speaks: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._speaks = speaks
         self._ends = ends
         self._policy = policy
         self._around = around
         self._report = around.report
         self._executor = Executor(ends, policy.outcome)
         self._waiting: dict[Key, _Waiting] = {}
+        self._unanswered: dict[Key, float] = {}
         self._in_sync: set[Key] = set()
 
     def refused(self) -> list[Fault]:
         """What the consumer's server does not let us do at all."""
         return [Fault(self.advised(str(one), one), one) for one in self._executor.refused.values()]
+
+    def unanswered(self) -> list[Fault]:
+        """That the provider is silent about changes, whether its watches work or not.
+
+        A change that is tried again counts from the first time, or the fault would come and go
+        with each try.
+        """
+        if not any(map(_long_ago, self._unanswered.values())):
+            return []
+        # Without a number, which would have the condition written at each change of it.
+        return [
+            Fault(
+                f"the provider has not answered to changes of {self._report.kind} objects for "
+                f"{SILENT:g} s or longer: look at its API server and the webhooks that it asks"
+            )
+        ]
 
     def count(self) -> None:
         """Have report and metrics say how many objects are in sync, in conflict and failing."""
@@ -151,7 +181,7 @@ class Passes:
         with self._around.metrics.looking(pair.key) as look:
 
             async def perform(step: Step, pair: Pair) -> Pair | None:
-                after = await self._executor.carry_out(step, pair)
+                after = await self._answered(step, pair)
                 # Only what crosses counts as written: our own finalizer on the consumer's object
                 # says nothing of whether the provider takes our writes.
                 if isinstance(step, CROSSINGS):
@@ -162,10 +192,29 @@ class Passes:
             settled = await step_by_step(
                 pair, decide=self._policy.next_step, perform=perform, last=_is_last
             )
+            self._unanswered.pop(pair.key, None)
             if settled.step is not None:
                 return self._rest(settled.step, settled.state, look)
             self._report.well(pair.key)
             return None
+
+    async def _answered(self, step: Step, pair: Pair) -> Pair | None:
+        """Carry out a step; what the provider leaves without an answer is remembered."""
+        if isinstance(step, AskNamespace | ConfirmNamespace) or _side(step) == "provider":
+            self._unanswered.setdefault(pair.key, asyncio.get_running_loop().time())
+        try:
+            after = await self._executor.carry_out(step, pair)
+        except ApiError:
+            self._heard(pair.key)
+            raise
+        self._heard(pair.key)
+        return after
+
+    def _heard(self, key: Key) -> None:
+        """The provider has answered about an object; after a long silence others need not wait."""
+        since = self._unanswered.pop(key, None)
+        if since is not None and _long_ago(since):
+            self._speaks()
 
     def _rest(self, step: Step, pair: Pair, look: Pass) -> Result | None:
         """There is nothing more to do until something happens."""
@@ -213,6 +262,15 @@ class Passes:
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:
         if obj is not None:
             self._around.events.event(obj, "Warning", reason, message)
+
+
+def _long_ago(since: float) -> bool:
+    return asyncio.get_running_loop().time() - since >= SILENT
+
+
+def _side(step: Step) -> str:
+    side: str = getattr(step, "side", "")
+    return side
 
 
 def _is_last(step: Step) -> bool:
