@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import socket
 import ssl
@@ -34,6 +35,8 @@ def explain(server: str, error: BaseException) -> str:
 
 def _reason(error: BaseException) -> str:
     match error:
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            return "no more files can be opened here; allow this process more (ulimit -n)"
         case aiohttp.ClientConnectorCertificateError():
             return _certificate(error.certificate_error)
         case UnicodeError():

@@ -24,6 +24,7 @@ from fairlead.api.kubebind.conditions import CONSUMER_CLUSTER
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import Forbidden, NotFound, Unauthorized
+from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.metrics import Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.copies import is_orphan
@@ -68,6 +69,8 @@ class Consumer:
         self.events = cluster.events(COMPONENT)
         self.statuses = BindingStatuses(cluster.client, self.bindings, self.events)
         self.reports = Reports()
+        self.watches = WatchBudget(options.files)
+        """Places for watches of single namespaces."""
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """What a scrape tells of each binding's objects."""

@@ -29,6 +29,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """So long may a provider be unreachable before a binding that is deleted goes without it."""
     provider_polling_interval: float = 15.0
     """How often a bundle looks for exports, besides watching them."""
+    files: int = 0
+    """How many files the process may have open, which watches have to fit into; 0 for no limit."""
     workers: int = DEFAULT_WORKERS
     """How many objects of one resource are synchronised at the same time.
 

@@ -24,7 +24,7 @@ from tests.support.konnector import (
 from tests.support.waiting import SECONDS, condition, gone, idle, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import NotFound
 from fairlead.konnector.sync import passes
@@ -120,6 +120,37 @@ async def test_a_provider_that_answers_to_no_change_is_told_until_it_does(
     await link.condition("Ready", holds)
     there = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", there, until=bool)
+
+
+async def test_what_fits_into_few_files_is_served_and_the_rest_is_told(world: World) -> None:
+    await world.konnector(files=24)
+    link = await world.bound()
+    names = [f"n{number}" for number in range(8)]
+    for name in names:
+        await world.consumer.create(NAMESPACES, {"metadata": {"name": name}})
+        body = widget()
+        body["metadata"]["namespace"] = name
+        await world.consumer.create(WIDGETS, body)
+    told = await link.condition("InformersSynced", fails)
+    assert "namespaces are not watched" in told["message"]
+    assert "may have 24, 12 of them for all else; allow it " in told["message"]
+    there = [await link.provider_namespace(name) for name in names]
+    async with asyncio.timeout(SECONDS):
+        while not (served := [one.meta.namespace for one in await copies(world)]):
+            await idle(0.1)
+    assert len(served) < len(names)
+    # What still waits is served as soon as there is room.
+    kept = next(name for name, where in zip(names, there, strict=True) if where not in served)
+    for name in names:
+        if name != kept:
+            await world.consumer.delete(WIDGETS, "blue", name)
+            await world.consumer.delete(NAMESPACES, name)
+    await when(world.provider, WIDGETS, "blue", await link.provider_namespace(kept), until=bool)
+    await link.condition("InformersSynced", holds)
+
+
+async def copies(world: World) -> list[Object]:
+    return (await world.provider.list(WIDGETS)).items
 
 
 async def test_an_unbinding_waits_for_a_provider_that_is_down_and_says_so(

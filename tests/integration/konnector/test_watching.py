@@ -12,6 +12,7 @@ from fairlead.api.meta import JSON, Key, OwnerReference, object_from_dict
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client
 from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.secrets import content
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
@@ -129,11 +130,15 @@ async def test_one_that_was_never_assigned_is_told_of_when_it_goes(
 class Watched:
     """A collection whose namespaces a test decides."""
 
-    def __init__(self, cluster: Cluster, *namespaces: str) -> None:
+    def __init__(
+        self, cluster: Cluster, *namespaces: str, budget: WatchBudget | None = None
+    ) -> None:
         self.namespaces = frozenset(namespaces)
         self.seen: list[Key] = []
         self.synced: list[str] = []
-        self.collection = WatchedCollection("consumer", cluster, SECRETS, lambda: self.namespaces)
+        self.collection = WatchedCollection(
+            "consumer", cluster, SECRETS, lambda: self.namespaces, budget
+        )
 
     async def run(self) -> None:
         await self.collection.run(self._take, self.synced.append)
@@ -162,6 +167,33 @@ async def test_a_collection_follows_its_namespaces(cluster: Cluster) -> None:
     task.cancel()
     await asyncio.wait([task])
     assert scopes(cluster) == set()
+
+
+async def test_namespaces_that_no_file_is_left_for_wait_and_say_so(cluster: Cluster) -> None:
+    for name in ("a", "b", "c"):
+        await namespace(cluster.client, name)
+        await cluster.client.create(SECRETS, secret_body("s", name))
+    budget = WatchBudget(4)
+    watched = Watched(cluster, "a", "b", "c", budget=budget)
+    neighbour = Watched(cluster, "a", budget=budget)
+    tasks = [asyncio.create_task(one.run()) for one in (watched, neighbour)]
+    await until(lambda: set(watched.synced) == {"a", "b"} and neighbour.synced)
+    assert not watched.collection.settled()
+    (fault,) = watched.collection.faults()
+    assert "secrets of 1 of 3 namespaces are not watched" in fault.message
+    assert f"may have 4, 2 of them for all else; allow it {budget.needed}" in fault.message
+    assert neighbour.collection.faults() == []
+    watched.namespaces = frozenset({"b", "c"})
+    watched.collection.mark()
+    await until(lambda: not watched.collection.ready("a"))
+    assert set(watched.synced) == {"a", "b"}
+    # What the neighbour gives back has room for the one that waits.
+    tasks[1].cancel()
+    await until(watched.collection.settled)
+    assert set(watched.synced) == {"a", "b", "c"}
+    assert watched.collection.faults() == []
+    tasks[0].cancel()
+    await asyncio.wait(tasks)
 
 
 async def test_a_collection_of_everything(cluster: Cluster) -> None:

@@ -112,10 +112,15 @@ class _Run:
         self._resource = resource = CLAIMABLE[wanted.claim.resource]
         self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
         self._consumers = WatchedCollection(
-            "consumer", consumer.cluster, resource, self._consumer_namespaces
+            "consumer", consumer.cluster, resource, self._consumer_namespaces, consumer.watches
         )
         self._providers = WatchedCollection(
-            "provider", provider.cluster, resource, self._provider_namespaces
+            "provider",
+            provider.cluster,
+            resource,
+            self._provider_namespaces,
+            consumer.watches,
+            namespaces.consumer,
         )
         self._policy = ClaimPolicy(
             cluster_namespace=provider.namespace,

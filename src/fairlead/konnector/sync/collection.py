@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
+from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.policies.steps import Outcome, Side
 from fairlead.konnector.reports import Fault
 from fairlead.runtime import Cluster, Handler, Informer, InformerClosed
@@ -26,6 +27,8 @@ class WatchedCollection:
 
     ``namespaces`` gives the namespaces to watch, {""} for all; after :meth:`mark` it is asked
     again. ``expectations`` are our own writes that the informers have not told of yet.
+    ``budget`` has the places for watches: a namespace without one waits, and is told of;
+    ``serves`` gives the consumer's namespace for one that is watched.
     ``outcomes`` are, by the consumer's key, what came of writes where it is not what was wanted;
     they are in memory alone: after a restart such an object costs one write that changes nothing.
     """
@@ -36,6 +39,8 @@ class WatchedCollection:
         cluster: Cluster,
         resource: Resource,
         namespaces: Callable[[], frozenset[str]],
+        budget: WatchBudget | None = None,
+        serves: Callable[[str], str] = str,
     ) -> None:
         self.side = side
         self.client = cluster.client
@@ -45,6 +50,9 @@ class WatchedCollection:
         self._cluster = cluster
         self._namespaces = namespaces
         self._leases: dict[str, Informer] = {}
+        self._budget = budget or WatchBudget()
+        self._serves = serves
+        self._crowded: frozenset[str] = frozenset()
         self._dirty = asyncio.Event()
 
     def newest(self, key: Key) -> Object | None:
@@ -72,7 +80,21 @@ class WatchedCollection:
 
     def faults(self) -> list[Fault]:
         """Why watches do not work."""
-        return [faults_of(lease) for lease in self._leases.values() if lease.error]
+        found = [faults_of(lease) for lease in self._leases.values() if lease.error]
+        return [*found, *self._shortage()]
+
+    def _shortage(self) -> list[Fault]:
+        if not self._crowded:
+            return []
+        budget, without = self._budget, len(self._crowded)
+        return [
+            Fault(
+                f"{self.resource.group_resource} of {without} of {without + len(self._leases)} "
+                "namespaces are not watched: each namespace and kind takes an open file, and the "
+                f"konnector may have {budget.limit}, {budget.reserve} of them for all else; allow "
+                f"it {budget.needed} (ulimit -n, LimitNOFILE)"
+            )
+        ]
 
     def mark(self) -> None:
         """The namespaces may have changed."""
@@ -92,24 +114,38 @@ class WatchedCollection:
             opened: is called with each new lease.
         """
         self._dirty.set()
+        self._budget.join(self, self.mark)
         try:
             async with asyncio.TaskGroup() as group:
                 while True:
                     await self._dirty.wait()
                     self._dirty.clear()
-                    wanted = self._namespaces()
-                    for namespace in wanted - self._leases.keys():
+                    wanted = self._allowed(self._namespaces())
+                    for namespace in self._leases.keys() - wanted:
+                        await self._leases.pop(namespace).close()
+                    for namespace in sorted(wanted - self._leases.keys()):
                         lease = self._cluster.informer(self.resource, namespace=namespace)
                         self._leases[namespace] = lease
                         opened(lease)
                         lease.subscribe(handler)
                         group.create_task(_announce(namespace, lease, known))
-                    for namespace in self._leases.keys() - wanted:
-                        await self._leases.pop(namespace).close()
         finally:
             for lease in self._leases.values():
                 await lease.close()
             self._leases.clear()
+            self._budget.leave(self)
+
+    def _allowed(self, namespaces: frozenset[str]) -> frozenset[str]:
+        """Those of the namespaces that may be watched; the others are told of as a fault."""
+        places = {namespace: self._place(namespace) for namespace in sorted(namespaces)}
+        wanted = {place: self._serves(namespace) for namespace, place in places.items()}
+        self._budget.want(self, wanted)
+        allowed = frozenset(one for one in namespaces if self._budget.allows(places[one]))
+        self._crowded = namespaces - allowed
+        return allowed
+
+    def _place(self, namespace: str) -> str:
+        return f"{self._cluster.name} {self.resource} {namespace}"
 
     def _lease(self, namespace: str) -> Informer | None:
         return self._leases.get("" if "" in self._leases else namespace)

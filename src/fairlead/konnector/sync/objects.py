@@ -107,7 +107,14 @@ class BoundObjects:
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(
             consumer=WatchedCollection("consumer", here, resource, lambda: EVERYWHERE),
-            provider=WatchedCollection("provider", there, _theirs(wanted), self._namespaces),
+            provider=WatchedCollection(
+                "provider",
+                there,
+                _theirs(wanted),
+                self._namespaces,
+                provider.consumer.watches,
+                namespaces.consumer,
+            ),
             strategy=strategy,
             namespaces=namespaces,
             export=self._export,

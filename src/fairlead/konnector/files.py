@@ -1,0 +1,98 @@
+"""How many watches fit into the files that this process may have open.
+
+Every watch is a connection, and every connection an open file. Where the rights on the provider
+are per namespace there is one watch for each namespace and kind. Watches that took all files would
+leave none for writes, so that some are kept for everything else.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
+
+
+_FEW = 64
+
+
+def raise_limit() -> int:
+    """Raise the soft limit of open files to the hard one; the limit as it is then.
+
+    0 where there is none.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        # Some systems allow less than the hard limit says.
+        with suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return 0 if soft == resource.RLIM_INFINITY else soft
+
+
+class WatchBudget:
+    """Says which watches may be open; ``limit`` is of open files, 0 for none.
+
+    Everybody says which watches are wanted, each with the consumer's namespace that it serves.
+    Where not all fit, namespaces are served one after the other as they came, each by all watches
+    that it needs: an object needs that of its own kind and those of its claims. A watch that
+    several want together is one.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self.limit = limit
+        self.reserve = max(limit // 4, min(_FEW, limit // 2))
+        """Files for all but these watches: requests, other watches, logs."""
+        self._wants: dict[Hashable, Mapping[str, str]] = {}
+        self._wanted: Counter[str] = Counter()
+        self._order: dict[str, int] = {}
+        self._refused: frozenset[str] = frozenset()
+        self._listeners: dict[Hashable, Callable[[], None]] = {}
+
+    @property
+    def needed(self) -> int:
+        """So many open files would do for all that is wanted."""
+        return 4 * len(self._wanted) // 3 + _FEW
+
+    def join(self, who: Hashable, changed: Callable[[], None]) -> None:
+        """Tell ``who`` when other watches than before may be open."""
+        self._listeners[who] = changed
+
+    def leave(self, who: Hashable) -> None:
+        """Tell it nothing more; it wants nothing any more."""
+        self._listeners.pop(who, None)
+        self.want(who, {})
+
+    def want(self, who: Hashable, watches: Mapping[str, str]) -> None:
+        """Say all watches that somebody wants, each with the namespace that it serves."""
+        before = self._wants.pop(who, {})
+        for watch in before:
+            self._wanted[watch] -= 1
+            if not self._wanted[watch]:
+                del self._wanted[watch]
+        if watches:
+            self._wants[who] = watches
+            self._wanted.update(watches.keys())
+            for namespace in watches.values():
+                self._order.setdefault(namespace, len(self._order))
+        refused = self._choose()
+        if refused != self._refused:
+            self._refused = refused
+            for other, changed in list(self._listeners.items()):
+                if other != who:
+                    changed()
+
+    def allows(self, watch: str) -> bool:
+        """Whether a watch that is wanted may be open."""
+        return watch not in self._refused
+
+    def _choose(self) -> frozenset[str]:
+        places = self.limit - self.reserve
+        if not self.limit or len(self._wanted) <= places:
+            return frozenset()
+        ranks: dict[str, int] = {}
+        for watches in self._wants.values():
+            for watch, namespace in watches.items():
+                rank = self._order[namespace]
+                ranks[watch] = min(rank, ranks.get(watch, rank))
+        return frozenset(sorted(ranks, key=lambda watch: (ranks[watch], watch))[places:])
