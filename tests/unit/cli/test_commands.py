@@ -64,6 +64,11 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
         pytest.param(["bind"], "Missing option '-f'", id="missing-option"),
+        pytest.param(
+            ["bind", "-f", "-", "--keep-copies", "--discard-copies"],
+            "--keep-copies and --discard-copies cannot both be said",
+            id="both",
+        ),
         pytest.param(["bind", "-f", "-", "--timeout", "soon"], "'soon' is no duration", id="time"),
         pytest.param(["demo", "--json", "--keep"], "do not go together", id="json-and-keep"),
         pytest.param(["manifests", "konnector", EXPORT], "provider alone", id="export"),

@@ -59,16 +59,13 @@ T = TypeVar("T")
 )
 @click.option(
     "--keep-copies",
-    "copies",
-    flag_value="keep",
-    default="",
+    is_flag=True,
     help="The copies on the provider were made for another cluster, which this one replaces: "
     "keep those whose objects are not here, so that each is taken up when its object returns.",
 )
 @click.option(
     "--discard-copies",
-    "copies",
-    flag_value="discard",
+    is_flag=True,
     help="As --keep-copies, but delete for ever those whose objects are not here.",
 )
 @timeout_option("2m", "until it is Ready")
@@ -78,7 +75,8 @@ def command(
     request_file: BinaryIO | None,
     bundle: bool,
     name: str,
-    copies: Copies,
+    keep_copies: bool,
+    discard_copies: bool,
     timeout: str,
     namespace: str,
     kubeconfig: str | None,
@@ -106,6 +104,8 @@ def command(
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--name", name)
     check_name("--namespace", namespace)
+    if keep_copies and discard_copies:
+        raise click.UsageError("--keep-copies and --discard-copies cannot both be said")
     if request_file is not None and _is_stdin(file) and _is_stdin(request_file):
         raise click.UsageError("-f and --request cannot both be read from standard input")
     response = _read(file, decode_binding_response)
@@ -123,7 +123,7 @@ def command(
         "timeout": seconds,
         "progress": lambda line: click.echo(line, err=True),
         "namespace": namespace,
-        "copies": copies,
+        "copies": _copies(keep=keep_copies, discard=discard_copies),
     }
 
     async def main(stop: asyncio.Event) -> list[str]:
@@ -138,6 +138,10 @@ def command(
 
     for line in process.run(main):
         click.echo(line)
+
+
+def _copies(*, keep: bool, discard: bool) -> Copies:
+    return "keep" if keep else "discard" if discard else ""
 
 
 def _is_stdin(file: BinaryIO) -> bool:
