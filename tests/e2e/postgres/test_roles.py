@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -91,8 +91,8 @@ async def test_a_suspended_access_is_left_alone_until_it_is_deleted(team: Alone)
         name = await team.create(grants=[team.grant("CONNECT")])
         await team.ready(name)
         await team.patch(name, suspend=True, grants=[team.grant("CONNECT", "SELECT")])
-        generation = (await team.body(name))["metadata"]["generation"]
-        await team.wait(name, lambda body: body["status"].get("observedGeneration") == generation)
+        applied = "nothing after generation 1 is applied"
+        await team.wait(name, lambda body: applied in body["status"].get("lastLog", ""))
         await team.sql("ALTER ROLE {r} NOLOGIN", r=name)
         other = await team.create("other")
         await team.ready(other)
@@ -105,6 +105,48 @@ async def test_a_suspended_access_is_left_alone_until_it_is_deleted(team: Alone)
             row for row in before[0] if row[0] == name
         ]
         await team.removed(name)
+
+
+async def test_a_suspended_access_is_ready_for_no_spec_but_the_one_that_was_applied(
+    team: Alone,
+) -> None:
+    """Of a change that came with ``suspend``, before it or after it nothing is done."""
+    grants, more = [team.grant("CONNECT")], [team.grant("CONNECT", "SELECT")]
+
+    def is_of(generation: int) -> Callable[[JSON], bool]:
+        def until(body: JSON) -> bool:
+            status = body["status"]
+            found = {one["observedGeneration"] for one in status["conditions"]}
+            found.add(status["observedGeneration"])
+            applied = body["metadata"]["generation"] == generation
+            said = f"after generation {generation} is applied" in status["lastLog"]
+            return found == {generation} and said != applied
+
+        return until
+
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=grants)
+        other = await team.create("other")
+        await team.ready(name)
+        before = await team.privileges(name)
+        await team.patch(name, suspend=True, grants=more)
+        await team.wait(name, is_of(1))
+        await team.patch(name, grants=grants)
+        await team.wait(name, is_of(3))
+        await team.patch(name, grants=more)
+        await team.wait(name, is_of(3))
+        assert await team.privileges(name) == before
+        await team.ready(other)
+    # Whoever comes next does not know it better.
+    async with running(team.client, OPTIONS):
+        await team.ready(other)
+        await team.wait(name, is_of(3))
+        await team.patch(name, suspend=False)
+        await team.ready(name)
+        assert await team.privileges(name) != before
+        await team.patch(name, suspend=True)
+        await team.wait(name, is_of(6))
+        await team.ready(other)
 
 
 async def test_an_access_suspended_from_the_beginning_makes_nothing(team: Alone) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from fairlead.api.conditions import Event
+from fairlead.api.conditions import Event, get_condition
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
 from fairlead.postgres.controllers.access.reconcile import Failure
@@ -107,7 +107,7 @@ def test_reconciling_and_stalled_are_there_while_they_hold(
 )
 def test_a_suspended_access_says_what_it_said_last(before: Outcome) -> None:
     old = report(before)
-    again = suspended(old)
+    again = suspended(old, 3, unchanged=False)
     assert again.again == "waiting"
     kept = {"Ready", "Success", "InProgress"}
     assert [one for one in report(again, old).conditions if one.type in kept] == [
@@ -116,7 +116,38 @@ def test_a_suspended_access_says_what_it_said_last(before: Outcome) -> None:
 
 
 def test_an_access_suspended_from_the_beginning_says_so() -> None:
-    assert suspended(PostgresAccessStatus()).reason == "Suspended"
+    old = report(suspended(PostgresAccessStatus(), 1, unchanged=False))
+    again = report(suspended(old, 3, unchanged=False), old)
+    assert again == old
+    ready = get_condition(again.conditions, "Ready")
+    assert ready is not None
+    assert (ready.status, ready.reason, ready.observed_generation) == ("False", "Suspended", 3)
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(success(), id="in-sync"),
+        pytest.param(failed(Failure("DatabaseSyncFailed", DOWN)), id="failed"),
+        pytest.param(
+            failed(Failure("DatabaseSyncFailed", AccessError("ConnectionFailed", "x" * 2000))),
+            id="with-much-to-say",
+        ),
+    ],
+)
+def test_of_a_spec_that_was_changed_too_a_suspended_access_says_nothing(before: Outcome) -> None:
+    told = report(before)
+    for generation in (4, 5):
+        again = suspended(told, generation, unchanged=False)
+        assert again.generation == 3
+        assert again.message.endswith("nothing after generation 3 is applied")
+        assert again.message.count("spec.suspend") == 1
+        told = report(again, told)
+        assert told.observed_generation == 3
+        assert {one.observed_generation for one in told.conditions} == {3}
+    # Whoever takes the change back has what was applied.
+    back = suspended(told, 6, unchanged=True)
+    assert (back.generation, "suspend" in back.message) == (6, False)
 
 
 def test_a_plan_is_told_as_far_as_it_fits_and_its_digest_names_all() -> None:

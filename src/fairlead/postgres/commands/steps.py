@@ -155,6 +155,8 @@ def told(access: PostgresAccess) -> tuple[bool, str, str]:
     if ready is None:
         return False, "Unseen", "the operator has not looked at it yet"
     if access.status.observed_generation != meta.generation:
+        if access.spec.suspend:
+            return False, "Unseen", "spec.suspend is set, and the spec has changed otherwise too"
         return False, "Unseen", "the operator has not looked at it since it was changed"
     reason, message = finer(ready.reason, ready.message)
     return ready.status == "True" and not meta.deleting, reason, message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -106,6 +107,7 @@ class AccessController:
         self._waiting: dict[Request, _Waiting] = {}
         self._verified: dict[Request, Verified] = {}
         """What the last pass has left behind, for the one that comes at once."""
+        self._told: dict[Request, _Told] = {}
         self.controller = Controller(
             "postgresaccess",
             self.reconcile,
@@ -256,6 +258,7 @@ class AccessController:
         if current is None:
             self._metrics.accepted(request)
             self._work.forget(request, torn_out=True)
+            self._told.pop(request, None)
             return None
         settled = await step_by_step(current, decide=_decide, perform=self._attempt, last=_is_last)
         if current.job is not None:
@@ -309,6 +312,9 @@ class AccessController:
         ready = get_condition(status.conditions, READY)
         told = ready is not None and ready.reason == "Expired"
         published = self._publication.exists(current)
+        if access.spec.suspend and ready is not None:
+            asked = _Told.of(found, ready.observed_generation)
+            current.unchanged = self._told.get(request) == asked
         current.learn(
             suspended=access.spec.suspend,
             expired=expired,
@@ -351,6 +357,8 @@ class AccessController:
         is_refusal = refused and not current.facts.expired
         self._count(request, current, outcome.reason if is_refusal else "")
         body = current.found.to_dict()
+        if status.observed_generation == current.found.meta.generation:
+            self._told[request] = _Told.of(current.found, status.observed_generation)
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
         if outcome.again == "synced" and current.synced is not None and failure is None:
@@ -425,6 +433,25 @@ class _Waiting(NamedTuple):
 
     current: Pass
     answers: list[Answer]
+
+
+class _Told(NamedTuple):
+    """What a status is about: an object's generation, and all that this one asked for.
+
+    A generation alone does not tell whether ``suspend`` is all that has changed since. After a
+    restart this is not known of what was changed meanwhile, which then counts as changed.
+    """
+
+    uid: str
+    generation: int
+    spec: bytes
+
+    @classmethod
+    def of(cls, access: Object, generation: int) -> _Told:
+        """What an object asks for, as if it had this generation."""
+        spec = {**access.to_dict().get("spec", {}), "suspend": None}
+        encoded = msgspec.json.encode(spec, order="deterministic")
+        return cls(access.meta.uid, generation, hashlib.sha256(encoded).digest())
 
 
 def _asked_for(access: Object) -> tuple[object, ...]:

@@ -75,6 +75,9 @@ class Pass:
     renamed: frozenset[str] = frozenset()
     """Roles that carry the claim of this access under another name."""
 
+    unchanged: bool = False
+    """Whether a suspended spec is known to ask for what its status tells of."""
+
     denied: str = ""
     """Why what the role owns may not go to whom the spec names."""
 
@@ -123,7 +126,8 @@ def outcome_of(current: Pass) -> Outcome:
     if facts.failure is not None:
         return failed(facts.failure)
     if facts.suspended:
-        return suspended(current.decoded.status)
+        generation = current.found.meta.generation
+        return suspended(current.decoded.status, generation, unchanged=current.unchanged)
     if facts.expired:
         return expired(current.expires_at)
     if current.plan is not None and not facts.approved:

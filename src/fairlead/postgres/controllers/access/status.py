@@ -51,6 +51,8 @@ MAX_LOG = 1024
 """Characters of a message in the status."""
 RENAMED = "carries the claim of this object"
 """What the warning about a renamed role says."""
+_NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
+"""How a message goes on that is about an earlier spec than the one that is there."""
 _WAITING = {"Locked", "Conflict", "TimedOut"}
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
@@ -67,6 +69,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     again: Literal["synced", "pending", "at-once", "backoff", "waiting"]
     blockers: Sequence[tuple[str, Sequence[str]]] = ()
     """Databases, and what a role owns there that keeps it from being removed."""
+    generation: int | None = None
+    """The generation that the verdict is about; None for that of the object as it is."""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,14 +102,35 @@ def generated() -> Outcome:
     )
 
 
-def suspended(old: PostgresAccessStatus) -> Outcome:
-    """Nothing is done: what was said last stands."""
+def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) -> Outcome:
+    """Nothing is done: what was said last stands, of the spec that it was said of.
+
+    Args:
+        old: the status so far.
+        generation: of the object as it is.
+        unchanged: whether the spec is known to ask for what it asked for then.
+    """
     ready = get_condition(old.conditions, READY)
+    if ready is None or ready.reason == "Suspended":
+        return Outcome(
+            state="InProgress",
+            reason="Suspended",
+            message="spec.suspend is set; nothing is done",
+            again="waiting",
+        )
+    message, _, _ = ready.message.partition(_NOT_APPLIED)
+    told = ready.observed_generation
+    if unchanged or told == generation:
+        told = generation
+    else:
+        mark = f"{_NOT_APPLIED} {told} is applied"
+        message = f"{message[: MAX_LOG - len(mark)]}{mark}"
     return Outcome(
         state=old.last_reconcile_state or "InProgress",
-        reason=ready.reason if ready is not None else "Suspended",
-        message=ready.message if ready is not None else "spec.suspend is set; nothing is done",
+        reason=ready.reason,
+        message=message,
         again="waiting",
+        generation=told,
     )
 
 
@@ -252,6 +277,7 @@ def new_status(
     (``refused``) takes the binding back.
     """
     conditions = old.conditions
+    generation = generation if outcome.generation is None else outcome.generation
     message = " ".join(outcome.message.split())[:MAX_LOG]
     stalled = outcome.state == "Error" and outcome.again in {"synced", "waiting"}
     for type_, holds in (
