@@ -32,6 +32,8 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.app import controllers
 from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED_BY_LABEL
+from fairlead.postgres.database.connections import session
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead.runtime import Cluster
@@ -147,6 +149,79 @@ async def test_a_suspended_access_is_ready_for_no_spec_but_the_one_that_was_appl
         await team.patch(name, suspend=True)
         await team.wait(name, is_of(6))
         await team.ready(other)
+
+
+async def test_who_loses_a_race_for_a_name_keeps_no_secret(team: Alone) -> None:
+    """All of them have seen that the role is not there, before the first has made it."""
+    shared = team.name("shared")
+    names = [await team.create(f"racer{number}", username=shared) for number in range(30)]
+    other = await team.create("other")
+
+    def is_over(body: JSON) -> bool:
+        return is_ready(body) or failed_with("UsernameConflict")(body)
+
+    async with running(team.client, OPTIONS):
+        bodies = [await team.wait(name, is_over) for name in names]
+        winners = [name for name, body in zip(names, bodies, strict=True) if is_ready(body)]
+        assert len(winners) == 1
+        await team.ready(other)
+        assert set(await team.secrets()) == {f"{winners[0]}-login", f"{other}-login"}
+        assert await team.can_login(shared, (await team.secret(winners[0]))["password"])
+        losers = [name for name in names if name not in winners]
+        for name in losers:
+            await team.delete(name)
+        for name in losers:
+            await team.gone(name)
+        await team.ready(winners[0])
+        # What a former version left behind goes as well.
+        late = await team.create("late", suspend=True, username=shared)
+        body = await team.reason(late, "Suspended")
+        owner = {"kind": body["kind"], "apiVersion": body["apiVersion"], "controller": True}
+        meta = body["metadata"]
+        owners = [{**owner, "name": late, "uid": meta["uid"]}]
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "name": f"{late}-login",
+                "labels": {MANAGED_BY_LABEL: MANAGED_BY},
+                "ownerReferences": owners,
+            },
+            "stringData": {"username": shared, "password": "of-nobody"},
+        }
+        await team.client.create(SECRETS, secret, team.namespace)
+        await team.patch(late, suspend=False)
+        await team.reason(late, "UsernameConflict")
+        assert await team.no_secret(late)
+        await team.delete(late)
+        await team.gone(late)
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["nothing-listens", "hangs"])
+@pytest.mark.parametrize("rotation", ["InPlace", "TwoLogins"])
+async def test_for_a_server_that_never_answered_nothing_is_made(
+    team: Alone, monkeypatch: pytest.MonkeyPatch, rotation: str, hangs: bool
+) -> None:
+    monkeypatch.setattr(session, "_CONNECT_TIMEOUT_SECONDS", 2)
+    listening: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, w: listening.append(w), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    if not hangs:
+        silent.close()
+    policy = {"rotation": rotation, **({"rotateEvery": "1h"} if rotation == "TwoLogins" else {})}
+    name = await team.create(connection=team.directly(port=port), passwordPolicy=policy)
+    other = await team.create("other")
+    async with running(team.client, OPTIONS):
+        await team.wait(name, failed_with("ConnectionFailed"))
+        await team.ready(other)
+        assert set(await team.secrets()) == {f"{other}-login"}
+        assert "binding" not in (await team.body(name))["status"]
+        await team.delete(name)
+        await team.gone(name)
+        assert set(await team.secrets()) == {f"{other}-login"}
+    silent.close()
+    for writer in listening:
+        writer.close()
 
 
 async def test_an_access_suspended_from_the_beginning_makes_nothing(team: Alone) -> None:

@@ -357,10 +357,10 @@ class AccessController:
         is_refusal = refused and not current.facts.expired
         self._count(request, current, outcome.reason if is_refusal else "")
         body = current.found.to_dict()
-        if status.observed_generation == current.found.meta.generation:
-            self._told[request] = _Told.of(current.found, status.observed_generation)
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(current.found, body))
+        if status.observed_generation == current.found.meta.generation:
+            self._told[request] = _Told.of(current.found, status.observed_generation)
         if outcome.again == "synced" and current.synced is not None and failure is None:
             kept = Kept.of(await self._steps.wanted(current), current.synced.warnings)
             self._work.keep(current.reached, request, kept)

@@ -38,6 +38,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 )
 from fairlead.postgres.controllers.servers.sources import Sources
 from fairlead.postgres.controllers.settings import Settings
+from fairlead.postgres.database.plans.claiming import NOT_OURS
 from fairlead.postgres.database.plans.plan import Planned, Synced, Wanted
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
@@ -157,8 +158,12 @@ class Steps:
             case AccessStep.PLAN:
                 self._planned(current, answer)
             case AccessStep.CHECK_ROLE:
-                # Why a server cannot be asked is told by the steps that need it.
-                if isinstance(answer, AccessError) and answer.verdict:
+                # A first password for a server that cannot be asked would log in nowhere, and be a
+                # trace of something that was never made. With one that is there, the steps that
+                # need the server tell why it cannot be asked.
+                if isinstance(answer, AccessError) and (
+                    answer.verdict or not current.facts.published
+                ):
                     raise answer
                 current.learn(checked=True, answers=answer is None)
             case AccessStep.STAGE_LOGIN:
@@ -239,6 +244,10 @@ class Steps:
 
     async def _synced(self, current: Pass, answer: Answer) -> None:
         if not isinstance(answer, Synced):
+            lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS
+            if lost and not current.decoded.status.username:
+                # Another one has made the role since it was looked at: this login is nowhere.
+                await self._publication.remove(current)
             raise answered_otherwise(answer)
         current.synced = answer
         # After the database: until now the old Secret was the one that works.
@@ -294,9 +303,8 @@ class Steps:
             )
         if isinstance(answer, Exception):
             access = current.decoded
-            verdict = isinstance(answer, AccessError) and answer.verdict
-            if verdict and not access.status.username:
-                # Never anything was made for what was refused from the beginning.
+            if isinstance(answer, AccessError) and self._made_nothing(current, answer):
+                self._look_at(owner_of(access))
                 current.learn(dropped=True)
                 return
             # A role that stays anyway must not keep its object from going when the server is
@@ -309,6 +317,23 @@ class Steps:
             self._look_at(owner_of(access))
         await self._publication.remove(current)
         current.learn(dropped=True)
+
+    def _made_nothing(self, current: Pass, why: AccessError) -> bool:
+        """Whether nothing was made for an access whose server does not say that nothing is there.
+
+        That is so of what was refused from the beginning, and of what has no Secret yet because
+        its server never answered. A role of ours that is there all the same, as one of two logins
+        may be after a crash, is a leftover: looks at its server find it.
+        """
+        if current.decoded.status.username:
+            return False
+        facts = current.facts
+        silent = why.reason in _SILENT and not (facts.published or facts.keeping)
+        return why.verdict or silent
+
+
+_SILENT = {"ConnectionFailed", "AuthenticationFailed", "TLSFailed", "RoleIsFull", "TimedOut"}
+"""Reasons of servers that nothing can be learnt from."""
 
 
 def answered_otherwise(answer: Answer) -> Exception:

@@ -9,6 +9,10 @@ from fairlead.postgres.database.plans.snapshot import Claim, RoleFacts, Snapshot
 from fairlead.postgres.errors import AccessError, refusal
 
 
+NOT_OURS = frozenset({"AdoptionRefused", "UserReserved", "UsernameConflict"})
+"""Reasons of roles that are not an access's to change."""
+
+
 def check_role(role: RoleFacts | None, claim: Claim, admin: str, *, adopt: bool = False) -> None:
     """Refuse roles that are not this access's to change.
 
