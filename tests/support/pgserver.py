@@ -127,6 +127,16 @@ async def sweep(server: EmbeddedPostgres) -> None:
         cursor = await connection.execute("SELECT gid FROM pg_prepared_xacts")
         for (gid,) in await cursor.fetchall():
             await connection.execute(sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(gid)))
+        # They keep their database from being dropped.
+        cursor = await connection.execute(
+            "SELECT datname, subname FROM pg_subscription JOIN pg_database d ON d.oid = subdbid"
+        )
+        for database, name in await cursor.fetchall():
+            unslotted = "ALTER SUBSCRIPTION {s} SET (slot_name = NONE)"
+            drop_it = "DROP SUBSCRIPTION {s}"
+            await run(
+                server, database, "ALTER SUBSCRIPTION {s} DISABLE", unslotted, drop_it, s=name
+            )
         cursor = await connection.execute(
             "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
         )

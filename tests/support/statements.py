@@ -19,12 +19,15 @@ from fairlead.postgres.database.connections.session import Row, Session, Stateme
 SENT = frozenset(
     {
         "AlterDefaultPrivilegesStmt",
+        "AlterOwnerStmt",
         "AlterRoleSetStmt",
         "AlterRoleStmt",
+        "AlterSubscriptionStmt",
         "CommentStmt",
         "CreateRoleStmt",
         "DropOwnedStmt",
         "DropRoleStmt",
+        "DropSubscriptionStmt",
         "GrantRoleStmt",
         "GrantStmt",
         "ReassignOwnedStmt",

@@ -1,7 +1,8 @@
 """What depends on a role, in every database, and what that means for removing it.
 
 pg_shdepend is shared: it lists owned objects and privileges of all databases at once. Owning
-default privileges is not owning data.
+default privileges is not owning data. A subscription is a shared object there, though it belongs
+to a database (https://www.postgresql.org/docs/current/catalog-pg-subscription.html).
 """
 
 from __future__ import annotations
@@ -19,11 +20,16 @@ from fairlead.postgres.errors import AccessError
 
 
 class Dependent(msgspec.Struct, frozen=True, kw_only=True):
-    """One database in which something depends on the role; ``owned`` counts its objects."""
+    """One database in which something depends on the role.
+
+    ``owned`` counts its objects, ``subscriptions`` those of them that neither REASSIGN OWNED nor
+    DROP OWNED may see to.
+    """
 
     database: str
     connectable: bool
     owned: int
+    subscriptions: int = 0
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,9 +45,12 @@ _DATABASES = sql.SQL("""
 SELECT d.datname::text, d.datallowconn,
        pg_catalog.count(*) FILTER (
          WHERE s.deptype = 'o'
-           AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
+           AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass),
+       pg_catalog.count(u.oid)
   FROM pg_catalog.pg_shdepend s
-  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+  LEFT JOIN pg_catalog.pg_subscription u
+    ON s.classid = 'pg_catalog.pg_subscription'::pg_catalog.regclass AND u.oid = s.objid
+  JOIN pg_catalog.pg_database d ON d.oid = COALESCE(u.subdbid, s.dbid)
  WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
    AND s.refobjid = %(role)s::oid
  GROUP BY 1, 2
@@ -59,16 +68,26 @@ ORDER BY 1
 # The limit is one more than a message shows, which then says that there are more.
 _OWNED = sql.SQL("""
 SELECT i.type || ' ' || i.identity
-  FROM pg_catalog.pg_shdepend s,
-       pg_catalog.pg_identify_object(s.classid, s.objid, s.objsubid) i
- WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d
-                  WHERE d.datname = pg_catalog.current_database())
+  FROM pg_catalog.pg_shdepend s
+  LEFT JOIN pg_catalog.pg_subscription u
+    ON s.classid = 'pg_catalog.pg_subscription'::pg_catalog.regclass AND u.oid = s.objid
+ CROSS JOIN LATERAL pg_catalog.pg_identify_object(s.classid, s.objid, s.objsubid) i
+ WHERE COALESCE(u.subdbid, s.dbid) = (SELECT d.oid FROM pg_catalog.pg_database d
+                                       WHERE d.datname = pg_catalog.current_database())
    AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
    AND s.refobjid = %(role)s::oid
    AND s.deptype = 'o'
    AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
  ORDER BY 1
  LIMIT 4
+""")
+
+_SUBSCRIPTIONS = sql.SQL("""
+SELECT u.subname::text
+  FROM pg_catalog.pg_subscription u
+  JOIN pg_catalog.pg_database d ON d.oid = u.subdbid
+ WHERE d.datname = pg_catalog.current_database() AND u.subowner = %(role)s::oid
+ ORDER BY 1
 """)
 
 _HEIR = sql.SQL("""
@@ -94,8 +113,10 @@ async def read_dependencies(session: Session, role: int) -> Dependencies:
     shared = await session.rows(_SHARED, {"role": role})
     return Dependencies(
         databases=tuple(
-            Dependent(database=name, connectable=connectable, owned=owned)
-            for name, connectable, owned in databases
+            Dependent(
+                database=name, connectable=connectable, owned=owned, subscriptions=subscriptions
+            )
+            for name, connectable, owned, subscriptions in databases
         ),
         shared=tuple(text for (text,) in shared),
     )
@@ -104,6 +125,11 @@ async def read_dependencies(session: Session, role: int) -> Dependencies:
 async def read_owned(session: Session, role: int) -> list[str]:
     """A few of the objects that the role owns in this database, in words."""
     return [text for (text,) in await session.rows(_OWNED, {"role": role})]
+
+
+async def read_subscriptions(session: Session, role: int) -> list[str]:
+    """The names of the subscriptions that the role owns in this database."""
+    return [name for (name,) in await session.rows(_SUBSCRIPTIONS, {"role": role})]
 
 
 async def read_heir(session: Session, name: str, database: str, claim: Claim | None) -> str:
@@ -171,6 +197,17 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
         f"role {username} owns {parts}; its login is taken away;"
         " drop or reassign them, or set spec.cleanupPolicy to Cascade or Orphan",
         blockers=blockers,
+    )
+
+
+def keeps_subscription(name: str, database: str) -> AccessError:
+    """Why Orphan cannot be carried out before PostgreSQL 16, where superusers alone own them."""
+    owned = f"subscription {name}"
+    return AccessError(
+        "OwnsObjects",
+        f"{owned} in database {database} may be given to superusers alone before PostgreSQL 16;"
+        " drop it, or set spec.cleanupPolicy to Cascade",
+        blockers=[(database, [owned])],
     )
 
 

@@ -33,10 +33,12 @@ from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.dependencies import (
     Dependent,
     check_shared,
+    keeps_subscription,
     owns_objects,
     read_dependencies,
     read_heir,
     read_owned,
+    read_subscriptions,
 )
 from fairlead.postgres.database.work.blockers import (
     Actor,
@@ -65,6 +67,16 @@ _MOST = 200
 
 _FEW = 5
 """Of them, where somebody waits for it."""
+
+_GIVEN_VERSION = 160000
+"""Since PostgreSQL 16 a subscription may belong to a role that is no superuser."""
+_DISABLE = sql.SQL("ALTER SUBSCRIPTION {name} DISABLE")
+_GIVE = (_DISABLE, sql.SQL("ALTER SUBSCRIPTION {name} OWNER TO {heir}"))
+_UNSUBSCRIBE = (
+    _DISABLE,
+    sql.SQL("ALTER SUBSCRIPTION {name} SET (slot_name = NONE)"),
+    sql.SQL("DROP SUBSCRIPTION {name}"),
+)
 
 _UNUSED = """
 SELECT r.oid::int8, d.description
@@ -337,6 +349,12 @@ class _Removal:
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
         """Clear the databases where it has something, and drop it."""
+        if policy != "Restrict":
+            # Before anything is reassigned: REASSIGN OWNED gives the subscriptions of all
+            # databases to the heir of the one that it runs in.
+            for one in databases:
+                if one.subscriptions:
+                    await self._unsubscribe(one.database, policy)
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
         names = {self._sessions.endpoint.maintenance: 0} if not databases else {}
         names |= {one.database: one.owned for one in databases}
@@ -379,6 +397,35 @@ class _Removal:
                     await clean()
 
             await retried(alone, f"clear database {database} of role {self.role.name}")
+
+    async def _unsubscribe(self, database: str, policy: CleanupPolicy) -> None:
+        """Drop the subscriptions of a database, or give them away, disabled.
+
+        Enabled, one of a tenant's would go on to write what its publisher likes with the heir's
+        rights. The publisher's slot is not asked for: it may be away, and is the tenant's to drop.
+        """
+        async with self._sessions.use(database) as session:
+
+            async def unsubscribe() -> None:
+                async with (
+                    session.transaction(self._patience),
+                    acting_as(session, self.role.name, superuser=self.superuser),
+                ):
+                    await self._check(session)
+                    names = await read_subscriptions(session, self.role.oid)
+                    if names and policy == "Orphan" and session.server_version < _GIVEN_VERSION:
+                        raise keeps_subscription(names[0], database)
+                    heir = sql.Identifier(
+                        await read_heir(session, self.heir, database, self.role.claim)
+                        if names and policy == "Orphan"
+                        else self.role.name
+                    )
+                    for name in map(sql.Identifier, names):
+                        for statement in _GIVE if policy == "Orphan" else _UNSUBSCRIBE:
+                            await session.run(statement.format(name=name, heir=heir))
+
+            what = f"clear database {database} of subscriptions of role {self.role.name}"
+            await retried(unsubscribe, what)
 
     async def _reassign(self, session: Session, database: str) -> None:
         owner = await read_heir(session, self.heir, database, self.role.claim)
