@@ -37,6 +37,36 @@ async def test_a_session_takes_one_statement_at_a_time(
     unwanted.clear()
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        pytest.param("PGHOSTADDR", "127.0.0.9", id="another-address"),
+        pytest.param("PGSERVICE", "nowhere", id="service"),
+        pytest.param("PGCHANNELBINDING", "require", id="channel-binding"),
+        pytest.param("PGSSLNEGOTIATION", "direct", id="tls-at-once"),
+        pytest.param("PGMINPROTOCOLVERSION", "latest", id="protocol"),
+        pytest.param("PGTZ", "Asia/Tokyo", id="parameter"),
+    ],
+)
+async def test_the_environment_leads_no_connection(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    async with connect(endpoint, "postgres") as session:
+        found = await session.rows(sql.SQL("SELECT current_setting('TimeZone')"))
+    assert found == [("UTC",)]
+
+
+async def test_libpq_prints_nothing_into_the_log(
+    endpoint: Endpoint, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each line of it is JSON, and libpq writes past it."""
+    with pytest.raises(AccessError):
+        async with connect(replace(endpoint, password=""), "postgres"):
+            pass
+    assert "WARNING" not in capfd.readouterr().err
+
+
 async def test_a_server_that_hangs_after_the_login_is_given_up(
     postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -233,6 +233,13 @@ def ways(server: EmbeddedPostgres, username: str, password: str, tls: JSON) -> d
         pytest.param(
             "twice", "twice", {"clientCertificateSecretRef": {"name": "mine"}}, "", id="both"
         ),
+        pytest.param(
+            "certified",
+            "nobody asks for it",
+            {"clientCertificateSecretRef": {"name": "mine"}},
+            "",
+            id="certificate-and-a-password-that-nobody-asks-for",
+        ),
         pytest.param("twice", "twice", {}, "TLSFailed", id="certificate-missing"),
         pytest.param(
             "twice",

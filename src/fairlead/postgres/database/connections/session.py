@@ -33,6 +33,7 @@ from fairlead.postgres.database.connections.failures import (
 from fairlead.postgres.database.connections.startup import (
     APPLICATION,
     NEWEST,
+    forget_environment,
     older_version,
     start_options,
 )
@@ -396,9 +397,13 @@ def _remember(server: str, version: int) -> None:
 
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
+    forget_environment()
     # A server that asks for the password in clear is an impostor, or badly set up. A certificate
-    # without a password has proved who we are before anybody asks.
-    methods = "scram-sha-256,md5" if endpoint.password else "none"
+    # has proved who we are before anybody asks, and a password may be there as well: a verified
+    # server need not ask for it.
+    methods = ["scram-sha-256", "md5"] if endpoint.password else []
+    if not methods or (endpoint.certificate and endpoint.ssl_mode.startswith("verify-")):
+        methods.append("none")
     with _tls(endpoint) as tls:
         return await _Connection.connect(
             host=endpoint.host,
@@ -407,9 +412,10 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection
             user=endpoint.username,
             password=endpoint.password,
             **tls,
-            passfile="/dev/null",
+            # There is no such file. libpq would print a warning about one that is a device.
+            passfile="/dev/null/none",
             gssencmode="disable",
-            require_auth=methods,
+            require_auth=",".join(methods),
             # With several hosts, the one that is the primary now.
             target_session_attrs="read-write",
             connect_timeout=_CONNECT_TIMEOUT_SECONDS,

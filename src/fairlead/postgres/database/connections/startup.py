@@ -8,6 +8,8 @@ runs the server decides about.
 
 from __future__ import annotations
 
+import os
+
 
 APPLICATION = "fairlead-postgres"
 
@@ -95,6 +97,69 @@ _NEWER = {"transaction_timeout": (170000, "0"), "createrole_self_grant": (160000
 
 NEWEST = 170000
 """The ``server_version_num`` since which all options are known."""
+
+
+_ENVIRONMENT = frozenset(
+    {
+        "PGAPPNAME",
+        "PGCHANNELBINDING",
+        "PGCLIENTENCODING",
+        "PGCONNECT_TIMEOUT",
+        "PGDATABASE",
+        "PGDATESTYLE",
+        "PGGEQO",
+        "PGGSSDELEGATION",
+        "PGGSSENCMODE",
+        "PGGSSLIB",
+        "PGHOST",
+        "PGHOSTADDR",
+        "PGKRBSRVNAME",
+        "PGLOADBALANCEHOSTS",
+        "PGMAXPROTOCOLVERSION",
+        "PGMINPROTOCOLVERSION",
+        "PGOAUTHDEBUG",
+        "PGOPTIONS",
+        "PGPASSFILE",
+        "PGPASSWORD",
+        "PGPORT",
+        "PGREALM",
+        "PGREQUIREAUTH",
+        "PGREQUIREPEER",
+        "PGREQUIRESSL",
+        "PGSERVICE",
+        "PGSERVICEFILE",
+        "PGSSLCERT",
+        "PGSSLCERTMODE",
+        "PGSSLCOMPRESSION",
+        "PGSSLCRL",
+        "PGSSLCRLDIR",
+        "PGSSLKEY",
+        "PGSSLMAXPROTOCOLVERSION",
+        "PGSSLMINPROTOCOLVERSION",
+        "PGSSLMODE",
+        "PGSSLNEGOTIATION",
+        "PGSSLROOTCERT",
+        "PGSSLSNI",
+        "PGSYSCONFDIR",
+        "PGTARGETSESSIONATTRS",
+        "PGTZ",
+        "PGUSER",
+    }
+)
+"""What libpq reads of the environment.
+
+https://www.postgresql.org/docs/current/libpq-envars.html
+"""
+
+
+def forget_environment() -> None:
+    """Take out of this process' environment what libpq would complete connections from.
+
+    Where a server is and how to log in say objects alone. No parameter undoes all of it: an empty
+    ``service`` is looked for as well.
+    """
+    for name in _ENVIRONMENT & os.environ.keys():
+        del os.environ[name]
 
 
 def start_options(version: int) -> str:
