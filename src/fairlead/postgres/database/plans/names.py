@@ -18,6 +18,24 @@ MAX_IDENTIFIER_BYTES = 63
 
 _UNSEEN = {"Cf", "Cs", "Zl", "Zp"}
 """Unicode's categories of invisible and of bidirectional characters."""
+_IGNORABLE = (
+    (0x034F, 0x034F),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x2065, 0x2065),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0xE0000, 0xE0FFF),
+)
+"""First and last of other characters that are shown as nothing, or as a blank.
+
+That is Default_Ignorable_Code_Point (https://www.unicode.org/reports/tr44/), without those of
+Cf, and the pattern of Braille without a dot.
+"""
 GROUP_PREFIX = "fairlead_group_"
 """How the names of the groups begin that logins share; a digest of 32 digits follows."""
 _GROUP = re.compile(GROUP_PREFIX + "[0-9a-f]{32}")
@@ -53,6 +71,8 @@ _PROVIDER_ROLES = {
     "cnpg_pooler_pgbouncer",
     "doadmin",
     "enterprisedb",
+    "neondb_owner",
+    "pgbouncer",
     "streaming_replica",
 }
 
@@ -81,17 +101,25 @@ def check_username(name: str) -> None:
         AccessError: NameInvalid or UserReserved.
     """
     check_identifier(name, "spec.username")
-    if name != name.strip() or any(unicodedata.category(one) in _UNSEEN for one in name):
+    if name != name.strip() or any(map(_is_unseen, name)):
         raise refusal(
             "NameInvalid",
             f"spec.username {name!a} begins or ends with a blank, or contains characters that"
-            " nobody sees; remove them",
+            " nobody sees, or blanks that look like another; remove them",
         )
     if reserved(name) or is_group(name):
         raise refusal(
             "UserReserved",
             f"spec.username {name!r} is reserved by PostgreSQL or its provider; choose another",
         )
+
+
+def _is_unseen(character: str) -> bool:
+    """Whether a character is invisible, or a blank that is not the usual one."""
+    category, number = unicodedata.category(character), ord(character)
+    if category in _UNSEEN or (category == "Zs" and character != " "):
+        return True
+    return any(first <= number <= last for first, last in _IGNORABLE)
 
 
 def is_group(name: str) -> bool:
