@@ -16,7 +16,7 @@ class Retry(Enum):
     BACKOFF = "backoff"
     """Soon, then ever later: what is wrong may pass by itself."""
     CHANGE = "change"
-    """At the usual interval: somebody has to change an object first."""
+    """At ``pendingInterval``: somebody has to change an object, or something in the server."""
 
 
 class AccessError(Exception):

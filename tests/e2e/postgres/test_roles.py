@@ -197,6 +197,19 @@ async def test_who_loses_a_race_for_a_name_keeps_no_secret(team: Alone) -> None:
         await team.gone(late)
 
 
+async def test_a_refused_access_is_looked_at_as_often_as_pending_ones(team: Alone) -> None:
+    """What somebody has done in the server about it is told by nothing else."""
+    await team.sql("CREATE ROLE {r}", r=team.name("refused"))
+    async with running(team.client, replace(OPTIONS, synced_interval=3600.0)):
+        name, other = await team.create("refused"), await team.create("other")
+        await team.reason(name, "AdoptionRefused")
+        before = await team.ready(other)
+        assert condition(await team.body(name), "Stalled")["status"] == "True"
+        await team.sql("DROP ROLE {r}", r=name)
+        await team.ready(name)
+        assert (await team.body(other))["metadata"] == before["metadata"]
+
+
 @pytest.mark.parametrize("hangs", [False, True], ids=["nothing-listens", "hangs"])
 @pytest.mark.parametrize("rotation", ["InPlace", "TwoLogins"])
 async def test_for_a_server_that_never_answered_nothing_is_made(

@@ -216,7 +216,7 @@ def test_the_secret_is_never_touched_while_deleting() -> None:
         ),
         pytest.param(
             failed(Failure("SecretSyncFailed", invalid("SecretConflict", "taken"))), "Error",
-            ("False", "False", "False"), "SecretConflict: taken", "synced", id="ERRS->E1",
+            ("False", "False", "False"), "SecretConflict: taken", "pending", id="ERRS->E1",
         ),
         pytest.param(
             failed(Failure("DatabaseSyncFailed", DOWN)), "Error", ("False", "False", "False"),
@@ -224,7 +224,7 @@ def test_the_secret_is_never_touched_while_deleting() -> None:
         ),
         pytest.param(
             failed(Failure("DatabaseSyncFailed", refusal("UserExcluded", "not this one"))),
-            "Error", ("False", "False", "False"), "not this one", "synced", id="R10-excluded",
+            "Error", ("False", "False", "False"), "not this one", "pending", id="R10-excluded",
         ),
     ],
 )  # fmt: skip
@@ -330,8 +330,8 @@ def test_several_problems_are_one_message_that_fits() -> None:
 @pytest.mark.parametrize(
     ("found", "again"),
     [
-        pytest.param([invalid("UnsupportedPrivilege", "a")], "synced", id="one-to-change"),
-        pytest.param([invalid("UnsupportedPrivilege", "a")] * 2, "synced", id="all-to-change"),
+        pytest.param([invalid("UnsupportedPrivilege", "a")], "pending", id="one-to-change"),
+        pytest.param([invalid("UnsupportedPrivilege", "a")] * 2, "pending", id="all-to-change"),
         pytest.param([invalid("UnsupportedPrivilege", "a"), DOWN], "backoff", id="one-may-heal"),
     ],
 )

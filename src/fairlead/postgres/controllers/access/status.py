@@ -226,7 +226,7 @@ def failed(failure: Failure) -> Outcome:
         state="Error",
         reason=error.reason if error.verdict else failure.stage,
         message=error.message if error.verdict else str(error),
-        again="synced" if error.retry is Retry.CHANGE else "backoff",
+        again="pending" if error.retry is Retry.CHANGE else "backoff",
         blockers=error.blockers,
     )
 
@@ -279,7 +279,7 @@ def new_status(
     conditions = old.conditions
     generation = generation if outcome.generation is None else outcome.generation
     message = " ".join(outcome.message.split())[:MAX_LOG]
-    stalled = outcome.state == "Error" and outcome.again in {"synced", "waiting"}
+    stalled = outcome.state == "Error" and outcome.again in {"pending", "waiting"}
     for type_, holds in (
         (READY, outcome.state == "Success"),
         (SUCCESS, outcome.state == "Success"),
