@@ -19,6 +19,7 @@ from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.kubebind.conditions import (
     CONFLICTS,
     OBJECTS_FAILING,
+    OBJECTS_REWRITTEN,
     PERMISSIONS_GRANTED,
     Condition,
     get_condition,
@@ -130,6 +131,8 @@ class Report:
         self.failures: dict[Key, Failure] = {}
         self.held: set[Key] = set()
         """Objects whose copies may not be deleted."""
+        self.rewritten: dict[Key, str] = {}
+        """Who undoes what is written to an object."""
         self._clock = clock
         self._written = float("-inf")
 
@@ -202,6 +205,7 @@ class Report:
         self.in_sync = 0
         self.conflicts.clear()
         self.held.clear()
+        self.rewritten.clear()
         self.failures.clear()
 
 
@@ -217,6 +221,7 @@ class Reports:
         self._reports: dict[str, dict[str, Report]] = {}
         self._conflicting = _Named()
         self._failing = _Named()
+        self._undone = _Named()
 
     def of(self, binding: str, source: str, kind: str) -> Report:
         """A new report of one source about one binding; it replaces that source's last."""
@@ -267,6 +272,24 @@ class Reports:
             message=f"{number} be written: {shown}; the first because of: {first.message}",
         )
 
+    def rewritten(self, binding: str) -> Condition | None:
+        """What a binding shows of objects whose writes others undo; None when there are none."""
+        found = {
+            (source, key): f"{report.kind} {key} ({who})"
+            for source, report in self._of(binding)
+            for key, who in report.rewritten.items()
+            if who
+        }
+        shown = self._undone.choose(binding, found)
+        if not found:
+            return None
+        number = "1 object" if len(found) == 1 else f"{len(found)} objects"
+        message = (
+            f"others undo again and again what is written to {number}: {shown}; an Event of each "
+            "says where"
+        )
+        return Condition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
+
     def blocked(self, binding: str) -> str:
         """Why nothing at all of some resource can be written, "" when something can."""
         told = []
@@ -284,6 +307,7 @@ class Reports:
         self._reports.pop(binding, None)
         self._conflicting.forget(binding)
         self._failing.forget(binding)
+        self._undone.forget(binding)
 
     def _of(self, binding: str) -> list[tuple[str, Report]]:
         return sorted(self._reports.get(binding, {}).items())

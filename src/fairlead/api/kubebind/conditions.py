@@ -37,6 +37,8 @@ NAMESPACE_READY: Final = "NamespaceReady"
 """Our own condition: kube-bind's APIServiceNamespace has none."""
 OBJECTS_FAILING: Final = "ObjectsFailing"
 """Ours, on an APIServiceBinding: servers refuse to write some of its objects."""
+OBJECTS_REWRITTEN: Final = "ObjectsRewritten"
+"""Ours, on an APIServiceBinding: somebody undoes what the konnector writes to its objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
 """Why NamespaceReady is False while a provider namespace that should go is kept."""
@@ -50,7 +52,9 @@ SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
 
 
-WRONG_WHILE_TRUE: Final = (ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, CONFLICTS)
+WRONG_WHILE_TRUE: Final = (
+    *(ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN, CONFLICTS),
+)
 """Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
 
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from fairlead.api.meta import Key, Object
-from fairlead.client.errors import ApiError, Forbidden
+from fairlead.client.errors import ApiError, ClientError, Forbidden
 from fairlead.konnector.metrics import Pass, SyncMetrics
+from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.steps import (
     CROSSINGS,
     TERMINAL,
@@ -36,6 +38,7 @@ from fairlead.konnector.policies.steps import (
 from fairlead.konnector.reports import Fault, Report
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.sync.execution import BothEnds, Executor
+from fairlead.konnector.sync.undone import UndoneWrites, contradicts, others
 from fairlead.runtime import Controller, EventRecorder, Reconciler, Result, step_by_step
 
 
@@ -43,6 +46,12 @@ SILENT = 15.0
 """Seconds without an answer of the provider after which a binding says so."""
 LONG = 10.0
 """Seconds after which an object says that it waits for a deletion on the provider."""
+
+
+class Undone(Wait, frozen=True):
+    """What would be written was undone again and again on this side."""
+
+    side: str = ""
 
 
 class Policy(Protocol):
@@ -123,6 +132,8 @@ class Passes:
         self._executor = Executor(ends, policy.outcome)
         self._waiting: dict[Key, _Waiting] = {}
         self._unanswered: dict[Key, float] = {}
+        self._undone = UndoneWrites()
+        self._altered: set[Key] = set()
         self._in_sync: set[Key] = set()
 
     def refused(self) -> list[Fault]:
@@ -148,6 +159,8 @@ class Passes:
     def count(self) -> None:
         """Have report and metrics say how many objects are in sync, in conflict and failing."""
         report = self._report
+        for key in self._undone.calmed() - self._altered:
+            report.rewritten.pop(key, None)
         report.in_sync = len(self._in_sync)
         self._around.metrics.counted(
             in_sync=report.in_sync,
@@ -189,14 +202,51 @@ class Passes:
                 _crossed(step, look)
                 return after
 
-            settled = await step_by_step(
-                pair, decide=self._policy.next_step, perform=perform, last=_is_last
-            )
+            settled = await step_by_step(pair, decide=self._paced, perform=perform, last=_is_last)
             self._unanswered.pop(pair.key, None)
             if settled.step is not None:
+                if isinstance(settled.step, Undone):
+                    await self._blame(settled.step, settled.state)
                 return self._rest(settled.step, settled.state, look)
             self._report.well(pair.key)
             return None
+
+    def _paced(self, pair: Pair) -> Step:
+        """The next step; one that was undone again and again has to wait for its turn."""
+        step = self._policy.next_step(pair)
+        seconds, side = self._undone.pause(pair, step), _side(step)
+        if not seconds:
+            return step
+        now = self._policy.outcome("provider", pair) if side == "provider" else None
+        if now is not None:
+            # The status comes back all the while, as if what is there were what was wanted.
+            settled = msgspec.structs.replace(pair, outcomes={**pair.outcomes, "provider": now})
+            rest = self._policy.next_step(settled)
+            if not isinstance(rest, TERMINAL) and not self._undone.pause(pair, rest):
+                return rest
+        return Undone(f"{side} end to stay as it is written", seconds, side)
+
+    async def _blame(self, step: Undone, pair: Pair) -> None:
+        """Say once who undoes what is written to an object; that is asked of its server."""
+        if pair.key in self._report.rewritten:
+            return
+        side: Side = "consumer" if step.side == "consumer" else "provider"
+        end, place, manager = self._ends.at(side), pair.place(side), ""
+        # Taken before the question: another pass may come meanwhile, and need not ask as well.
+        self._report.rewritten[pair.key] = ""
+        if place is not None:
+            with suppress(ClientError):
+                found = await end.client.get(end.resource, place.name, place.namespace)
+                manager = others(found)
+        whose = "this object" if side == "consumer" else f"its copy {place} on the provider"
+        by = f"field manager {manager}" if manager else "somebody whom managedFields do not name"
+        self._report.rewritten[pair.key] = by
+        self._tell(
+            pair.consumer,
+            "WriteUndone",
+            f"{by} undoes what the konnector writes to {whose}, again and again: it is written "
+            "ever less often; have one of the two leave it alone",
+        )
 
     async def _answered(self, step: Step, pair: Pair) -> Pair | None:
         """Carry out a step; what the provider leaves without an answer is remembered."""
@@ -208,7 +258,38 @@ class Passes:
             self._heard(pair.key)
             raise
         self._heard(pair.key)
+        self._undone.wrote(pair, step)
+        if isinstance(step, Create | Replace) and step.side == "provider" and after is not None:
+            self._look_for_change(after)
         return after
+
+    def _look_for_change(self, pair: Pair) -> None:
+        """Say once that the provider's server stores another copy than it was given."""
+        consumer, copy = pair.consumer, pair.provider
+        changed = pair.key in self._ends.provider.outcomes and (
+            consumer is not None
+            and copy is not None
+            and contradicts(payload(consumer.to_dict()), payload(copy.to_dict()))
+        )
+        if not changed:
+            self._unaltered(pair.key)
+            return
+        if pair.key in self._altered:
+            return
+        self._altered.add(pair.key)
+        self._report.rewritten[pair.key] = "the provider's admission"
+        self._tell(
+            consumer,
+            "WriteChanged",
+            f"the provider stores other values in its copy {pair.target} than this object has: "
+            "a webhook that its server asks changes them; ask there, or set what it sets",
+        )
+
+    def _unaltered(self, key: Key) -> None:
+        """The copy is as it was given, or gone."""
+        if key in self._altered:
+            self._altered.discard(key)
+            self._report.rewritten.pop(key, None)
 
     def _heard(self, key: Key) -> None:
         """The provider has answered about an object; after a long silence others need not wait."""
@@ -232,8 +313,13 @@ class Passes:
             self._waiting.pop(pair.key, None)
         if isinstance(step, InSync):
             self._in_sync.add(pair.key)
+            if pair.key in self._altered and self._policy.outcome("provider", pair) is None:
+                self._unaltered(pair.key)
         # Nothing is left to remember an outcome for.
         if pair.consumer is None and pair.provider is None:
+            self._unaltered(pair.key)
+            self._undone.forget(pair.key)
+            self._report.rewritten.pop(pair.key, None)
             self._ends.consumer.outcomes.pop(pair.key, None)
             self._ends.provider.outcomes.pop(pair.key, None)
         return None

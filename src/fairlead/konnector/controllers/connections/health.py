@@ -13,6 +13,7 @@ from fairlead.api.kubebind.conditions import (
     COPIES_HELD,
     INFORMERS_SYNCED,
     OBJECTS_FAILING,
+    OBJECTS_REWRITTEN,
     PERMISSION_CLAIM,
     Condition,
     false,
@@ -81,12 +82,17 @@ class HealthReporter:
         if refusal := self._refusal(binding):
             found.append(refusal)
         reports = self._provider.consumer.reports
-        told = (reports.conflicts(binding), reports.failing(binding))
+        told = (
+            reports.conflicts(binding),
+            reports.failing(binding),
+            reports.rewritten(binding),
+        )
         found += [one for one in told if one is not None]
         hold = self._provider.hold(binding)
         if hold.holding and hold.cluster:
             found.append(hold.condition(self._provider.waiting(binding)))
-        absent = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING} - {one.type for one in found}
+        known = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN}
+        absent = known - {one.type for one in found}
         await self._provider.consumer.statuses.set(binding, *found, absent=absent)
 
     def _refusal(self, binding: str) -> Condition | None:

@@ -1,0 +1,142 @@
+"""Writes that somebody undoes again and again, and how long to wait before the next one.
+
+An operator that rewrites the specs of copies, or whatever strips a finalizer, would have the same
+write made as fast as both can. Each object is paced by itself, and only for what was written
+before: a change of the object is written at once, and nothing that is taken away ever waits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from fairlead.api.kubebind.names import FIELD_MANAGER
+from fairlead.api.meta import Key, Object
+from fairlead.konnector.policies.copies import payload, status_of
+from fairlead.konnector.policies.steps import (
+    Create,
+    Pair,
+    PatchMetadata,
+    Replace,
+    ReplaceStatus,
+    Step,
+    digest,
+)
+
+
+FREE: Final = 3
+"""So many equal writes in a row are made at once: two may well race, and caches lag."""
+FIRST_SECONDS: Final = 1.0
+"""The first pause, which doubles each time."""
+MOST_SECONDS: Final = 300.0
+CALM_SECONDS: Final = 60.0
+"""A write that has held for so long was not undone."""
+
+
+class _Series(msgspec.Struct):
+    content: bytes
+    count: int
+    last: float
+    until: float
+
+    def over(self, now: float) -> bool:
+        return now - max(self.last, self.until) > CALM_SECONDS
+
+
+class UndoneWrites:
+    """The writes of one engine that were made before; ``clock`` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._series: dict[Key, dict[str, _Series]] = {}
+
+    def pause(self, pair: Pair, step: Step) -> float:
+        """Seconds to wait before a step, 0 when it may be taken now."""
+        series = self._series.get(pair.key, {}).get(_kind(step))
+        if series is None or series.count < FREE:
+            return 0.0
+        now = self._clock()
+        if series.over(now) or series.content != _content(pair, step):
+            return 0.0
+        return max(series.until - now, 0.0)
+
+    def wrote(self, pair: Pair, step: Step) -> None:
+        """Note that a step was taken."""
+        if not (kind := _kind(step)):
+            return
+        now, content = self._clock(), _content(pair, step)
+        known = self._series.setdefault(pair.key, {})
+        series = known.get(kind)
+        if series is None or series.content != content or series.over(now):
+            known[kind] = _Series(content, 1, now, now)
+            return
+        series.count += 1
+        series.last = now
+        longer = FIRST_SECONDS * 2.0 ** min(series.count - FREE, 16)
+        series.until = now + (min(longer, MOST_SECONDS) if series.count >= FREE else 0.0)
+
+    def forget(self, key: Key) -> None:
+        """The object is gone."""
+        self._series.pop(key, None)
+
+    def calmed(self) -> set[Key]:
+        """Objects whose last write has held; they are forgotten."""
+        now = self._clock()
+        calm = {
+            key
+            for key, known in self._series.items()
+            if all(series.over(now) for series in known.values())
+        }
+        for key in calm:
+            del self._series[key]
+        return calm
+
+
+def _kind(step: Step) -> str:
+    """What is paced together; "" for what never is."""
+    match step:
+        case Create() | Replace() | ReplaceStatus() | PatchMetadata():
+            return f"{type(step).__name__} {step.side}"
+    return ""
+
+
+def _content(pair: Pair, step: Step) -> bytes:
+    """What is written, without what the end already has of others."""
+    if isinstance(step, PatchMetadata):
+        # With a change of the object its finalizer is put back at once, for the rest to follow.
+        here = None if pair.consumer is None else payload(pair.consumer.to_dict())
+        return digest([step.metadata, here])
+    source = pair.consumer if getattr(step, "side", "") == "provider" else pair.provider
+    if source is None:
+        return b""
+    if isinstance(step, ReplaceStatus):
+        return digest(status_of(source))
+    return digest(payload(source.to_dict()))
+
+
+def others(obj: Object) -> str:
+    """The field manager that has changed an object last, but for the konnector; "" if unknown."""
+    entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
+    found = [
+        entry
+        for entry in entries
+        if entry.get("manager") not in {None, FIELD_MANAGER} and not entry.get("subresource")
+    ]
+    latest = max(found, key=lambda entry: str(entry.get("time", "")), default=None)
+    return str(latest["manager"]) if latest is not None else ""
+
+
+def contradicts(wanted: Any, found: Any) -> bool:
+    """Whether a value that was wanted is another one; what is missing or was added is none.
+
+    Servers add defaults and prune what a schema lacks, which is no rewriting.
+    """
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        return any(name in found and contradicts(one, found[name]) for name, one in wanted.items())
+    if isinstance(wanted, list) and isinstance(found, list):
+        same = len(wanted) == len(found)
+        return same and any(map(contradicts, wanted, found))
+    return bool(wanted != found)
