@@ -25,7 +25,7 @@ from fairlead.demo.identity import as_service_account, create_all
 from fairlead.provider.app import controllers, install_crds
 from fairlead.provider.manifests import NAME, manifests
 from fairlead.provider.options import DEFAULT_NAMESPACE, ProviderOptions
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, strip_managed_fields
 from fairlead.runtime import install_crds as install
 
 
@@ -60,7 +60,8 @@ async def running(admin: Client, options: ProviderOptions | None = None) -> Asyn
     """The provider's controllers at work, with the rights of the manifests and no others."""
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     async with Client(config) as client:
-        cluster = Cluster("provider", client)
+        # As the program has it: its caches keep no managedFields.
+        cluster = Cluster("provider", client, transform=strip_managed_fields)
         tasks = [controller.run() for controller in controllers(cluster, options)]
         async with asyncio.TaskGroup() as group:
             started = [group.create_task(task) for task in (cluster.run(), *tasks)]

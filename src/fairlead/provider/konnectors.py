@@ -58,16 +58,8 @@ def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool])
         export: one of its APIServiceExports.
         granted: whether there is a ClusterRoleBinding of a name.
     """
-    if not is_original(binding):
-        return ""
-    spec = export.decode(APIServiceExport).spec
-    exported, claimed = cluster_names(export.key)
-    kinds: list[str] = []
-    if _watched_everywhere(spec.informer_scope, spec.isolation) and not granted(exported):
-        kinds += [resource.name for resource in spec.resources]
-    if spec.informer_scope == "Cluster" and not granted(claimed):
-        kinds += [claim.name for claim in spec.permission_claims if claimable(claim)]
-    if not kinds:
+    kinds = unwatchable(export, granted)
+    if not kinds or not is_original(binding):
         return ""
     version = binding.decode(_ClusterBinding).status.konnector_version or "of no known version"
     return (
@@ -76,6 +68,18 @@ def shortcoming(binding: Object, export: Object, granted: Callable[[str], bool])
         "cross. Start `fairlead provider run` with --original-konnectors, or use Fairlead's "
         "konnector"
     )
+
+
+def unwatchable(export: Object, granted: Callable[[str], bool]) -> list[str]:
+    """The kinds of an export that kube-bind's konnector would watch and may not."""
+    spec = export.decode(APIServiceExport).spec
+    exported, claimed = cluster_names(export.key)
+    kinds: list[str] = []
+    if _watched_everywhere(spec.informer_scope, spec.isolation) and not granted(exported):
+        kinds += [resource.name for resource in spec.resources]
+    if spec.informer_scope == "Cluster" and not granted(claimed):
+        kinds += [claim.name for claim in spec.permission_claims if claimable(claim)]
+    return kinds
 
 
 def _watched_everywhere(informer_scope: str, isolation: str) -> bool:

@@ -19,6 +19,9 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSC
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client
 from fairlead.konnector.commands.bind import BindError, bind
+from fairlead.konnector.commands.unbind import unbind
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.revoke.work import revoke
 
 
 @pytest.fixture
@@ -176,3 +179,27 @@ async def test_without_a_terminal_nothing_is_deleted_unasked(world: World, tmp_p
     assert code == 2
     assert "say --yes" in err
     assert not (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("kept", "APIServiceExport widgets is its administrator's to delete"),
+        ("deleted", "the provider has no APIServiceExport widgets any more"),
+        ("revoked", "does not accept these credentials any more: to bind widgets again"),
+    ],
+)
+async def test_at_the_end_it_says_what_binding_again_takes(
+    world: World, what: str, told: str
+) -> None:
+    await world.konnector(unbind_timeout=0.5)
+    link = await world.bound()
+    if what == "deleted":
+        await world.provider.delete(APISERVICEEXPORTS, link.name, link.cluster_namespace)
+    elif what == "revoked":
+        consumer = await find_consumer(world.provider, link.cluster_namespace)
+        await revoke(world.provider, consumer, keep_data=False, timeout=SECONDS, progress=print)
+    lines: list[str] = []
+    await unbind(world.consumer, link.name, timeout=SECONDS, progress=lines.append)
+    assert told in lines[-1]
+    assert ("takes it up again" in lines[-1]) is (what == "kept")

@@ -7,6 +7,7 @@ where it was interrupted.
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import msgspec
@@ -15,6 +16,7 @@ from fairlead.api.kubebind import (
     ANNOTATION_DELETION_POLICY,
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
     DELETION_POLICY_ORPHAN,
     FINALIZER_SYNCER,
     FINALIZER_UNBIND,
@@ -24,7 +26,15 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import INFORMERS_SYNCED, READY, get_condition, is_true
 from fairlead.api.meta import Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
-from fairlead.client import Client, ClientError, ConfigError, Conflict, NotFound
+from fairlead.client import (
+    Client,
+    ClientError,
+    ConfigError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
 from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, unknown, wait_for
 from fairlead.konnector.commands.consumer_objects import (
     delete,
@@ -144,15 +154,45 @@ async def _unbind(
         await delete(client, APISERVICEBINDINGS, found)
         progress(f"deleting APIServiceBinding {name}")
     await _await_gone(client, found, deadline, progress, namespace)
+    # Looked at as long as the credentials are there.
+    left = await _left(client, found)
     # Only when the binding is gone: the konnector needs the Secret and its rights to take it
     # apart.
     if secret_key(found).namespace == namespace:
         await remove_secret(client, secret_key(found), progress)
     await remove_roles(client, name, progress)
-    progress(
+    progress(left)
+
+
+async def _left(client: Client, binding: Object) -> str:
+    """What of a binding is left at the provider, and so what binding again takes."""
+    name = binding.meta.name
+    revoked = (
+        f"the provider does not accept these credentials any more: to bind {name} again, ask it "
+        "for another invitation"
+    )
+    try:
+        ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        config = await provider_of(client, ref)
+        async with asyncio.timeout(_LEFT_SECONDS), Client(config) as provider:
+            if not await find(provider, APISERVICEEXPORTS, name, config.namespace):
+                return (
+                    f"the provider has no APIServiceExport {name} any more: `fairlead bind` with "
+                    "an invitation requests it anew"
+                )
+    except (Unauthorized, Forbidden):
+        return revoked
+    except (ClientError, TimeoutError):
+        # A provider that is away may well have it still.
+        pass
+    return (
         f"the provider's APIServiceExport {name} is its administrator's to delete; as long as it "
         "is there, `fairlead bind` takes it up again under this name"
     )
+
+
+_LEFT_SECONDS = 5.0
+"""So long may a provider take to say what is left there."""
 
 
 async def _unbind_bundle(

@@ -15,8 +15,9 @@ from fairlead.api.kubebind.conditions import (
     stored_conditions,
 )
 from fairlead.api.meta import Key, Object
+from fairlead.client.lookups import find
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
-from fairlead.provider.konnectors import shortcoming
+from fairlead.provider.konnectors import shortcoming, unwatchable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import ProviderWatches, terminal_when_invalid
 from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter
@@ -35,6 +36,7 @@ class ClusterBindingController:
     ) -> None:
         self._options = options
         self._cluster = cluster.name
+        self._client = cluster.client
         self._statuses = StatusWriter(
             cluster.client, CLUSTERBINDINGS, cluster.events(NAME), status_events
         )
@@ -53,12 +55,22 @@ class ClusterBindingController:
         plan = reconcile(binding, now=datetime.now(UTC))
         await self._statuses.write(binding, plan.status)
         if not self._options.original_konnectors:
-            self._warn(binding)
+            await self._warn(binding)
         return Result(plan.requeue_after)
 
-    def _warn(self, binding: Object) -> None:
-        """Say once in the log what an original konnector lacks, and again when that changes."""
-        found = [shortcoming(binding, export, self._granted) for export in self._settled(binding)]
+    async def _warn(self, binding: Object) -> None:
+        """Say once in the log what an original konnector lacks, and again when that changes.
+
+        Who wrote the heartbeat is asked of the server, for caches keep no managedFields; and only
+        where the answer matters.
+        """
+        exports = [one for one in self._settled(binding) if unwatchable(one, self._granted)]
+        found: list[str] = []
+        if exports:
+            meta = binding.meta
+            live = await find(self._client, CLUSTERBINDINGS, meta.name, meta.namespace)
+            if live is not None:
+                found = [shortcoming(live, export, self._granted) for export in exports]
         told = "; ".join(filter(None, found))
         # Each heartbeat leads here again.
         if told and told != self._told.get(binding.key):
