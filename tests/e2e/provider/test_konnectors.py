@@ -102,6 +102,8 @@ async def test_an_original_konnector_that_lacks_rights_is_told_of(
             team = await consumer(stack, admin)
             await team.bind()
             await team.granted()
+            # Ours was there before, and its condition stays for ever.
+            await beat(team, **OURS)
             await beat(team, manager="konnector", version="v0.8.1")
             await beat(team, manager="konnector", version="v0.8.1", lastHeartbeatTime=BEFORE)
             await team.when(
