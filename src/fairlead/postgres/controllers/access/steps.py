@@ -236,9 +236,13 @@ class Steps:
     def _changed(self, current: Pass, answer: Answer) -> None:
         """The server has the password that is in the Secret now."""
         if isinstance(answer, UnpublishedError):
-            if not isinstance(answer.cause, AccessError):
-                raise answer.cause
-            current.learn(failure=Failure(STAGES[AccessStep.WRITE_SECRET], answer.cause))
+            cause = answer.cause
+            again = isinstance(cause, (AlreadyExists, Conflict, ServerError))
+            if isinstance(cause, ApiError) and not again:
+                cause = _api_error(cause)
+            if not isinstance(cause, AccessError):
+                raise cause
+            current.learn(failure=Failure(STAGES[AccessStep.WRITE_SECRET], cause))
         elif answer is not None:
             raise answered_otherwise(answer)
 
