@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
-from tests.unit.binding.cluster import FakeCluster, content
+from tests.unit.binding.cluster import KINDS, FakeCluster, content
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
@@ -22,6 +23,7 @@ from tests.unit.binding.objects import (
 
 from fairlead.api.meta import JSON
 from fairlead.binding.reads import Failure, Marked, Read
+from fairlead.binding.workloads.workload import Workload
 
 
 BOUND = ("True", "ApplicationsBound")
@@ -460,3 +462,47 @@ def test_the_old_mapping_in_the_annotation_is_where_it_is_unbound() -> None:
     assert cluster.get("deployments", "web")["spec"]["disks"] == []
     assert container(cluster)["volumeMounts"] == []
     assert binding["metadata"]["annotations"] == {}
+
+
+def stateful(*claims: Any) -> JSON:
+    body = deployment()
+    body["kind"] = "StatefulSet"
+    body["spec"]["volumeClaimTemplates"] = list(claims)
+    return body
+
+
+STATEFUL = {"apps/v1/StatefulSet": "statefulsets", **KINDS}
+DISK: JSON = {"metadata": {"name": "sb"}, "spec": {}}
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["", "bound by an earlier version"])
+def test_a_disk_of_the_bindings_name_is_in_the_way(
+    monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    """Pods have the claim for the volume, and would mount the disk as credentials."""
+    cluster = FakeCluster(STATEFUL, [secret(), stateful(None, {"metadata": None}, DISK)])
+    workload = {"kind": "StatefulSet", "name": "web"}
+    binding = spec_binding(service=SECRET_SERVICE, workload=workload)
+    if before:
+        with monkeypatch.context() as former:
+            former.setattr(Workload, "claims", set())
+            cluster.reconcile(binding)
+    known = copy.deepcopy(cluster.get("statefulsets", "web"))
+    cluster.reconcile(binding)
+    assert conditions(binding)["InjectionReady"] == ("False", "Error")
+    text = message(binding, "Ready")
+    assert "StatefulSet ns/web has a volume sb of .spec.volumeClaimTemplates" in text
+    assert cluster.get("statefulsets", "web") == known
+    # A neighbour of another name is bound to the same workload.
+    other = spec_binding(service=SECRET_SERVICE, workload=workload, name="other")
+    other["metadata"] = meta("other", generation=1)
+    cluster.reconcile(other)
+    assert conditions(other)["Ready"] == BOUND
+    edited(binding, name="renamed")
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    web = cluster.get("statefulsets", "web")
+    assert {one["name"] for one in pod(web)["volumes"]} == {"other", "renamed"}
+    mounts = {one["mountPath"] for one in pod(web)["containers"][0]["volumeMounts"]}
+    assert mounts == {"/bindings/other", "/bindings/renamed"}
+    assert web["spec"]["volumeClaimTemplates"] == known["spec"]["volumeClaimTemplates"]

@@ -97,6 +97,11 @@ class Projection:
         Raises:
             ProjectionError: something else is there.
         """
+        if name in self.workload.claims:
+            raise InTheWayError(
+                f"{self.workload} has a volume {name} of .spec.volumeClaimTemplates, which pods "
+                "would mount in its place: give the binding another spec.name"
+            )
         volumes = self.workload.volumes()
         source: dict[str, Any] = {"secretName": secret}
         asked = mode

@@ -21,6 +21,7 @@ from fairlead.binding.workloads.operations import MappingError
 
 
 _POD_SPEC = ".spec.template.spec"
+_CLAIMS = ("spec", "volumeClaimTemplates")
 
 FIXED = frozenset({("batch", "jobs"), ("", "pods")})
 """Of these, servers let hardly anything but the metadata change once they are there."""
@@ -275,6 +276,17 @@ class Workload:
     def volumes(self) -> list[Any]:
         """Its volumes, made where there are none; raises ProjectionError when they cannot be."""
         return fixedpath.ensure_list(self.body, self.template.volumes)
+
+    @property
+    def claims(self) -> set[str]:
+        """The names of a StatefulSet's volumeClaimTemplates, which pods have as volumes.
+
+        One of them takes the place of a volume of its name (StatefulSetSpec).
+        """
+        found = fixedpath.read_list(self.body, _CLAIMS)
+        metadata = [one.get("metadata") for one in found if isinstance(one, dict)]
+        names = [one.get("name") for one in metadata if isinstance(one, dict)]
+        return {name for name in names if isinstance(name, str)}
 
     def __str__(self) -> str:
         return f"{self.resource.kind} {self.original.key}"
