@@ -507,7 +507,8 @@ class _Server:
             _log.warning("no look at a server", server=str(self.place.endpoint), error=str(error))
             found, failure = Found(differing=frozenset(usernames), claimed={}), error
         else:
-            self._drifted = usernames & found.differing
+            # Of those that were at work, what a look before has found is still to be answered.
+            self._drifted = (self._drifted & busy) | (usernames & found.differing)
             self._metrics.seconds.observe(loop.time() - begun)
         self._reached(failure)
         self._verifiers.keep({one.wanted.login for one in kept.values()})
