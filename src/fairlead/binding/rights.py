@@ -28,15 +28,35 @@ _DECIDING = frozenset(
         "apiregistration.k8s.io",
         "authentication.k8s.io",
         "authorization.k8s.io",
+        "authorization.openshift.io",
         "certificates.k8s.io",
         "rbac.authorization.k8s.io",
     }
 )
 """Groups of which everything decides about rights, or about what others may write."""
-_RUNNING = frozenset({"apps", "batch", "extensions"})
-"""Built-in groups of which every namespaced kind may be a workload."""
-_RUNNING_CORE = frozenset({"pods", "podtemplates", "replicationcontrollers"})
-"""Plurals of the core group that may be a workload."""
+_RUNNING = {
+    "": frozenset({"pods", "podtemplates", "replicationcontrollers"}),
+    "apps": frozenset({"daemonsets", "deployments", "replicasets", "statefulsets"}),
+    "batch": frozenset({"cronjobs", "jobs"}),
+    "extensions": frozenset({"daemonsets", "deployments", "replicasets"}),
+}
+"""What of built-in groups may be a workload."""
+_BUILT_IN = frozenset(
+    {
+        *_RUNNING,
+        "autoscaling",
+        "discovery.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "networking.k8s.io",
+        "node.k8s.io",
+        "policy",
+        "resource.k8s.io",
+        "scheduling.k8s.io",
+        "storage.k8s.io",
+    }
+)
+"""The groups of Kubernetes' own kinds: those of custom ones may end like them."""
 
 Eligibility = Literal["free", "mapped", "never"]
 
@@ -101,8 +121,6 @@ def eligibility(resource: Resource) -> Eligibility:
         return "never"
     if not resource.namespaced:
         return "mapped"
-    if not resource.group:
-        return "free" if resource.plural in _RUNNING_CORE else "mapped"
-    # The group of a custom kind has a dot, and that of most built-in ones ends as below.
-    built_in = "." not in resource.group or resource.group.endswith(".k8s.io")
-    return "mapped" if built_in and resource.group not in _RUNNING else "free"
+    if resource.group not in _BUILT_IN:
+        return "free"
+    return "free" if resource.plural in _RUNNING.get(resource.group, ()) else "mapped"

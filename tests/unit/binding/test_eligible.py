@@ -49,6 +49,9 @@ READ = {"get", "list", "watch"}
         pytest.param("", "services", True, "mapped", id="services"),
         pytest.param("", "namespaces", False, "mapped", id="namespaces"),
         pytest.param("networking.k8s.io", "networkpolicies", True, "mapped", id="policies"),
+        pytest.param("apps", "controllerrevisions", True, "mapped", id="revisions"),
+        pytest.param("sparkoperator.k8s.io", "sparkapplications", True, "free", id="spark"),
+        pytest.param("authorization.openshift.io", "roles", True, "never", id="openshift-roles"),
         pytest.param("policy", "poddisruptionbudgets", True, "mapped", id="budgets"),
         pytest.param("", "secrets", True, "never", id="secrets"),
         pytest.param("", "events", True, "never", id="events"),
@@ -191,10 +194,10 @@ def test_a_mapping_that_the_binding_brings_along_is_no_administrators() -> None:
     assert "volumes" not in made.get("configmaps", "victim")["spec"]["template"]["spec"]
 
 
-@pytest.mark.parametrize("goes", [False, True])
+@pytest.mark.parametrize("goes", ["", "binding", "service"])
 @pytest.mark.parametrize("way", [WAYS[0], WAYS[1], WAYS[3]])
 def test_what_was_projected_before_there_was_the_rule_is_taken_away(
-    monkeypatch: pytest.MonkeyPatch, way: Made, *, goes: bool
+    monkeypatch: pytest.MonkeyPatch, way: Made, goes: str
 ) -> None:
     made = cluster(victim("Secret"))
     binding = way("Secret", "secrets")
@@ -202,13 +205,15 @@ def test_what_was_projected_before_there_was_the_rule_is_taken_away(
         former.setattr(reader, "eligibility", lambda _: "free")
         made.reconcile(binding)
     assert "'secretName': 's1'" in str(made.get("secrets", "victim"))
-    if goes:
+    if goes == "binding":
         deleted(binding)
+    if goes == "service":
+        made.delete(database())
     made.reconcile(binding)
     after = made.get("secrets", "victim")
     assert "s1" not in str(after)
     assert not after["metadata"].get("annotations")
-    if not goes:
+    if goes != "binding":
         assert conditions(binding)["InjectionReady"] == ("False", "WorkloadNotAllowed")
 
 
@@ -220,6 +225,6 @@ def test_a_binding_that_nobody_has_asked_for_may_do_nothing(api: str) -> None:
     binding["metadata"]["annotations"] = {"servicebinding.io/requester": NOBODY}
     made.reconcile(binding)
     assert conditions(binding)["Ready"][0] == "False"
-    assert "nobody has asked for the binding" in str(binding["status"])
+    assert "nobody has asked for it as it is now" in str(binding["status"])
     assert "volumes" not in made.get("deployments", "web")["spec"]["template"]["spec"]
     assert made.reviews == []

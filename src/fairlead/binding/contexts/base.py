@@ -204,6 +204,10 @@ class BaseContext:
                 raise denied[0][1]
         return [item for item in self._projections if id(item) not in self._refused]
 
+    def ineligible(self) -> str:
+        """Why workloads of the kind that is referred to are none; "" where they may be."""
+        return self.reader.ineligible(self.workload_reference())
+
     def leftovers(self) -> list[Operations]:
         """Workloads that this binding is projected onto and does not select any more."""
         if self._leftovers is None:

@@ -139,6 +139,9 @@ class Context(Protocol):
         Raises ReadError also where none is there, and gives none where the binding selects none.
         """
 
+    def ineligible(self) -> str:
+        """Why workloads of the kind that is referred to are none; "" where they may be."""
+
     def leftovers(self) -> list[Operations]:
         """Workloads that are projected onto but not selected any more."""
 

@@ -48,7 +48,10 @@ from fairlead.binding.workloads.workload import (
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 Wanted = Callable[[Resource, ObjectMeta], bool]
-_NOBODY = "nobody has asked for the binding as it is now; edit it, if only a label"
+_NOBODY = (
+    "the controllers were made to change the binding's spec, so that nobody has asked for it as it"
+    " is now; look at it, and edit it"
+)
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
@@ -199,6 +202,14 @@ class Reader:
                     f" ClusterWorkloadResourceMapping named {mapping_name(resource)}; have it"
                     " created, or refer to another kind",
                 )
+
+    def ineligible(self, reference: WorkloadReference) -> str:
+        """Why the kind of a reference may not be a workload; "" also where it cannot be told."""
+        try:
+            self.check_eligible(self.snapshot.lookup(reference.lookup))
+        except ReadError as error:
+            return str(error) if error.failure.code == "Ineligible" else ""
+        return ""
 
     def is_eligible(self, resource: Resource) -> bool:
         """Whether a kind may be a workload; what cannot be told is taken for it."""

@@ -6,7 +6,7 @@ one for workloads that are selected no more, whatever else is wrong with the bin
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY
+from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, WORKLOAD_NOT_ALLOWED
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
@@ -58,7 +58,13 @@ def _taken_away(projections: list[Operations]) -> str:
 
 
 def unbind_leftovers(context: Context) -> None:
-    """Take the projection away from relabelled workloads, and from those of a former name."""
+    """Take the projection away from relabelled workloads, and from those of a former name.
+
+    And from those of a kind that is none of a workload any more, whatever else is wrong.
+    """
+    ineligible = context.ineligible()
+    if ineligible:
+        context.set_condition(INJECTION_READY, "False", WORKLOAD_NOT_ALLOWED, ineligible)
     try:
         found = context.leftovers()
     except (ReadError, MappingError) as error:
