@@ -147,7 +147,7 @@ async def test_killed_at_each_statement_the_next_pass_brings_what_the_secret_has
         async with Stalling(admin.server, number, answerless=answerless) as proxy:
             sessions = Sessions(replace(endpoint_of(admin.server, *who), port=proxy.port))
             work = asyncio.create_task(
-                rotate(sessions, role(password=NEW), Verifiers(), secret.publish)
+                rotate(sessions, role(password=NEW), Verifiers(), secret.publish, brief=True)
             )
             reached = asyncio.create_task(proxy.reached.wait())
             await asyncio.wait({work, reached}, return_when="FIRST_COMPLETED", timeout=SECONDS)
