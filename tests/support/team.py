@@ -243,7 +243,13 @@ class Team:
         return {key: base64.b64decode(value).decode() for key, value in data.items()}
 
     async def secrets(self) -> list[str]:
-        return [one.meta.name for one in (await self.client.list(SECRETS, self.namespace)).items]
+        """The names of all Secrets but the tokens that older servers make for ServiceAccounts."""
+        found = (await self.client.list(SECRETS, self.namespace)).items
+        return [
+            one.meta.name
+            for one in found
+            if one.to_dict().get("type") != "kubernetes.io/service-account-token"
+        ]
 
     async def events(self, name: str) -> list[JSON]:
         found = [one.to_dict() for one in (await self.client.list(EVENTS, self.namespace)).items]
