@@ -38,6 +38,15 @@ def rule(
     return result
 
 
+def lease_rules(lease: str) -> list[JSON]:
+    """Rights on one Lease; creating cannot be limited to a name."""
+    group = "coordination.k8s.io"
+    return [
+        rule(group, ["leases"], ["create"]),
+        rule(group, ["leases"], ["get", "update"], names=[lease]),
+    ]
+
+
 class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program in a cluster; ``command`` is what follows ``fairlead``, without flags."""
 
@@ -113,11 +122,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
     def lease_rules(self) -> list[JSON]:
         """Rights on the program's own Lease; creating cannot be limited to a name."""
-        group = "coordination.k8s.io"
-        return [
-            rule(group, ["leases"], ["create"]),
-            rule(group, ["leases"], ["get", "update"], names=[self.lease]),
-        ]
+        return lease_rules(self.lease)
 
     def deployment(self) -> JSON:
         """The Deployment, electing a leader among its replicas."""

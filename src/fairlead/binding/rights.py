@@ -11,18 +11,17 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Literal
 
-from fairlead.api.manifests import READ_VERBS, rule
+from fairlead.api.manifests import READ_VERBS, lease_rules, rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
-from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import crds
 
 
 BINDING_GROUPS = ("servicebinding.io", "binding.operators.coreos.com")
-_LEASES = ("coordination.k8s.io", "leases")
 _DECIDING = frozenset(
     {
+        *BINDING_GROUPS,
         "admissionregistration.k8s.io",
         "apiextensions.k8s.io",
         "apiregistration.k8s.io",
@@ -99,15 +98,10 @@ def _written(rules: Iterable[JSON]) -> Iterator[tuple[str, str]]:
 
 @cache
 def _own() -> frozenset[tuple[str, str]]:
-    mappings = CLUSTERWORKLOADRESOURCEMAPPINGS
-    others = {
-        _LEASES,
-        # The same Events under the name of their newer group.
-        ("events.k8s.io", "events"),
-        # Whoever may change these says where workloads have what.
-        (mappings.group, mappings.plural),
-    }
-    return frozenset({*_written(controller_rules()), *others})
+    """Group and plural of what the controllers write for themselves."""
+    rules = [*controller_rules(), *lease_rules("")]
+    # Events are the same under the name of their newer group.
+    return frozenset({*_written(rules), ("events.k8s.io", "events")})
 
 
 def eligibility(resource: Resource) -> Eligibility:
