@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import os
 
+from psycopg.pq import Conninfo
+
 
 APPLICATION = "fairlead-postgres"
 
@@ -101,55 +103,13 @@ NEWEST = 170000
 
 _ENVIRONMENT = frozenset(
     {
-        "PGAPPNAME",
-        "PGCHANNELBINDING",
-        "PGCLIENTENCODING",
-        "PGCONNECT_TIMEOUT",
-        "PGDATABASE",
-        "PGDATESTYLE",
-        "PGGEQO",
-        "PGGSSDELEGATION",
-        "PGGSSENCMODE",
-        "PGGSSLIB",
-        "PGHOST",
-        "PGHOSTADDR",
-        "PGKRBSRVNAME",
-        "PGLOADBALANCEHOSTS",
-        "PGMAXPROTOCOLVERSION",
-        "PGMINPROTOCOLVERSION",
-        "PGOAUTHDEBUG",
-        "PGOPTIONS",
-        "PGPASSFILE",
-        "PGPASSWORD",
-        "PGPORT",
-        "PGREALM",
-        "PGREQUIREAUTH",
-        "PGREQUIREPEER",
-        "PGREQUIRESSL",
-        "PGSERVICE",
-        "PGSERVICEFILE",
-        "PGSSLCERT",
-        "PGSSLCERTMODE",
-        "PGSSLCOMPRESSION",
-        "PGSSLCRL",
-        "PGSSLCRLDIR",
-        "PGSSLKEY",
-        "PGSSLMAXPROTOCOLVERSION",
-        "PGSSLMINPROTOCOLVERSION",
-        "PGSSLMODE",
-        "PGSSLNEGOTIATION",
-        "PGSSLROOTCERT",
-        "PGSSLSNI",
-        "PGSYSCONFDIR",
-        "PGTARGETSESSIONATTRS",
-        "PGTZ",
-        "PGUSER",
+        *(one.envvar.decode() for one in Conninfo.get_defaults() if one.envvar),
+        # Beside those of its parameters.
+        *("PGDATESTYLE", "PGGEQO", "PGOAUTHDEBUG", "PGREALM", "PGREQUIRESSL"),
+        *("PGSERVICEFILE", "PGSYSCONFDIR", "PGTZ"),
     }
 )
-"""What libpq reads of the environment.
-
-https://www.postgresql.org/docs/current/libpq-envars.html
-"""
+"""The variables that libpq reads: https://www.postgresql.org/docs/current/libpq-envars.html"""
 
 
 def forget_environment() -> None:

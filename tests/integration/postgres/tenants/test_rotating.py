@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 
 import psycopg
 import pytest
-from tests.integration.postgres.test_neighbours import brief, holding, reason
+from tests.integration.postgres.tenants.test_neighbours import brief, holding, reason
 from tests.integration.postgres.test_roles import Admin, role
 from tests.support.hostile import Stalling
-from tests.support.pgserver import PASSWORD, can_login, endpoint_of, sweep
-from tests.support.servers import OPERATOR, Servers
-from tests.support.tiers import ADMINISTRATORS, VERSIONS
+from tests.support.pgserver import PASSWORD, can_login, endpoint_of
+from tests.support.servers import OPERATOR
 from tests.support.waiting import SECONDS
 
 from fairlead.api.postgresaccess import Attributes
-from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work import rotating
@@ -27,19 +24,6 @@ from fairlead.postgres.errors import AccessError
 
 
 NEW = "the new one"
-
-
-@pytest.fixture(params=VERSIONS)
-def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
-    return servers.of(request.param)
-
-
-@pytest.fixture(params=ADMINISTRATORS)
-async def admin(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Admin]:
-    made = Admin(server, superuser=request.param == "superuser")
-    yield made
-    await made.sessions.close()
-    await sweep(server)
 
 
 class Secret:

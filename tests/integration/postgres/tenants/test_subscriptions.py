@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from tests.integration.postgres.test_roles import Admin, role
-from tests.support.pgserver import fetch, grant, run, sweep
-from tests.support.servers import Servers
-from tests.support.tiers import ADMINISTRATORS, VERSIONS
+from tests.support.pgserver import fetch, grant, run
 
 from fairlead.api.postgresaccess import CleanupPolicy
-from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.errors import AccessError
 
@@ -21,19 +16,6 @@ PUBLISHER = "CONNECTION 'host=127.0.0.1 port=1 password=p dbname=d' PUBLICATION 
 LEFT = (
     "SELECT subname::text, pg_get_userbyid(subowner), subenabled FROM pg_subscription ORDER BY 1"
 )
-
-
-@pytest.fixture(params=VERSIONS)
-def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
-    return servers.of(request.param)
-
-
-@pytest.fixture(params=ADMINISTRATORS)
-async def admin(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Admin]:
-    made = Admin(server, superuser=request.param == "superuser")
-    yield made
-    await made.sessions.close()
-    await sweep(server)
 
 
 async def subscribe(admin: Admin, name: str, database: str) -> None:

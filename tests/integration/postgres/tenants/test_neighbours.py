@@ -15,12 +15,9 @@ import msgspec
 import psycopg
 import pytest
 from tests.integration.postgres.test_roles import Admin, role
-from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login, run, sweep
-from tests.support.servers import Servers
-from tests.support.tiers import ADMINISTRATORS, VERSIONS
+from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login, run
 
 from fairlead.api.postgresaccess import Attributes
-from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -32,19 +29,6 @@ from fairlead.postgres.errors import AccessError
 LOCK = "SELECT pg_advisory_lock(hashtextextended('access.k8s.delta10.nl', 0))"
 """What operators took before version 0.7."""
 OTHERS = (Attributes(connection_limit=7), Attributes(connection_limit=8))
-
-
-@pytest.fixture(params=VERSIONS)
-def server(request: pytest.FixtureRequest, servers: Servers) -> EmbeddedPostgres:
-    return servers.of(request.param)
-
-
-@pytest.fixture(params=ADMINISTRATORS)
-async def admin(request: pytest.FixtureRequest, server: EmbeddedPostgres) -> AsyncIterator[Admin]:
-    made = Admin(server, superuser=request.param == "superuser")
-    yield made
-    await made.sessions.close()
-    await sweep(server)
 
 
 async def brief(admin: Admin, *accesses: Wanted) -> dict[str, Synced | AccessError]:
