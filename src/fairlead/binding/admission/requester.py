@@ -22,7 +22,7 @@ from fairlead.api.servicebinding.proof import PROOF_ANNOTATION, foreign_services
 _MEMBERS = ("username", "uid", "groups", "extra")
 _ANNOTATIONS = "/metadata/annotations"
 NOBODY = '{"username":""}'
-"""The requester of a binding that nobody has asked for: it is given no right at all."""
+"""The requester annotation of a binding whose spec the controllers changed; it has no right."""
 
 Prove = Callable[[str], str]
 """The proof that goes with a requester, "" for none."""

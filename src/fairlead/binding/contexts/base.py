@@ -176,7 +176,7 @@ class BaseContext:
         return self.reader.config_map(namespace, name)
 
     def values(self, path: str, service: JSON) -> list[Any]:
-        """What a definition's path finds in a service, within what all of them may look at."""
+        """Evaluate a definition's path on a service, within the binding's budget."""
         notes = self.reader.snapshot.notes
         found = notes.setdefault("evaluations", Evaluations())
         assert isinstance(found, Evaluations)  # noqa: S101 (nobody else has that name)

@@ -131,7 +131,7 @@ class Context(Protocol):
         """A ConfigMap."""
 
     def values(self, path: str, service: JSON) -> list[Any]:
-        """What a definition's path finds in a service, within what all of them may look at."""
+        """Evaluate a definition's path on a service, within the binding's budget."""
 
     def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.
