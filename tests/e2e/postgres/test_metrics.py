@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,13 +17,18 @@ from tests.support.planes import ControlPlane
 from tests.support.postgres import prepare, running, server_profile
 from tests.support.waiting import SECONDS, is_ready, when
 
+from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.resource import EVENTS
+from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.options import PostgresOptions
-from fairlead.runtime import Metrics
+from fairlead.runtime import Delta, Metrics
+
+
+CONNECT = [{"database": "postgres", "privileges": ["CONNECT"]}]
 
 
 class World(pgworld.World):
@@ -64,6 +71,12 @@ class World(pgworld.World):
 
 @pytest.fixture
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
+    async with arrived(control_plane, postgres) as made:
+        yield made
+
+
+@asynccontextmanager
+async def arrived(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
     async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
         await prepare(admin)
         made = World(admin, postgres, is_real=control_plane.is_real)
@@ -89,13 +102,50 @@ async def test_an_access_made_costs_four_requests_and_a_change_of_it_one(world: 
     await world.asked(before, {"PATCH 200": 2, "POST 201": 2})
 
     before = world.requests()
-    grants = [{"database": "postgres", "privileges": ["CONNECT"]}]
     await world.admin.merge_patch(
-        POSTGRESACCESSES, name, world.namespace, {"spec": {"grants": grants}}
+        POSTGRESACCESSES, name, world.namespace, {"spec": {"grants": CONNECT}}
     )
     await world.wait(name, lambda body: bool(body["status"].get("appliedGrants")))
     # The Secret is read too: its password is nowhere else.
     await world.asked(before, {"PATCH 200": 1, "GET 200": 1})
+
+
+async def test_a_watch_that_tells_of_the_secret_before_its_answer_costs_no_pass(
+    control_plane: ControlPlane, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = asyncio.Event()
+    seen.set()
+    create, is_news = Client.create, Publication.is_news
+
+    async def late(client: Client, resource: Resource, *args: Any, **kwargs: Any) -> Object:
+        stored = await create(client, resource, *args, **kwargs)
+        if resource is SECRETS:
+            await asyncio.wait_for(seen.wait(), SECONDS)
+        return stored
+
+    def overtaking(publication: Publication, delta: Delta) -> bool:
+        try:
+            return is_news(publication, delta)
+        finally:
+            seen.set()
+
+    monkeypatch.setattr(Client, "create", late)
+    monkeypatch.setattr(Publication, "is_news", overtaking)
+    async with arrived(control_plane, postgres) as world:
+        # The first one of all makes the installation's key too.
+        first = await world.create("first")
+        await world.ready(first)
+        await told(world, first)
+        await cycles(world, 1)  # The last answer is counted by then.
+        seen.clear()
+        before = world.requests()
+        name = await world.create("app")
+        await world.ready(name)
+        await told(world, name)
+        assert seen.is_set()
+        # A pass that followed at once would read the Secret.
+        await cycles(world, 1)
+        await world.asked(before, {"PATCH 200": 2, "POST 201": 2})
 
 
 async def told(world: World, name: str) -> None:
@@ -130,7 +180,7 @@ async def test_a_scrape_tells_of_the_roles_of_a_server_and_of_what_was_healed(
 
 
 async def test_a_cycle_without_differences_takes_no_login_and_no_request(world: World) -> None:
-    name = await world.create("app", grants=[{"database": "postgres", "privileges": ["CONNECT"]}])
+    name = await world.create("app", grants=CONNECT)
     await world.ready(name)
     await told(world, name)
     await cycles(world, 2)

@@ -97,6 +97,10 @@ class AccessWatches:
         self.secrets.add_index(BY_CONTROLLER, _controller_of)
         self.servers.add_index(BY_CREDENTIALS, _credentials_of)
 
+    def request_of(self, access: Object) -> Request:
+        """The request for a PostgresAccess."""
+        return Request(self._cluster, access.meta.namespace, access.meta.name)
+
     def accesses_of_secret(self) -> Mapper:
         """A generated Secret's PostgresAccess."""
         return owner_mapper(POSTGRESACCESSES.kind, GROUP, self._cluster)
@@ -104,7 +108,7 @@ class AccessWatches:
     def accesses_of_password(self, delta: Delta) -> Iterable[Request]:
         """Every PostgresAccess that takes its password from this Secret."""
         for access in self.accesses.by_index(BY_PASSWORD, str(delta.object.key)):
-            yield Request(self._cluster, access.meta.namespace, access.meta.name)
+            yield self.request_of(access)
 
     async def follow_passwords(
         self, namespace: str, name: str, *, wanted: bool, opened: Callable[[Informer], object]
@@ -142,7 +146,7 @@ class AccessWatches:
     def every_access(self, _delta: Delta) -> Iterable[Request]:
         """Every PostgresAccess there is."""
         for access in self.accesses.list():
-            yield Request(self._cluster, access.meta.namespace, access.meta.name)
+            yield self.request_of(access)
 
     def accesses_of_credentials(self, delta: Delta) -> Iterable[Request]:
         """Every PostgresAccess that names a server which this Secret is of."""
@@ -153,11 +157,11 @@ class AccessWatches:
         """Every PostgresAccess of a namespace whose labels a server's policy looks at."""
         for access in self.accesses.list(delta.object.meta.name):
             if server_of(access):
-                yield Request(self._cluster, access.meta.namespace, access.meta.name)
+                yield self.request_of(access)
 
     def _accesses_at(self, server: str) -> Iterable[Request]:
         for access in self.accesses.by_index(BY_SERVER, server):
-            yield Request(self._cluster, access.meta.namespace, access.meta.name)
+            yield self.request_of(access)
 
     def servers_of_credentials(self, delta: Delta) -> Iterable[Request]:
         """Every PostgresServer that this Secret is of."""

@@ -146,6 +146,7 @@ class AccessController:
             watches,
             key,
             opened=lambda lease: self.watch(lease, watches.accesses_of_password),
+            changed=lambda access: self._look_again(watches.request_of(access)),
             defaults=lambda: password_defaults(self._settings.latest.passwords),
         )
 
@@ -157,9 +158,7 @@ class AccessController:
             watches,
             self._settings,
             claims,
-            renamed=lambda access: self._look_again(
-                Request(cluster.name, access.meta.namespace, access.meta.name)
-            ),
+            renamed=lambda access: self._look_again(watches.request_of(access)),
         )
 
     def _make_work(self, sources: Sources) -> Work:

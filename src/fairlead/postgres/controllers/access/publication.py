@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fairlead.api.meta import Key, Object
+from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.postgresaccess import PostgresAccessStatus
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
@@ -75,6 +75,7 @@ class Publication:
         watches: tell which Secrets there are, which saves asking.
         key: the installation's, for fingerprints.
         opened: is called with each new lease on the Secrets of a namespace.
+        changed: is called with an access whose Secret somebody else has written meanwhile.
         defaults: of password policies, as they are now.
     """
 
@@ -85,14 +86,18 @@ class Publication:
         key: Callable[[], Awaitable[bytes]],
         *,
         opened: Callable[[Informer], object],
+        changed: Callable[[Object], object],
         defaults: Callable[[], PasswordDefaults],
     ) -> None:
         self._client = client
         self._watches = watches
         self._key = key
         self._opened = opened
+        self._changed = changed
         self._defaults = defaults
         self._made: dict[Key, _Made] = {}
+        self._making: dict[Key, Object | None] = {}
+        """Secrets being written, as the cache has told of them meanwhile."""
 
     def exists(self, current: Pass) -> bool:
         """Whether there is a Secret already, by the cache's word or as we have just made it."""
@@ -132,6 +137,10 @@ class Publication:
     def is_news(self, delta: Delta) -> bool:
         """A predicate: it is not the Secret that we have just made."""
         key = delta.object.key
+        if key in self._making and delta.new is not None:
+            # A watch may tell of a write before its answer does: that decides whose it was.
+            self._making[key] = delta.new
+            return False
         made = self._made.get(key)
         if made is None:
             return True
@@ -287,14 +296,31 @@ class Publication:
         if not (staged or is_open) and _replaces(source, current.password):
             current.learn(secret="changing")  # noqa: S106
             return None
-        if existing is None:
-            stored = await self._client.create(SECRETS, body, found.meta.namespace)
+        if kept:
+            stored = await self._write(found, existing, body)
         else:
-            stored = await commit(self._client, SECRETS, existing, body)
-        if not kept:
-            self._made[stored.key] = _Made(stored)
+            stored = await self._make(found, existing, body)
         current.learn(secret="reused" if kept else "generated")
         return stored
+
+    async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:
+        """Write a Secret with a new password, which is no news when the cache tells of it."""
+        key = Key(access.meta.namespace, body["metadata"]["name"])
+        self._making[key] = None
+        stored = None
+        try:
+            stored = await self._write(access, existing, body)
+            self._made[key] = _Made(stored)
+        finally:
+            seen = self._making.pop(key)
+            if seen is not None and (stored is None or not _is_same(seen, stored)):
+                self._changed(access)
+        return stored
+
+    async def _write(self, access: Object, existing: Object | None, body: JSON) -> Object:
+        if existing is None:
+            return await self._client.create(SECRETS, body, access.meta.namespace)
+        return await commit(self._client, SECRETS, existing, body)
 
     async def _due(
         self, current: Pass, rules: PasswordRules, secret: Object, password: str
