@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Self
 from urllib.parse import urlsplit
 
+import msgspec
+import pytest
 from tests.support.planes import ControlPlane
 from tests.support.waiting import SECONDS
 
@@ -22,7 +24,7 @@ from fairlead.api.resource import (
     ROLES,
     Resource,
 )
-from fairlead.client import Client, Impersonation, NotFound, parse_kubeconfig
+from fairlead.client import BadRequest, Client, Impersonation, NotFound, parse_kubeconfig
 from fairlead.runtime import BackoffPolicy, Cluster, Delta, Informer, install_crds
 
 
@@ -206,6 +208,51 @@ async def test_follows_what_happens(control_plane: ControlPlane) -> None:
         assert first is not None
         assert first.to_dict()["data"] == {"value": "x"}
         assert informer.error == ""
+        assert restarts(here.cluster) == {}
+
+
+@pytest.mark.parametrize("managed", [True, False], ids=["managedFields", "body"])
+async def test_an_object_of_any_depth_keeps_no_neighbour_from_being_seen(
+    control_plane: ControlPlane, managed: bool
+) -> None:
+    async with watched(control_plane) as here:
+        if not managed:
+            here.resource = gadgets()
+            await install_crds(here.direct, [crd(here.resource)])
+        await here.create("deep")
+        path = here.resource.path(here.namespace, "deep")
+        deep = '{"f:a":' * 5_000 + "{}" + "}" * 5_000
+        entry = {"manager": "x", "operation": "Update", "fieldsType": "FieldsV1"}
+        body: JSON = {
+            "apiVersion": here.resource.api_version,
+            "kind": here.resource.kind,
+            "metadata": {"name": "deep"},
+        }
+        if managed:
+            fields = {**entry, "apiVersion": "v1", "fieldsV1": msgspec.Raw(deep.encode())}
+            body["metadata"]["managedFields"] = [fields]
+        else:
+            found = await here.direct.get(here.resource, "deep", here.namespace)
+            body["metadata"]["resourceVersion"] = found.meta.resource_version
+            body["spec"] = msgspec.Raw(deep.encode())
+        put = here.direct.request("PUT", path, body=msgspec.json.encode(body))
+        if not control_plane.is_real:
+            # The sandbox takes no such thing, in whatever place.
+            with pytest.raises(BadRequest, match="nested too deeply"):
+                await put
+            return
+        await put
+        informer, told = here.informer()
+        await informer.synced()
+        assert ("ADDED", "deep") in told
+        await here.create("neighbour")
+        patch: JSON = {"metadata": {"labels": {"a": "b"}}}
+        await here.direct.merge_patch(here.resource, "deep", here.namespace, patch)
+        await here.delete("deep")
+        await here.change("neighbour", "x")
+        expected = [("ADDED", "neighbour"), ("MODIFIED", "deep"), ("DELETED", "deep")]
+        await until(lambda: told[-1] == ("MODIFIED", "neighbour"))
+        assert told[-4:-1] == expected
         assert restarts(here.cluster) == {}
 
 

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from fairlead.api.nesting import NestedTooDeeply, member, without
+
 
 T = TypeVar("T")
 
@@ -98,16 +100,27 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         return self.meta.key
 
     def to_dict(self) -> JSON:
-        """A private decoded copy."""
-        return _body.decode(self.raw)
+        """A private decoded copy.
+
+        Raises:
+            NestedTooDeeply: the body cannot be read.
+        """
+        try:
+            return _body.decode(self.raw)
+        except RecursionError:
+            raise NestedTooDeeply from None
 
     def decode(self, type_: type[T]) -> T:
         """The body as ``type_``; unknown fields are ignored.
 
         Raises:
             msgspec.ValidationError: the body does not fit the type; the message names the path.
+                NestedTooDeeply is one of them.
         """
-        return msgspec.json.decode(self.raw, type=type_)
+        try:
+            return msgspec.json.decode(self.raw, type=type_)
+        except RecursionError:
+            raise NestedTooDeeply from None
 
     def owner_reference(self, *, controller: bool = True) -> OwnerReference:
         """A reference to this object, for the metadata of what it owns."""
@@ -133,6 +146,7 @@ class _Item(msgspec.Struct, gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _item = msgspec.json.Decoder(_Item)
+_meta = msgspec.json.Decoder(ObjectMeta)
 _body = msgspec.json.Decoder(JSON)
 
 
@@ -145,7 +159,13 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
         msgspec.ValidationError: the metadata is not that of a Kubernetes object.
         msgspec.DecodeError: the bytes are not JSON.
     """
-    envelope = _envelope.decode(raw)
+    try:
+        envelope = _envelope.decode(raw)
+    except RecursionError:
+        raw = _unmanaged(raw)
+        parts = {name: member(raw, name.encode()) for name in ("apiVersion", "kind", "metadata")}
+        kept = {name: msgspec.Raw(value) for name, value in parts.items() if value}
+        envelope = _envelope.decode(msgspec.json.encode(kept))
     return Object(
         # Of equal strings the caller's, which thousands of objects share.
         api_version=_known(envelope.api_version, api_version),
@@ -169,7 +189,17 @@ def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:
         msgspec.ValidationError: the metadata is not that of a Kubernetes object.
         msgspec.DecodeError: the bytes are not JSON.
     """
-    return Object(api_version, kind, _item.decode(raw).metadata, bytes(raw))
+    try:
+        meta = _item.decode(raw).metadata
+    except RecursionError:
+        raw = _unmanaged(raw)
+        meta = _meta.decode(member(raw, b"metadata"))
+    return Object(api_version, kind, meta, bytes(raw))
+
+
+def _unmanaged(raw: bytes | memoryview) -> bytes:
+    """Without what may be nested deeply in every kind, and is of no interest in what is."""
+    return without(bytes(raw), b"metadata", b"managedFields")
 
 
 def object_from_dict(body: JSON) -> Object:

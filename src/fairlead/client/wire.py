@@ -14,6 +14,7 @@ import aiohttp
 import msgspec
 
 from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_object
+from fairlead.api.nesting import member, members
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error, refusal
@@ -179,11 +180,23 @@ def decode_page(body: bytes, resource: Resource) -> Page:
     """
     api_version, kind = resource.api_version, resource.kind
     try:
-        content = _list_decoder.decode(body)
+        try:
+            content = _list_decoder.decode(body)
+        except RecursionError:
+            content = _deep_list(body)
         items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
     return Page(items, content.metadata.resource_version, content.metadata.continue_)
+
+
+def _deep_list(body: bytes) -> _RawList:
+    """A list with an object that is nested too deeply for it to be decoded at once."""
+    items, metadata = member(body, b"items"), member(body, b"metadata")
+    return _RawList(
+        items=[msgspec.Raw(one.of(items)) for one in members(items)],
+        metadata=msgspec.json.decode(metadata, type=ListMeta),
+    )
 
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
@@ -234,7 +247,13 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
 
 def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
     try:
-        event = _event_decoder.decode(line)
+        try:
+            event = _event_decoder.decode(line)
+        except RecursionError:
+            parts = {name: msgspec.Raw(member(line, name)) for name in (b"type", b"object")}
+            event = _RawEvent(
+                msgspec.json.decode(parts[b"type"], type=EventType), parts[b"object"]
+            )
         if event.type == "ERROR":
             raise api_error(msgspec.json.decode(event.object, type=Status))
         item = decode_item(event.object, resource.api_version, resource.kind)

@@ -144,3 +144,16 @@ class TestDecode:
         assert body not in gc.get_referents(first)
         assert type(first.raw) is bytes
         assert first.to_dict() == config_map("x0")
+
+
+def test_an_object_of_any_depth_keeps_no_neighbour_from_being_listed() -> None:
+    deep = b'{"a":' * 20_000 + b"1" + b"}" * 20_000
+    items = [
+        b'{"metadata": {"name": "a"}}',
+        b'{"metadata": {"name": "b"}, "spec": %s}' % deep,
+        b'{"metadata": {"managedFields": [%s], "name": "c"}}' % deep,
+    ]
+    body = b'{"kind": "ConfigMapList", "items": [%s], "metadata": {"resourceVersion": "7"}}'
+    found = decode_page(body % b", ".join(items), CONFIGMAPS)
+    assert names(found.items) == ["a", "b", "c"]
+    assert (found.resource_version, found.continue_) == ("7", "")

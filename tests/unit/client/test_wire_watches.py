@@ -258,6 +258,17 @@ class TestEnds:
         done.set()
 
 
+@pytest.mark.parametrize(
+    "beginning", ['{"type":"MODIFIED","object":', '{ "type":"MODIFIED","object":']
+)
+def test_an_object_of_any_depth_is_told_of(beginning: str) -> None:
+    deep = '{"a":' * 20_000 + "1" + "}" * 20_000
+    line = f'{beginning}{{"metadata": {{"managedFields": [{deep}], "name": "a"}}, "data": {{}}}}}}'
+    found = decode_event(line.encode(), CONFIGMAPS)
+    assert (found.type, found.object.meta.name) == ("MODIFIED", "a")
+    assert found.object.to_dict()["data"] == {}
+
+
 class Chunks:
     """A stream reader's only method that is used."""
 

@@ -1,0 +1,73 @@
+"""JSON that is nested deeper than a decoder goes.
+
+An API server keeps objects of up to 10,000 levels for whoever may write one: where a schema says
+nothing of a field, and of every kind in ``metadata.managedFields``. A decoder ends at some 1,000,
+and would refuse the whole list for that one object. So where it ends the text is cut at the
+outermost levels without descending, in one pass over it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]')
+
+
+class NestedTooDeeply(msgspec.ValidationError):
+    """A text is nested deeper than can be read."""
+
+    def __init__(self) -> None:
+        super().__init__("it is nested too deeply to be read; take away what is below")
+
+
+class Member(NamedTuple):
+    """A value in a list or an object: its name with quotes, "" in a list, and where it stands."""
+
+    name: bytes
+    begin: int
+    end: int
+
+    def of(self, text: bytes) -> bytes:
+        """The value's own text."""
+        return text[self.begin : self.end]
+
+
+def members(text: bytes) -> Iterator[Member]:
+    """The values of the list or object that a text is, in their order."""
+    level, name, begin = 0, b"", 0
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case b"{" | b"[":
+                level += 1
+                if level == 1:
+                    begin = token.end()
+            case b"}" | b"]":
+                level -= 1
+                if level == 0:
+                    if text[begin : token.start()].strip():
+                        yield Member(name, begin, token.start())
+                    return
+            case b":" if level == 1:
+                name, begin = text[begin : token.start()].strip(), token.end()
+            case b"," if level == 1:
+                yield Member(name, begin, token.start())
+                name, begin = b"", token.end()
+
+
+def member(text: bytes, name: bytes) -> bytes:
+    """The text of an object's value, empty where there is none."""
+    return next((one.of(text) for one in members(text) if one.name == b'"%s"' % name), b"")
+
+
+def without(text: bytes, *path: bytes) -> bytes:
+    """The text with an empty object in place of a value below objects, if there is one."""
+    for one in members(text):
+        if one.name == b'"%s"' % path[0]:
+            value = without(one.of(text), *path[1:]) if path[1:] else b"{}"
+            return text[: one.begin] + value + text[one.end :]
+    return text
