@@ -536,6 +536,6 @@ def test_more_than_a_secret_holds_is_said_before_anything_is_written() -> None:
     binding = coreos_binding(services=services, bindAsFiles=True)
     cluster.reconcile(binding)
     assert conditions(binding)["CollectionReady"] == ("False", "ErrorPersistingSecret")
-    assert "1228800 bytes" in message(binding, "Ready")
+    assert "more than 1048576 bytes" in message(binding, "Ready")
     assert "InjectionReady" not in conditions(binding)
     assert cluster.get("deployments", "web") == deployment()

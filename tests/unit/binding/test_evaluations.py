@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
-from fairlead.binding.expressions import JSONPath
+from fairlead.binding.expressions import BudgetExhausted, JSONPath
 from fairlead.binding.reads import Need
 from fairlead.binding.services import evaluations
 from fairlead.binding.services.evaluations import Evaluations
@@ -58,6 +60,95 @@ def test_all_definitions_of_a_binding_have_one_budget(api: str) -> None:
     other = bound(api)
     made.reconcile(other)
     assert conditions(other)["Ready"][0] == "True"
+
+
+def of_lists(count: int, option: str, **more: Any) -> JSON:
+    """A service with so many definitions, each of the same long list or large object."""
+    annotations = {
+        f"service.binding/x{number}": f"path={{.spec.long}},{option}" for number in range(count)
+    }
+    body = database(**more)
+    body["metadata"]["annotations"] = {"service.binding/type": "postgresql", **annotations}
+    return body
+
+
+@pytest.mark.parametrize(
+    ("service", "expected"),
+    [
+        pytest.param(
+            of_lists(1_000, "elementType=sliceOfStrings", long=["v"] * 9_000),
+            "collects more than 20,000 entries",
+            id="entries",
+        ),
+        pytest.param(
+            of_lists(1_000, "elementType=sliceOfStrings", long=[[1] * 90] * 100),
+            "look at more than 2,000,000 values together",
+            id="members that are no entries",
+        ),
+        pytest.param(
+            of_lists(3, "elementType=map", long={"n" * 700_000: {"a": "1", "b": "2", "c": "3"}}),
+            "names of more than 4,194,304 characters",
+            id="names",
+        ),
+        pytest.param(
+            of_lists(
+                1_000, "elementType=sliceOfStrings,sourceValue=v", long=[{"v": ["x" * 99_999]}]
+            ),
+            "more than 1048576 bytes together",
+            id="values",
+        ),
+        pytest.param(
+            of_lists(
+                1_000,
+                "elementType=sliceOfMaps,sourceKey=k,sourceValue=v",
+                long=[{"k": ["x" * 99_999], "v": "w"}],
+            ),
+            "names of more than 4,194,304 characters",
+            id="keys",
+        ),
+        pytest.param(
+            of_lists(1_000, "elementType=string", long="x" * 99_999),
+            "more than 1048576 bytes together",
+            id="texts",
+        ),
+    ],
+)
+def test_what_becomes_of_the_values_is_bounded_too(service: JSON, expected: str) -> None:
+    made = FakeCluster(KINDS, [service, secret(), deployment(), crd()])
+    binding = spec_binding()
+    tracemalloc.start()
+    made.reconcile(binding)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert any(expected in one["message"] for one in binding["status"]["conditions"])
+    assert most < 64 * 1024 * 1024
+
+
+def test_printed_text_counts_too() -> None:
+    body = {"metadata": {"name": "db"}, "spec": {"text": "x" * 500_000}}
+    made = Evaluations()
+    for number in range(15):
+        made.values(f"{number} {{.spec.text}}", body)
+        with contextlib.suppress(Need):
+            made.values("{.metadata.name}", body)
+    with pytest.raises(BudgetExhausted, match="look at more than 2,000,000 values together"):
+        made.values("16 {.spec.text}", body)
+
+
+@pytest.mark.parametrize("nested", ["lists", "objects"])
+def test_a_value_that_is_nested_too_deeply_to_be_printed_is_told(nested: str) -> None:
+    deep: Any = "v"
+    for _ in range(600):
+        deep = [deep] if nested == "lists" else {"a": deep}
+    kind = "elementType=sliceOfStrings,sourceValue=v"
+    body = of_lists(1, kind)
+    body["spec"] = {"long": [{"v": [deep]}]}
+    made = FakeCluster(KINDS, [database(), secret(), deployment(), crd()])
+    made.objects["databases", "ns", body["metadata"]["name"]] = body
+    binding = spec_binding()
+    made.reconcile(binding)
+    conditions = binding["status"]["conditions"]
+    assert any("is nested too deeply" in one["message"] for one in conditions)
 
 
 @pytest.mark.parametrize("optional", ["", ",optional=true"])

@@ -31,6 +31,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
+from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import Item, SecretSource, digest, merge, secret_name
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
@@ -175,12 +176,12 @@ class BaseContext:
         """A ConfigMap."""
         return self.reader.config_map(namespace, name)
 
-    def values(self, path: str, service: JSON) -> list[Any]:
-        """Evaluate a definition's path on a service, within the binding's budget."""
+    def found(self, definition: Definition, service: Service) -> JSON | None:
+        """What a definition finds, within the binding's budget."""
         notes = self.reader.snapshot.notes
-        found = notes.setdefault("evaluations", Evaluations())
-        assert isinstance(found, Evaluations)  # noqa: S101 (nobody else has that name)
-        return found.values(path, service)
+        evaluations = notes.setdefault("evaluations", Evaluations())
+        assert isinstance(evaluations, Evaluations)  # noqa: S101 (nobody else has that name)
+        return evaluations.found(definition, service.body, self)
 
     @property
     def owner(self) -> Owner:

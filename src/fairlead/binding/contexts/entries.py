@@ -5,13 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fairlead.binding.services.items import Item, SecretSource, merge
+from fairlead.binding.services.items import MOST_BYTES, Item, SecretSource, merge
 
 
-MOST_BYTES = 1024 * 1024
-"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+MOST_ENTRIES = 20_000
+"""Entries that are collected, of which the later win: each is renamed and carried about."""
+MOST_CHARACTERS = 4 * MOST_BYTES
+"""That the names of entries may have together before they are renamed."""
 
 _ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
+
+
+class TooManyEntries(ValueError):  # noqa: N818 (a finding)
+    """More is collected than any Secret holds."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the binding collects more than {MOST_ENTRIES:,} entries, or names of more than "
+            f"{MOST_CHARACTERS:,} characters: bind fewer services at once, or lists and objects "
+            "with fewer members"
+        )
 
 
 class Entries:
@@ -21,17 +34,35 @@ class Entries:
         self.overrides: Sequence[Item] = ()
         self._sources: list[SecretSource] = []
         self._added: list[Item] = []
+        self._count = 0
+        self._characters = 0
 
     def __bool__(self) -> bool:
         return bool(self._sources or self._added)
 
     def add_source(self, source: SecretSource) -> None:
-        """Add the entries of an existing Secret."""
+        """Add the entries of an existing Secret.
+
+        Raises:
+            TooManyEntries: there are more than a Secret may have.
+        """
+        self._bound(source.items)
         self._sources.append(source)
 
     def add_item(self, item: Item) -> None:
-        """Add an entry."""
+        """Add an entry.
+
+        Raises:
+            TooManyEntries: there are more than a Secret may have.
+        """
+        self._bound([item])
         self._added.append(item)
+
+    def _bound(self, items: Sequence[Item]) -> None:
+        self._count += len(items)
+        self._characters += sum(len(item.name) for item in items)
+        if self._count > MOST_ENTRIES or self._characters > MOST_CHARACTERS:
+            raise TooManyEntries
 
     def items(self) -> list[Item]:
         """Entries of Secrets, then added ones, then what overrides them, if there is anything."""
@@ -56,12 +87,6 @@ class Entries:
             ValueError: an entry's name is none that a Secret can have, or there is too much.
         """
         content = merge(self.items())
-        size = sum(map(len, content.values()))
-        if size > MOST_BYTES:
-            raise ValueError(
-                f"the binding's entries have {size} bytes together, and a Secret holds "
-                f"{MOST_BYTES}: bind fewer services at once, or entries with a mapping"
-            )
         for name in content:
             if not _ENTRY.fullmatch(name):
                 raise ValueError(

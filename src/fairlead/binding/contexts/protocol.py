@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
+from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.items import Item, SecretSource
 from fairlead.binding.services.service import Service
 from fairlead.binding.workloads.operations import Operations
@@ -130,8 +131,12 @@ class Context(Protocol):
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
-    def values(self, path: str, service: JSON) -> list[Any]:
-        """Evaluate a definition's path on a service, within the binding's budget."""
+    def found(self, definition: Definition, service: Service) -> JSON | None:
+        """What a definition finds, None where it may and does find nothing.
+
+        Raises CollectError, also where all definitions together go beyond the binding's budget,
+        and ValueError where an entry of a Secret is none.
+        """
 
     def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.
@@ -162,10 +167,10 @@ class Context(Protocol):
         """Why workloads were left as they are."""
 
     def add_source(self, source: SecretSource) -> None:
-        """Add the entries of an existing Secret."""
+        """Add the entries of an existing Secret; TooManyEntries where it cannot be."""
 
     def add_item(self, item: Item) -> None:
-        """Add an entry."""
+        """Add an entry; TooManyEntries where it cannot be."""
 
     def items(self) -> list[Item]:
         """All entries, in the order in which later ones win."""

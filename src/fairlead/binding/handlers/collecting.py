@@ -21,14 +21,15 @@ from fairlead.api.servicebinding.common import (
     PROVISIONED_SERVICE,
     VALUE_NOT_FOUND,
 )
+from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.reads import ReadError
 from fairlead.binding.services.definitions import (
+    BeyondBounds,
     CollectError,
     Definition,
     InvalidDefinition,
     ValueMissing,
-    apply,
     parse_definition,
     registered,
 )
@@ -88,6 +89,8 @@ def provisioned_service(context: Context) -> None:
 def _add_secret(context: Context, service: Service, name: str) -> None:
     try:
         source = secret_source(context.read_secret(service.namespace, name), service.source)
+        if source:
+            context.add_source(source)
     except ReadError as error:
         text = str(error)
         if error.failure.code == "NotFound":
@@ -98,9 +101,6 @@ def _add_secret(context: Context, service: Service, name: str) -> None:
         collection_failed(context, ERROR_READING_SECRET, error, message=text)
     except ValueError as error:
         collection_failed(context, ERROR_READING_SECRET, error)
-    else:
-        if source:
-            context.add_source(source)
 
 
 def _check_promise(context: Context, service: Service) -> None:
@@ -159,11 +159,11 @@ def direct_secret(context: Context) -> None:
         try:
             secret = context.read_secret(service.namespace, service.name)
             source = secret_source(secret, service.source)
+            if source:
+                context.add_source(source)
         except (ReadError, ValueError) as error:
             collection_failed(context, ERROR_READING_SECRET, error)
             return
-        if source:
-            context.add_source(source)
 
 
 def binding_definitions(context: Context) -> None:
@@ -242,7 +242,17 @@ def binding_items(context: Context) -> None:
 
 def _collect(context: Context, service: Service, definition: Definition) -> None:
     try:
-        found = apply(definition, service.body, context)
+        for name, value in (context.found(definition, service) or {}).items():
+            _add_items(context, service, "", name, value)
+    except MissingValue as error:
+        context.flow.fail("Value not found in map")
+        context.flow.stop_processing()
+        context.set_condition(COLLECTION_READY, "False", VALUE_NOT_FOUND, str(error))
+    except (BeyondBounds, TooManyEntries) as error:
+        collection_failed(context, ERROR_READING_BINDING, error)
+    except RecursionError:
+        deep = ValueError(f"what a definition finds in {service} is nested too deeply")
+        collection_failed(context, ERROR_READING_BINDING, deep)
     except (CollectError, ReadError, ValueError) as error:
         # What does not fit is quoted; of a Secret that must not happen.
         hidden = f"a definition in the annotations of {service} does not fit it"
@@ -253,16 +263,6 @@ def _collect(context: Context, service: Service, definition: Definition) -> None
             message=hidden if service.is_secret else "",
             missing=isinstance(error, ValueMissing),
         )
-        return
-    if found is None:
-        return
-    try:
-        for name, value in found.items():
-            _add_items(context, service, "", name, value)
-    except MissingValue as error:
-        context.flow.fail("Value not found in map")
-        context.flow.stop_processing()
-        context.set_condition(COLLECTION_READY, "False", VALUE_NOT_FOUND, str(error))
 
 
 def _add_items(context: Context, service: Service, prefix: str, name: str, value: Any) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead.api.servicebinding.common import COLLECTION_READY, NAMING_STRATEGY_ERROR
+from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.gotemplate import (
     JSON,
@@ -25,13 +26,11 @@ def apply_mappings(context: Context) -> None:
     if not context.mappings:
         return
     try:
-        rendered = _rendered(context.mappings, context.template_data())
-    except TemplateError as error:
+        for item in _rendered(context.mappings, context.template_data()):
+            context.add_item(item)
+    except (TemplateError, TooManyEntries) as error:
         context.flow.fail(str(error))
         context.flow.stop_processing()
-        return
-    for item in rendered:
-        context.add_item(item)
 
 
 def _rendered(mappings: Sequence[tuple[str, str]], data: Mapping[str, Any]) -> list[Item]:

@@ -6,7 +6,7 @@ The grammar is that of the Secret Generation extension as Service Binding Operat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -26,8 +26,18 @@ class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)
     """An annotation that cannot be made into a definition."""
 
 
+_LONGEST = 1_000
+
+
 class CollectError(Exception):
-    """A definition does not fit its service; the text says how."""
+    """A definition does not fit its service; the text says how, and fits into a condition."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+
+
+class BeyondBounds(CollectError):  # noqa: N818 (a finding)
+    """All definitions of a binding together go beyond what they may; no value is quoted."""
 
 
 class ValueMissing(CollectError):  # noqa: N818 (a finding)
@@ -43,8 +53,15 @@ class DataReader(Protocol):
     def read_config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap."""
 
+
+class Paths(Protocol):
+    """Evaluates paths, and bounds what becomes of their values."""
+
     def values(self, path: str, service: JSON) -> list[Any]:
         """What a path finds in a service; JSONPathError passes through."""
+
+    def spend(self, values: int = 0, text: str = "") -> None:
+        """Look at so many values more, or print a text; BudgetExhausted passes through."""
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -128,13 +145,19 @@ def _kind(key: str, value: str, element_type: str, object_type: str) -> str:
     raise InvalidDefinition(f"Annotation {key}: {value} not implemented!")
 
 
-def apply(definition: Definition, service: JSON, reader: DataReader) -> JSON | None:
+def is_of_data(definition: Definition) -> bool:
+    """Whether the value is in a Secret or a ConfigMap that the service names."""
+    return definition.kind in {"mapOfData", "stringOfData"}
+
+
+def apply(definition: Definition, service: JSON, paths: Paths, reader: DataReader) -> JSON | None:
     """What the definition finds: a map of items, or None where it is optional and finds nothing.
 
     Raises:
         CollectError: the service does not have what is defined, or (ValueMissing) not yet.
         ReadError: a Secret or ConfigMap it refers to cannot be read.
         ValueError: a Secret's entry is not base64.
+        Need: others are to work first.
     """
     needs_name = definition.kind in {"string", "stringOfData"}
     if needs_name and not definition.name:
@@ -145,28 +168,28 @@ def apply(definition: Definition, service: JSON, reader: DataReader) -> JSON | N
     if definition.path is None:
         return {definition.name: definition.value}
     try:
-        values = reader.values(definition.path, service)
+        values = paths.values(definition.path, service)
+        if is_of_data(definition):
+            return _data(definition, values, service, reader)
+        return _shape(definition, values, paths)
     except BudgetExhausted as error:
-        raise CollectError(str(error)) from None
+        raise BeyondBounds(str(error)) from None
     except JSONPathError as error:
         if definition.optional:
             return None
         raise ValueMissing(str(error)) from None
-    return _shape(definition, values, service, reader)
 
 
-def _shape(definition: Definition, values: list[Any], service: JSON, reader: DataReader) -> JSON:
+def _shape(definition: Definition, values: list[Any], paths: Paths) -> JSON:
     match definition.kind:
         case "string":
             return {definition.name: _single(definition, values)}
         case "map":
             return _named(definition, _map(definition, values))
-        case "mapOfData" | "stringOfData":
-            return _data(definition, values, service, reader)
         case "sliceOfMaps":
-            return _named(definition, _pairs(definition, values))
+            return _named(definition, _pairs(definition, values, paths))
         case _:
-            return _named(definition, _strings(definition, values))
+            return _named(definition, _strings(definition, values, paths))
 
 
 def _single(definition: Definition, values: list[Any]) -> Any:
@@ -208,18 +231,19 @@ def _data(
     return {key: entries[definition.source_value]}
 
 
-def _pairs(definition: Definition, values: list[Any]) -> dict[str, Any]:
+def _pairs(definition: Definition, values: list[Any], paths: Paths) -> dict[str, Any]:
     result: dict[str, Any] = {}
-    for item in _flattened(values):
+    for item in _flattened(values, paths):
         if isinstance(item, dict):
             key = go_text(item.get(definition.source_key))
+            paths.spend(text=key)
             result[key] = item.get(definition.source_value)
     return result
 
 
-def _strings(definition: Definition, values: list[Any]) -> Any:
+def _strings(definition: Definition, values: list[Any], paths: Paths) -> Any:
     found: list[Any] = []
-    for item in _flattened(values):
+    for item in _flattened(values, paths):
         if definition.source_value:
             if isinstance(item, dict):
                 found.append(item.get(definition.source_value))
@@ -228,11 +252,18 @@ def _strings(definition: Definition, values: list[Any]) -> Any:
     return found
 
 
-def _flattened(values: list[Any]) -> list[Any]:
-    result: list[Any] = []
-    for value in values:
-        result += _flattened(value) if isinstance(value, list) else [value]
-    return result
+def _flattened(values: list[Any], paths: Paths) -> Iterator[Any]:
+    """Values and what lists among them have, in their order."""
+    waiting = [iter(values)]
+    while waiting:
+        for value in waiting[-1]:
+            paths.spend(1)
+            if isinstance(value, list):
+                waiting.append(iter(value))
+                break
+            yield value
+        else:
+            waiting.pop()
 
 
 def _named(definition: Definition, value: Any) -> JSON:

@@ -1,4 +1,4 @@
-"""What the paths of one binding's definitions find, worked out once in a pass and within bounds.
+"""What one binding's definitions find, worked out once in a pass and within bounds.
 
 Definitions are a tenant's, or those of the owner of a kind, and a pass begins anew with each read
 that has no answer yet. So one budget holds for all of them, what was found is kept for the rest of
@@ -12,12 +12,21 @@ from typing import Any
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import Budget, JSONPath, JSONPathError, print_results
 from fairlead.binding.reads import Need
+from fairlead.binding.services.definitions import (
+    CollectError,
+    DataReader,
+    Definition,
+    apply,
+    is_of_data,
+)
 
 
 MOST_VALUES = 2_000_000
 """Values that all definitions of one binding look at together: less than a second of work."""
 AT_ONCE = 50_000
 """Values after which others may work: some 20 ms."""
+_CHARACTERS = 4
+"""Characters of printed text that take as long as looking at a value."""
 
 
 class Evaluations:
@@ -29,8 +38,32 @@ class Evaluations:
             f"the definitions of the binding look at more than {MOST_VALUES:,} values together;"
             " have fewer of them filter or descend, or shorten the lists that they go through",
         )
-        self._known: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
+        self._values: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
+        self._found: dict[tuple[Definition, tuple[str, ...]], JSON | CollectError | None] = {}
         self._given_way = MOST_VALUES
+
+    def found(self, definition: Definition, service: JSON, reader: DataReader) -> JSON | None:
+        """What a definition finds in a service, None where it is optional and finds nothing.
+
+        Raises:
+            CollectError: it does not fit the service.
+            ReadError: a Secret or ConfigMap it refers to cannot be read.
+            ValueError: a Secret's entry is not base64.
+            Need: others are to work first.
+        """
+        if is_of_data(definition):
+            return apply(definition, service, self, reader)
+        key = (definition, _identity(service))
+        if key not in self._found:
+            self._give_way()
+            try:
+                self._found[key] = apply(definition, service, self, reader)
+            except CollectError as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, CollectError):
+            raise found
+        return found
 
     def values(self, path: str, service: JSON) -> list[Any]:
         """The values of a path alone; of a template with more in it, the one printed text.
@@ -39,20 +72,25 @@ class Evaluations:
             JSONPathError: the path cannot be read, or does not fit the service.
             Need: others are to work first.
         """
-        meta = service.get("metadata") or {}
-        names = (meta.get("namespace"), meta.get("name"), meta.get("uid"))
-        kind = (service.get("apiVersion"), service.get("kind"))
-        key = (path, *map(str, (*kind, *names)))
-        if key not in self._known:
+        key = (path, *_identity(service))
+        if key not in self._values:
             self._give_way()
             try:
-                self._known[key] = self._evaluate(path, service)
+                self._values[key] = self._evaluate(path, service)
             except JSONPathError as error:
-                self._known[key] = error
-        found = self._known[key]
+                self._values[key] = error
+        found = self._values[key]
         if isinstance(found, JSONPathError):
             raise found
         return found
+
+    def spend(self, values: int = 0, text: str = "") -> None:
+        """Look at so many values, or print a text.
+
+        Raises:
+            BudgetExhausted: there are no more to look at.
+        """
+        self._budget.spend(values + len(text) // _CHARACTERS)
 
     def _give_way(self) -> None:
         if self._given_way - self._budget.left >= AT_ONCE:
@@ -63,4 +101,12 @@ class Evaluations:
         results = JSONPath(path).find(service, self._budget)
         if len(results) == 1:
             return results[0]
-        return [print_results(results)]
+        text = print_results(results)
+        self.spend(text=text)
+        return [text]
+
+
+def _identity(service: JSON) -> tuple[str, ...]:
+    meta = service.get("metadata") or {}
+    names = (meta.get("namespace"), meta.get("name"), meta.get("uid"))
+    return tuple(map(str, (service.get("apiVersion"), service.get("kind"), *names)))

@@ -14,6 +14,10 @@ from fairlead.api.meta import JSON
 from fairlead.binding.expressions.gotext import go_text
 
 
+MOST_BYTES = 1024 * 1024
+"""That the values of a Secret may have together (``MaxSecretSize`` of Kubernetes)."""
+
+
 class Source(msgspec.Struct, frozen=True):
     """The service an item came from, as naming strategies see it."""
 
@@ -90,9 +94,28 @@ def to_bytes(value: Any) -> bytes:
 
 
 def merge(items: Iterable[Item]) -> dict[str, bytes]:
-    """The content of the binding; of items with one name the last one counts."""
-    content = {item.name: to_bytes(item.value) for item in items}
-    return {name: content[name] for name in sorted(content, key=str.encode)}
+    """The content of the binding; of items with one name the last one counts.
+
+    Raises:
+        ValueError: the values have more bytes together than a Secret may have, or one of them is
+            nested too deeply.
+    """
+    values = {item.name: item.value for item in items}
+    content: dict[str, bytes] = {}
+    size = 0
+    for name in sorted(values, key=str.encode):
+        # Each may be the text of a whole object: as many as there are would fill the memory.
+        try:
+            content[name] = to_bytes(values[name])
+        except RecursionError:
+            raise ValueError(f"binding entry {name!r} is nested too deeply") from None
+        size += len(content[name])
+        if size > MOST_BYTES:
+            raise ValueError(
+                f"the binding's entries have more than {MOST_BYTES} bytes together, which is "
+                "what a Secret holds: bind fewer services at once, or entries with a mapping"
+            )
+    return content
 
 
 def secret_name(binding: str, content: Mapping[str, bytes]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 import structlog
 
 from fairlead.api.meta import Object
+from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cache.reflector import ListWatch, Reflector, Scope, differences
@@ -164,8 +165,8 @@ class SharedInformer:
             delta = Delta("ADDED", None, object_, initial=True)
             try:
                 handler(delta)
-            except Exception:  # noqa: BLE001
-                _complain(delta)
+            except Exception as error:  # noqa: BLE001
+                _complain(delta, error)
         self._handlers = (*self._handlers, handler)
 
     def unsubscribe(self, handler: Handler) -> None:
@@ -187,6 +188,8 @@ class SharedInformer:
     def _transformed(self, object_: Object) -> Object:
         try:
             return self._transform(object_) if self._transform is not None else object_
+        except (NestedTooDeeply, RecursionError):
+            return object_
         except Exception:  # noqa: BLE001
             # An object that cannot be made smaller is kept as it is; the watch must go on.
             _log.exception("transform failed", kind=object_.kind, object=str(object_.key))
@@ -196,17 +199,21 @@ class SharedInformer:
         for handler in self._handlers:
             try:
                 handler(delta)
-            except Exception:  # noqa: BLE001
-                _complain(delta)
+            except Exception as error:  # noqa: BLE001
+                _complain(delta, error)
 
 
 def _same(old: Object, new: Object) -> bool:
     return old.meta.uid == new.meta.uid and old.meta.resource_version == new.meta.resource_version
 
 
-def _complain(delta: Delta) -> None:
+def _complain(delta: Delta, error: Exception) -> None:
     # One handler that stumbles over an object must not keep it from the others.
-    _log.exception("handler failed", kind=delta.object.kind, object=str(delta.object.key))
+    where = {"kind": delta.object.kind, "object": str(delta.object.key)}
+    if isinstance(error, NestedTooDeeply):
+        _log.warning("an object is left alone", **where, error=str(error))
+    else:
+        _log.exception("handler failed", **where)
 
 
 class InformerClosed(RuntimeError):  # noqa: N818
