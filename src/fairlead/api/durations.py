@@ -8,10 +8,14 @@ from datetime import timedelta
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_LONGEST = 128
+"""Characters of a duration: digits without a unit take time that grows with their square."""
 
 
 def parse_duration(text: str) -> timedelta | None:
     """The duration; None for an empty text, one that is no duration and one without end."""
+    if len(text) > _LONGEST:
+        return None
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
     # Go takes 0 without a unit, and no other number.
     if body == "0":

@@ -23,7 +23,12 @@ def test_durations_of_go(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "5", "m", "5 m", "5m later", "-", "9999999999999999h", "9" * 400 + "h"]
+    "text",
+    [
+        *("", "5", "m", "5 m", "5m later", "-", "9999999999999999h", "9" * 400 + "h"),
+        # Half a day of work, if each digit were tried as the first one.
+        pytest.param("1" * 1_000_000, id="digits"),
+    ],
 )
 def test_what_is_no_duration(text: str) -> None:
     assert parse_duration(text) is None

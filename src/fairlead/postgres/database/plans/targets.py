@@ -196,7 +196,7 @@ _ALIASES: Final = MappingProxyType(
 
 _MODIFIER = re.compile(r"\(\s*\d+\s*(?:,\s*-?\d+\s*)?\)")
 _PART = re.compile(r'"(?:[^"]|"")*"|,|\s+|[^",\s]+')
-_DIMENSIONS = re.compile(r"(?:\s*\[\s*\d*\s*\])+$")
+_DIMENSIONS = re.compile(r"(?:\s*+\[\s*+\d*+\s*+\])++$")
 
 
 def parse_routine(text: str) -> tuple[str, str | None]:

@@ -101,12 +101,14 @@ _WHOLE = re.compile(
     r"|0[oO]?(?P<oct>(?:_?[0-7])+)|(?P<dec>0|[1-9](?:_?[0-9])*))"
 )
 _BASES = {"hex": 16, "bin": 2, "oct": 8, "dec": 10}
+# Digits are never given back: those of a number that is none would be tried in all ways.
 _DECIMAL = re.compile(
-    r"[+-]?(?:\d(?:_?\d)*\.?(?:\d(?:_?\d)*)?|\.\d(?:_?\d)*)(?:[eE][+-]?\d(?:_?\d)*)?", re.ASCII
+    r"[+-]?(?:\d(?:_?\d)*+\.?(?:\d(?:_?\d)*+)?|\.\d(?:_?\d)*+)(?:[eE][+-]?\d(?:_?\d)*+)?",
+    re.ASCII,
 )
 _HEXADECIMAL = re.compile(
-    r"[+-]?0[xX]_?(?:[\da-fA-F](?:_?[\da-fA-F])*\.?(?:[\da-fA-F](?:_?[\da-fA-F])*)?"
-    r"|\.[\da-fA-F](?:_?[\da-fA-F])*)[pP][+-]?\d(?:_?\d)*",
+    r"[+-]?0[xX]_?(?:[\da-fA-F](?:_?[\da-fA-F])*+\.?(?:[\da-fA-F](?:_?[\da-fA-F])*+)?"
+    r"|\.[\da-fA-F](?:_?[\da-fA-F])*+)[pP][+-]?\d(?:_?\d)*+",
     re.ASCII,
 )
 _DIGITS = 400
