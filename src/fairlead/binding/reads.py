@@ -9,14 +9,17 @@ is exactly what the binding depends on, and so what the controller watches.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Hashable, Iterable
+from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
+
+
+T = TypeVar("T")
 
 
 class Get(msgspec.Struct, frozen=True):
@@ -131,8 +134,7 @@ class Snapshot:
 
     def __init__(self) -> None:
         self._answers: dict[Read, Answer] = {}
-        self.notes: dict[str, object] = {}
-        """What was worked out from answers, which stay the same as long as the snapshot does."""
+        self._notes: dict[Hashable, object] = {}
         self.asked: dict[Read, None] = {}
 
     def restart(self) -> None:
@@ -142,6 +144,7 @@ class Snapshot:
     def put(self, read: Read, answer: Answer) -> None:
         """Answer a read."""
         self._answers[read] = answer
+        self._notes.pop(("body", read), None)
 
     def known(self, read: Read) -> Answer | None:
         """What was answered already, without asking."""
@@ -157,6 +160,21 @@ class Snapshot:
         answer = self._answer(read)
         assert isinstance(answer, Object)  # noqa: S101 (a Get is answered by an object)
         return answer
+
+    def body(self, read: Get) -> JSON:
+        """The body of one object, decoded once; whoever changes it makes a copy.
+
+        Raises:
+            Need: nobody answered it yet.
+            ReadError: it is missing, or must not or cannot be read.
+        """
+        return self.noted(("body", read), self.get(read).to_dict)
+
+    def noted(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What was worked out from answers, which stay the same as long as the snapshot does."""
+        if name not in self._notes:
+            self._notes[name] = make()
+        return cast("T", self._notes[name])
 
     def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
         """All objects; raises as :meth:`get` does."""

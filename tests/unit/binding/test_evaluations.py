@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import tracemalloc
 from typing import Any
 
@@ -20,6 +21,8 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.expressions import BudgetExhausted, JSONPath
 from fairlead.binding.reads import Need
 from fairlead.binding.services import evaluations
@@ -108,7 +111,7 @@ def of_lists(count: int, option: str, **more: Any) -> JSON:
         ),
         pytest.param(
             of_lists(1_000, "elementType=string", long="x" * 99_999),
-            "more than 1048576 bytes together",
+            "values of more than 8,388,608 bytes",
             id="texts",
         ),
     ],
@@ -200,3 +203,72 @@ def test_others_work_after_some_values() -> None:
         assert need.value.reads == ()
         assert made.values(path, body) == ["v"]
     assert made.values(first, body) == ["v"]
+
+
+def test_a_secret_that_many_definitions_name_is_decoded_once() -> None:
+    named = {
+        f"service.binding/a{number}": "path={.spec.s},objectType=Secret,sourceValue=k"
+        for number in range(3_000)
+    }
+    body = database(s="big")
+    body["metadata"]["annotations"] = named
+    objects = [body, secret("big", k="v" * 700_000), secret(), deployment(), crd()]
+    made = FakeCluster(KINDS, objects)
+    binding = spec_binding()
+    tracemalloc.start()
+    made.reconcile(binding)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "values of more than 8,388,608 bytes" in message(binding, "CollectionReady")
+    assert most < 64 * 1024 * 1024
+
+
+def test_services_that_are_one_object_are_in_memory_once() -> None:
+    large = database(many=[{"name": f"n{number}"} for number in range(9_000)])
+    reference = {"group": "x.io", "version": "v1", "kind": "Database", "name": "db"}
+    made = FakeCluster(KINDS, [large, secret(), deployment(), crd()])
+    binding = coreos_binding(services=[reference] * 20)
+    made.reconcile(binding)
+    assert conditions(binding)["CollectionReady"][0] == "True"
+    binding = coreos_binding(services=[reference] * 200)
+    tracemalloc.start()
+    made.reconcile(binding)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "more than 4194304 bytes together" in message(binding, "CollectionReady")
+    assert most < 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("binding", "expected"),
+    [
+        pytest.param(
+            coreos_binding(
+                services=[{"group": "", "version": "v1", "kind": "Secret", "name": "s"}] * 201
+            ),
+            "spec.services has more than 200 services",
+            id="services",
+        ),
+        pytest.param(
+            spec_binding(env=[{"name": f"V{number}", "key": "k"} for number in range(501)]),
+            "spec.env has more than 500 variables",
+            id="variables",
+        ),
+    ],
+)
+def test_a_binding_of_too_many_is_refused(binding: JSON, expected: str) -> None:
+    made = FakeCluster(KINDS, [database(), secret(), deployment(), crd()])
+    with pytest.raises(InvalidBinding, match=expected):
+        made.reconcile(binding)
+
+
+def test_a_requester_larger_than_any_may_do_nothing() -> None:
+    """Each question about its rights would name all its groups."""
+    binding = spec_binding()
+    groups = [f"group-{number}" for number in range(2_000)]
+    requester = json.dumps({"username": "bob", "groups": groups})
+    binding["metadata"].setdefault("annotations", {})[REQUESTER_ANNOTATION] = requester
+    made = FakeCluster(KINDS, [database(), secret(), deployment(), crd()])
+    made.reconcile(binding)
+    assert conditions(binding)["Ready"][0] == "False"
+    assert made.reviews == []

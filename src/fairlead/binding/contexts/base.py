@@ -178,9 +178,7 @@ class BaseContext:
 
     def found(self, definition: Definition, service: Service) -> JSON | None:
         """What a definition finds, within the binding's budget."""
-        notes = self.reader.snapshot.notes
-        evaluations = notes.setdefault("evaluations", Evaluations())
-        assert isinstance(evaluations, Evaluations)  # noqa: S101 (nobody else has that name)
+        evaluations = self.reader.snapshot.noted("evaluations", Evaluations)
         return evaluations.found(definition, service.body, self)
 
     @property

@@ -20,6 +20,8 @@ from fairlead.binding.reads import Get, Lookup, ReadError, Snapshot
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 
 
+_MOST_SERVICES = 200
+"""Services of one binding."""
 _NOTHING: JSON = {
     "services": [{"group": "", "version": ""}],
     "application": {"group": "", "version": ""},
@@ -68,6 +70,10 @@ class CoreosContext(BaseContext):
         if spec.application.name and spec.application.label_selector is not None:
             raise InvalidBinding(
                 f"{EXCLUSIVE}: remove spec.application.name or spec.application.labelSelector"
+            )
+        if len(spec.services) > _MOST_SERVICES:
+            raise InvalidBinding(
+                f"spec.services has more than {_MOST_SERVICES} services; make several bindings"
             )
         if self.spec_name() in {".", ".."}:
             raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")

@@ -12,6 +12,8 @@ MOST_ENTRIES = 20_000
 """Entries that are collected, of which the later win: each is renamed and carried about."""
 MOST_CHARACTERS = 4 * MOST_BYTES
 """That the names of entries may have together before they are renamed."""
+MOST_COLLECTED = 8 * MOST_BYTES
+"""Bytes of values that are collected; of those with one name the last one is left in the end."""
 
 _ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
 
@@ -21,9 +23,9 @@ class TooManyEntries(ValueError):  # noqa: N818 (a finding)
 
     def __init__(self) -> None:
         super().__init__(
-            f"the binding collects more than {MOST_ENTRIES:,} entries, or names of more than "
-            f"{MOST_CHARACTERS:,} characters: bind fewer services at once, or lists and objects "
-            "with fewer members"
+            f"the binding collects more than {MOST_ENTRIES:,} entries, names of more than "
+            f"{MOST_CHARACTERS:,} characters or values of more than {MOST_COLLECTED:,} bytes: "
+            "bind fewer services at once, or lists and objects with fewer members"
         )
 
 
@@ -36,6 +38,7 @@ class Entries:
         self._added: list[Item] = []
         self._count = 0
         self._characters = 0
+        self._bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._sources or self._added)
@@ -61,7 +64,14 @@ class Entries:
     def _bound(self, items: Sequence[Item]) -> None:
         self._count += len(items)
         self._characters += sum(len(item.name) for item in items)
-        if self._count > MOST_ENTRIES or self._characters > MOST_CHARACTERS:
+        self._bytes += sum(
+            len(item.value) for item in items if isinstance(item.value, str | bytes)
+        )
+        if (
+            self._count > MOST_ENTRIES
+            or self._characters > MOST_CHARACTERS
+            or self._bytes > MOST_COLLECTED
+        ):
             raise TooManyEntries
 
     def items(self) -> list[Item]:

@@ -52,6 +52,10 @@ _NOBODY = (
     "the controllers were made to change the binding's spec, so that nobody has asked for it as it"
     " is now; look at it, and edit it"
 )
+MOST_SERVICE_BYTES = 4 * 1024 * 1024
+"""That the services of one binding may have together."""
+MOST_REQUESTER_BYTES = 16 * 1024
+"""That the annotation of a requester may have, with all groups; each question names them."""
 NO_WORKLOADS = "cannot find application resources for the given reference"
 
 
@@ -63,6 +67,17 @@ class Reader:
         self.binding = binding
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
         self._requester = None if binding.deleting else _requester(annotation)
+        self._service_bytes = 0
+
+    def _collect(self, found: Object) -> None:
+        """Count a service; decoded, all of them are in memory together."""
+        self._service_bytes += len(found.raw)
+        if self._service_bytes > MOST_SERVICE_BYTES:
+            raise _failure(
+                "Invalid",
+                f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
+                "bind fewer of them at once",
+            )
 
     @property
     def has_requester(self) -> bool:
@@ -76,7 +91,12 @@ class Reader:
         self._check("get", resource, reference.namespace, reference.name, f"cannot read {place}")
         read = Get(resource, reference.namespace, reference.name)
         try:
-            return Service(self.snapshot.get(read), resource, reference.id)
+            found = self.snapshot.get(read)
+            self._collect(found)
+            return self.snapshot.noted(
+                ("service", read, reference.id),
+                lambda: Service(found, resource, reference.id, self.snapshot.body(read)),
+            )
         except ReadError as error:
             if error.failure.code != "NotFound":
                 raise
@@ -90,7 +110,7 @@ class Reader:
         """A Secret; ReadError says what is wrong with it."""
         refusal = f"cannot read secret {name} in namespace {namespace}"
         self._check("get", SECRETS, namespace, name, refusal)
-        return self.snapshot.get(Get(SECRETS, namespace, name)).to_dict()
+        return self.snapshot.body(Get(SECRETS, namespace, name))
 
     def watch_secret(self, namespace: str, name: str) -> None:
         """Have the pass repeated when a Secret that is the binding's own changes or goes."""
@@ -101,7 +121,7 @@ class Reader:
         """A ConfigMap; ReadError says what is wrong with it."""
         refusal = f"cannot read configmap {name} in namespace {namespace}"
         self._check("get", CONFIGMAPS, namespace, name, refusal)
-        return self.snapshot.get(Get(CONFIGMAPS, namespace, name)).to_dict()
+        return self.snapshot.body(Get(CONFIGMAPS, namespace, name))
 
     def crd(self, resource: Resource) -> JSON | None:
         """The CRD of a resource; None for built-in ones and when it is not there."""
@@ -109,7 +129,7 @@ class Reader:
             return None
         try:
             read = Get(CUSTOMRESOURCEDEFINITIONS, "", resource.group_resource, spec_only=True)
-            return self.snapshot.get(read).to_dict()
+            return self.snapshot.body(read)
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return None
@@ -405,7 +425,12 @@ def _failure(code: Any, message: str) -> ReadError:
 
 
 def _requester(annotation: str) -> tuple[str, tuple[str, ...]] | None:
-    """User and groups of the annotation; None, which allows everything, when it says nothing."""
+    """User and groups of the annotation; None, which allows everything, when it says nothing.
+
+    Nobody, who may do nothing, where the annotation is larger than a requester can be.
+    """
+    if len(annotation) > MOST_REQUESTER_BYTES:
+        return "", ()
     try:
         info = json.loads(annotation)
         return str(info["username"]), tuple(str(group) for group in info.get("groups") or ())

@@ -40,6 +40,8 @@ _NOTHING: JSON = {
     "workload": {"apiVersion": "", "kind": ""},
     "service": {"apiVersion": "", "kind": "", "name": ""},
 }
+MOST_VARIABLES = 500
+"""Variables of ``spec.env``, each of which is looked for in each container."""
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
 _TYPE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
@@ -176,6 +178,11 @@ def _validate(binding: ServiceBinding) -> None:
     if not workload.name and workload.selector is None:
         raise InvalidBinding(
             "spec.workload selects nothing: set spec.workload.name or spec.workload.selector"
+        )
+    if len(spec.env) > MOST_VARIABLES:
+        raise InvalidBinding(
+            f"spec.env has more than {MOST_VARIABLES} variables; make several bindings, or "
+            "have an app read files"
         )
     if spec.name and (not _NAME.fullmatch(spec.name) or spec.name in {".", ".."}):
         raise InvalidBinding(

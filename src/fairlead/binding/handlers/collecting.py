@@ -170,14 +170,18 @@ def binding_definitions(context: Context) -> None:
     """Add each service's definitions; its own annotations override its CRD's, key by key."""
     for service in context.services():
         try:
+            # Also where it is known what is defined: a change of the CRD begins another pass.
             crd = context.crd(service)
         except ReadError as error:
             collection_failed(context, ERROR_READING_CRD, error)
             return
+        if service.defined:
+            continue
         annotations = {**_defaults(service, crd), **service.meta.annotations}
         # In a fixed order, so that of two entries of one name always the same one counts.
         for key in sorted(annotations):
             _add_definition(context, service, key, annotations[key])
+        service.defined = True
 
 
 def _add_definition(context: Context, service: Service, key: str, value: str) -> None:

@@ -15,7 +15,6 @@ from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 from fairlead.binding.expressions import BudgetExhausted, JSONPathError
 from fairlead.binding.expressions.gotext import go_text
-from fairlead.binding.services.items import decode_data
 
 
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
@@ -59,6 +58,9 @@ class Paths(Protocol):
 
     def values(self, path: str, service: JSON) -> list[Any]:
         """What a path finds in a service; JSONPathError passes through."""
+
+    def decoded(self, secret: JSON) -> dict[str, bytes]:
+        """The entries of a Secret; ValueError passes through."""
 
     def spend(self, values: int = 0, text: str = "") -> None:
         """Look at so many values more, or print a text; BudgetExhausted passes through."""
@@ -170,7 +172,7 @@ def apply(definition: Definition, service: JSON, paths: Paths, reader: DataReade
     try:
         values = paths.values(definition.path, service)
         if is_of_data(definition):
-            return _data(definition, values, service, reader)
+            return _data(definition, values, service, paths, reader)
         return _shape(definition, values, paths)
     except BudgetExhausted as error:
         raise BeyondBounds(str(error)) from None
@@ -210,7 +212,7 @@ def _map(definition: Definition, values: list[Any]) -> Any:
 
 
 def _data(
-    definition: Definition, values: list[Any], service: JSON, reader: DataReader
+    definition: Definition, values: list[Any], service: JSON, paths: Paths, reader: DataReader
 ) -> dict[str, Any]:
     name = go_text(_single(definition, values))
     namespace = service["metadata"].get("namespace", "")
@@ -218,7 +220,7 @@ def _data(
     body = (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)
     if body.get("data") is None:
         raise ValueMissing(f"not found: {definition.object_type} {namespace}/{name} has no data")
-    entries: Mapping[str, Any] = decode_data(body) if is_secret else body["data"]
+    entries: Mapping[str, Any] = paths.decoded(body) if is_secret else body["data"]
     if definition.kind == "stringOfData":
         if definition.source_key not in entries:
             raise ValueMissing("not found")

@@ -19,6 +19,7 @@ from fairlead.binding.services.definitions import (
     apply,
     is_of_data,
 )
+from fairlead.binding.services.items import decode_data
 
 
 MOST_VALUES = 2_000_000
@@ -40,6 +41,7 @@ class Evaluations:
         )
         self._values: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
         self._found: dict[tuple[Definition, tuple[str, ...]], JSON | CollectError | None] = {}
+        self._decoded: dict[tuple[str, ...], dict[str, bytes]] = {}
         self._given_way = MOST_VALUES
 
     def found(self, definition: Definition, service: JSON, reader: DataReader) -> JSON | None:
@@ -83,6 +85,17 @@ class Evaluations:
         if isinstance(found, JSONPathError):
             raise found
         return found
+
+    def decoded(self, secret: JSON) -> dict[str, bytes]:
+        """The entries of a Secret, decoded once.
+
+        Raises:
+            ValueError: an entry is not base64.
+        """
+        key = _identity(secret)
+        if key not in self._decoded:
+            self._decoded[key] = decode_data(secret)
+        return self._decoded[key]
 
     def spend(self, values: int = 0, text: str = "") -> None:
         """Look at so many values, or print a text.

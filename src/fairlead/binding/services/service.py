@@ -34,14 +34,20 @@ class WorkloadReference(msgspec.Struct, frozen=True):
 
 
 class Service:
-    """One backing service; ``definitions`` are added by the handler that finds them."""
+    """One backing service, the same for all runs of a pass.
 
-    def __init__(self, original: Object, resource: Resource, identifier: str = "") -> None:
-        self.body = original.to_dict()
+    ``definitions`` are added by the handler that finds them, and are ``defined`` then.
+    """
+
+    def __init__(
+        self, original: Object, resource: Resource, identifier: str = "", body: JSON | None = None
+    ) -> None:
+        self.body = original.to_dict() if body is None else body
         self.meta = original.meta
         self.resource = resource
         self.id = identifier
         self.definitions: list[Any] = []
+        self.defined = False
 
     @property
     def namespace(self) -> str:
