@@ -24,6 +24,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.expressions import BudgetExhausted, JSONPath
+from fairlead.binding.expressions.gotemplate import Template
 from fairlead.binding.reads import Need
 from fairlead.binding.services import evaluations
 from fairlead.binding.services.evaluations import Evaluations
@@ -272,3 +273,27 @@ def test_a_requester_larger_than_any_may_do_nothing() -> None:
     made.reconcile(binding)
     assert conditions(binding)["Ready"][0] == "False"
     assert made.reviews == []
+
+
+def test_what_mappings_and_names_render_is_rendered_once_in_a_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rendered: list[str] = []
+    render = Template.render
+
+    def counted(self: Template, data: Any, *rest: Any) -> str:
+        text = render(self, data, *rest)
+        rendered.append(text)
+        return text
+
+    monkeypatch.setattr(Template, "render", counted)
+    reference = {"group": "x.io", "version": "v1", "kind": "Database", "name": "db", "id": "svc"}
+    made = FakeCluster(KINDS, [database(), secret(), deployment(), crd()])
+    binding = coreos_binding(
+        services=[reference],
+        mappings=[{"name": "whole", "value": "{{ json .svc.spec }}"}],
+        namingStrategy="x_{{ .name }}",
+    )
+    made.reconcile(binding)
+    assert conditions(binding)["Ready"][0] == "True"
+    assert len(rendered) == len(set(rendered))

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.expressions import JSONPathError
+from fairlead.binding.expressions import JSONPathError, gotext
 from fairlead.binding.expressions.fixedpath import (
     ProjectionError,
     ensure_list,
@@ -216,3 +218,18 @@ def test_the_manifests_give_no_right_too_many() -> None:
     assert labelled == ["fairlead-binding-workloads"]
     (account,) = [body for body in bodies if body["kind"] == "ServiceAccount"]
     assert account["metadata"]["namespace"] == "here"
+
+
+_TREES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=())),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(), below, max_size=4),
+)
+
+
+@given(value=_TREES)
+def test_json_at_once_is_json_member_by_member(value: Any) -> None:
+    assert gotext.go_json(value) == gotext.json_by_member(value)

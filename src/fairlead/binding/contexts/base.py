@@ -30,7 +30,7 @@ from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import superseded
 from fairlead.binding.contexts.workloads import Finder
-from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
+from fairlead.binding.reads import FailureCode, Lookup, Need, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import Item, SecretSource, digest, merge, secret_name
@@ -180,6 +180,15 @@ class BaseContext:
         """What a definition finds, within the binding's budget."""
         evaluations = self.reader.snapshot.noted("evaluations", Evaluations)
         return evaluations.found(definition, service.body, self)
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What takes long and is the same in all runs of a pass: others have their turn first."""
+        snapshot = self.reader.snapshot
+        turns: list[str] = snapshot.noted("turns", list)
+        if name not in turns:
+            turns.append(name)
+            raise Need
+        return snapshot.noted(("once", name), make)
 
     @property
     def owner(self) -> Owner:

@@ -6,8 +6,8 @@ context; the handlers stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.items import Item, SecretSource
 from fairlead.binding.services.service import Service
 from fairlead.binding.workloads.operations import Operations
+
+
+T = TypeVar("T")
 
 
 class Flow(msgspec.Struct):
@@ -137,6 +140,9 @@ class Context(Protocol):
         Raises CollectError, also where all definitions together go beyond the binding's budget,
         and ValueError where an entry of a Secret is none.
         """
+
+    def once(self, name: str, make: Callable[[], T]) -> T:
+        """What takes long and is the same in all runs of a pass: others have their turn first."""
 
     def projections(self) -> list[Operations]:
         """The selected workloads but for the refused ones; MappingError: their mapping is broken.

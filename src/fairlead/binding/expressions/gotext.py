@@ -11,6 +11,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
+import msgspec
+
 
 _INT64 = 2**63
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
@@ -59,8 +61,42 @@ def go_type(value: Any) -> str:
     return _TYPES.get(type(value), "<nil>")
 
 
+_ESCAPED = {ord(one): f"\\u{ord(one):04x}" for one in "<>&\u2028\u2029"}
+
+
 def go_json(value: Any) -> str:
     """Compact JSON with sorted keys and with ``<``, ``>`` and ``&`` escaped."""
+    if _is_plain(value):
+        try:
+            text = msgspec.json.encode(value, order="sorted").decode()
+        except (UnicodeEncodeError, TypeError):
+            return json_by_member(value)
+        # Outside of texts none of them stands.
+        return text.translate(_ESCAPED)
+    return json_by_member(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether there are no numbers that Go writes in another way, nor anything but JSON."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        match one:
+            case None | bool() | str():
+                continue
+            case int() if -_INT64 <= one < _INT64:
+                continue
+            case list():
+                waiting += one
+            case dict():
+                waiting += one.values()
+            case _:
+                return False
+    return True
+
+
+def json_by_member(value: Any) -> str:
+    """The same as :func:`go_json`, of any value that templates may have."""
     match value:
         case None | bool() | str():
             text = json.dumps(value, ensure_ascii=False)
@@ -70,14 +106,16 @@ def go_json(value: Any) -> str:
         case int() if -_INT64 <= value < _INT64:
             return str(value)
         case int():
-            return go_json(float(value))
+            return json_by_member(float(value))
         case float():
             return _float(value, 21, lowest=-6).replace("e-0", "e-")
         case dict():
-            entries = (f"{go_json(name)}:{go_json(value[name])}" for name in sorted(value))
+            entries = (
+                f"{json_by_member(name)}:{json_by_member(value[name])}" for name in sorted(value)
+            )
             return f"{{{','.join(entries)}}}"
         case _:
-            return f"[{','.join(go_json(item) for item in value)}]"
+            return f"[{','.join(json_by_member(item) for item in value)}]"
 
 
 def go_float(value: float) -> str:

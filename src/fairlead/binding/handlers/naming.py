@@ -26,7 +26,10 @@ def apply_mappings(context: Context) -> None:
     if not context.mappings:
         return
     try:
-        for item in _rendered(context.mappings, context.template_data()):
+        rendered = context.once(
+            "mappings", lambda: _rendered(context.mappings, context.template_data())
+        )
+        for item in rendered:
             context.add_item(item)
     except (TemplateError, TooManyEntries) as error:
         context.flow.fail(str(error))
@@ -48,9 +51,16 @@ def apply_naming(context: Context) -> None:
     """Rename by the strategy in force; mappings' items have no source and keep their names."""
     try:
         rename = naming(context.naming_strategy)
-        for item in context.items():
-            if item.source:
-                item.name = rename(item.name, item.source)
+        items = [item for item in context.items() if item.source]
+
+        def names() -> list[str]:
+            return [rename(item.name, item.source) for item in items if item.source]
+
+        known = context.naming_strategy in _PREDEFINED
+        for item, name in zip(
+            items, names() if known else context.once("names", names), strict=True
+        ):
+            item.name = name
     except NamingError as error:
         context.flow.fail(str(error))
         context.flow.stop_processing()
