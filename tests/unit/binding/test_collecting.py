@@ -314,6 +314,53 @@ def test_direct_secrets(secrets: list[JSON], expected: dict[str, str]) -> None:
     assert content(cluster.get("secrets", binding["status"]["secret"])) == expected
 
 
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        pytest.param(
+            {"binding": {"name": 5}}, "5 is of the type int64, expected string", id="number"
+        ),
+        pytest.param(
+            {"binding": {"name": ["s1"]}},
+            "[s1] is of the type []interface {}, expected string",
+            id="list",
+        ),
+        pytest.param(
+            {"binding": {"name": {"a": 1}}},
+            "map[a:1] is of the type map[string]interface {}, expected string",
+            id="object",
+        ),
+        pytest.param(
+            {"binding": {"name": ["x" * 300]}}, f"[{'x' * 199}... is of the type", id="long"
+        ),
+        pytest.param(
+            {"binding": True},
+            "true is of the type bool, expected map[string]interface{}",
+            id="bool",
+        ),
+    ],
+)
+def test_a_name_that_is_none_is_shown_with_its_value(status: JSON, text: str) -> None:
+    binding = reconciled(spec_binding(), {**database(), "status": status})
+    assert f".status.binding.name accessor error: {text}" in message(binding, "CollectionReady")
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        pytest.param(["a", 5, {"b": [1]}], "but we got [a 5 map[b:[1]]]", id="each by its value"),
+        pytest.param(["x" * 300] * 2, f"but we got [{'x' * 200}... {'x' * 200}...]", id="long"),
+        pytest.param([0] * 12, "but we got [0 0 0 0 0 0 0 0 0 0] and 2 more", id="many"),
+    ],
+)
+def test_values_that_are_too_many_are_shown(found: list[Any], text: str) -> None:
+    service = database(binding=None, found=found)
+    path = "path={.spec.found[*]},elementType=map"
+    service["metadata"]["annotations"] = {"service.binding": path}
+    binding = reconciled(spec_binding(), service)
+    assert text in message(binding, "CollectionReady")
+
+
 def test_bytes_stay_as_they_are() -> None:
     body = secret("s1", type="x")
     body["data"]["key"] = "/wD+"

@@ -72,6 +72,10 @@ VALUES_OTHERWISE: dict[str, tuple[str, ...]] = {
         "values-ref-Secret-nonstrname-499",
         "values-ref-Secret-nonstrname-539",
     ),
+    "values of which one was wanted are printed, where Go prints what holds them": (
+        "values-grammar-704",
+        "values-grammar-708",
+    ),
 }
 """Definitions that collect otherwise on purpose, by the reason."""
 

@@ -15,6 +15,8 @@ import msgspec
 
 
 _INT64 = 2**63
+_BRIEF = 200
+"""Characters of a value that a message shows."""
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
@@ -42,6 +44,12 @@ def go_text(value: Any) -> str:
             return f"[{' '.join(go_text(item) for item in value)}]"
         case _:
             return str(value)
+
+
+def brief(value: Any) -> str:
+    """The value as :func:`go_text` prints it, no longer than a message should show."""
+    text = go_text(value)
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}..."
 
 
 _TYPES: dict[type, str] = {

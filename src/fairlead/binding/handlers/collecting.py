@@ -23,6 +23,7 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.binding.contexts.entries import TooManyEntries
 from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.expressions.gotext import brief, go_type
 from fairlead.binding.reads import ReadError
 from fairlead.binding.services.definitions import (
     BeyondBounds,
@@ -140,12 +141,10 @@ def _secret_name(body: JSON) -> str | None:
 
 
 def _accessor_error(value: Any, wanted: str) -> str:
-    kind = {bool: "bool", int: "int64", float: "float64", str: "string", list: "[]interface {}"}
-    found = kind.get(type(value), "map[string]interface {}" if value is not None else "<nil>")
     # The words are those of the original, types of Go and all: people search for them.
-    shown = value if isinstance(value, str) else found
     return (
-        f".status.binding.name accessor error: {shown} is of the type {found}, expected {wanted}"
+        f".status.binding.name accessor error: {brief(value)} is of the type {go_type(value)}, "
+        f"expected {wanted}"
     )
 
 

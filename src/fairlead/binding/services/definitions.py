@@ -14,11 +14,13 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 from fairlead.binding.expressions import BudgetExhausted, JSONPathError
-from fairlead.binding.expressions.gotext import go_text
+from fairlead.binding.expressions.gotext import brief, go_text
 
 
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
 _DATA_TYPES = {"Secret", "ConfigMap"}
+_SHOWN = 10
+"""Values that a message shows of those that were too many."""
 
 
 class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)
@@ -196,8 +198,11 @@ def _shape(definition: Definition, values: list[Any], paths: Paths) -> JSON:
 
 def _single(definition: Definition, values: list[Any]) -> Any:
     if len(values) != 1:
-        shown = " ".join("<interface {} Value>" for _ in values)
-        text = f"only one value should be returned for {definition.path} but we got [{shown}]"
+        shown = " ".join(brief(one) for one in values[:_SHOWN])
+        more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+        text = (
+            f"only one value should be returned for {definition.path} but we got [{shown}]{more}"
+        )
         raise CollectError(text)
     return values[0]
 
@@ -205,8 +210,7 @@ def _single(definition: Definition, values: list[Any]) -> Any:
 def _map(definition: Definition, values: list[Any]) -> Any:
     value = _single(definition, values)
     if not isinstance(value, dict):
-        shown = go_text(value)
-        text = f"returned value for {definition.path} should be map, but we got {shown}"
+        text = f"returned value for {definition.path} should be map, but we got {brief(value)}"
         raise CollectError(text)
     return value
 
