@@ -82,6 +82,20 @@ def test_a_root_from_elsewhere_is_an_error() -> None:
     assert "volumes" not in pod(cluster.get("deployments", "web"))
 
 
+def test_a_root_that_the_binding_asks_for_itself_is_said_of_the_binding() -> None:
+    asked = [{"name": "SERVICE_BINDING_ROOT", "key": "password"}]
+    cluster, binding = bound(binding=spec_binding(service=SECRET_SERVICE, env=asked))
+    assert conditions(binding)["InjectionReady"] == ("False", "Error")
+    assert message(binding, "Ready").startswith("spec.env: SERVICE_BINDING_ROOT says where")
+    assert cluster.get("deployments", "web") == deployment()
+    # The binding beside it, which takes its own root, is bound all the same.
+    other = spec_binding(service=SECRET_SERVICE)
+    other["metadata"] |= {"name": "other", "uid": "other"}
+    cluster.reconcile(other)
+    assert conditions(other)["Ready"] == BOUND
+    assert container(cluster)["env"] == [ROOT]
+
+
 @pytest.mark.parametrize(
     ("names", "expected"),
     [

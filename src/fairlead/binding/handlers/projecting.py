@@ -21,6 +21,7 @@ from fairlead.api.servicebinding.common import (
     INJECTION_READY,
     NO_BINDING_DATA,
     REQUIRED_BINDING_NOT_FOUND,
+    ROOT_VARIABLE,
     WORKLOAD_NOT_ALLOWED,
 )
 from fairlead.binding.contexts.protocol import Context
@@ -117,7 +118,19 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
 
 
 def _check_env(context: Context, names: set[str]) -> None:
-    """A pod whose variable reads an entry that is not there does not start."""
+    """A pod whose variable reads an entry that is not there does not start.
+
+    And where the root of the mounts is an entry's value, nobody knows what to mount where.
+    """
+    if context.bind_as_files and ROOT_VARIABLE in dict(context.env_bindings):
+        text = (
+            f"spec.env: {ROOT_VARIABLE} says where bindings are mounted, and cannot be an entry's "
+            "value: use another name there; another root is a literal value in the workload"
+        )
+        context.flow.fail(text)
+        context.flow.stop_processing()
+        context.set_condition(INJECTION_READY, "False", ERROR, text)
+        return
     absent = [f"{name} reads {key!r}" for name, key in context.env_bindings if key not in names]
     if absent:
         text = (
