@@ -20,6 +20,7 @@ from tests.unit.binding.objects import (
     crd,
     database,
     deployment,
+    meta,
     pod,
     secret,
     spec_binding,
@@ -260,6 +261,52 @@ def test_a_custom_resource_is_found_by_what_its_crd_says() -> None:
     # Of no namespace, so its Secret is in none either.
     assert "dbs" not in " ".join(result.problems)
     assert 'secrets "s1" not found' in result.problems[0]
+
+
+REDIS = {
+    "apiVersion": "redis.redis.opstreelabs.in/v1beta1",
+    "kind": "Redis",
+    "metadata": meta("cache"),
+    "spec": {"kubernetesConfig": {"redisSecret": {"name": "s1"}}},
+}
+REDIS_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "redis.redis.redis.opstreelabs.in"},
+    "spec": {
+        "group": "redis.redis.opstreelabs.in",
+        "names": {"plural": "redis", "kind": "Redis"},
+        "versions": [{"name": "v1beta1"}],
+    },
+}
+CACHE = {key: REDIS[key] for key in ("apiVersion", "kind")} | {"name": "cache"}
+CACHES = {"group": "redis.redis.opstreelabs.in", "version": "v1beta1", "kind": "Redis"}
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param(spec_binding(service=CACHE), id="nothing else is bound"),
+        pytest.param(
+            coreos_binding(
+                services=[
+                    {"group": "", "version": "v1", "kind": "Secret", "name": "s1"},
+                    {**CACHES, "name": "cache"},
+                ]
+            ),
+            id="something else is",
+        ),
+    ],
+)
+def test_a_kind_with_built_in_definitions_needs_its_crd(binding: JSON) -> None:
+    beside = spec_binding(service=SECRET_SERVICE)
+    beside["metadata"] |= {"name": "beside", "uid": "beside"}
+    bodies = [secret(), deployment(), REDIS, binding, beside]
+    (problem,) = rendering(*bodies).problems
+    assert problem.startswith("file-3: ServiceBinding ns/sb: ")
+    assert "a Redis of redis.redis.opstreelabs.in offers is built in" in problem
+    assert problem.endswith("give its CRD, too")
+    assert rendering(*bodies, REDIS_CRD).problems == []
 
 
 def test_a_secret_of_somebody_else_under_the_generated_name_is_left_alone() -> None:

@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from fairlead.api.meta import JSON, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import READY
 from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import DocumentError, Documents
 from fairlead.binding.outside.memory import Objects, Place, field_error
+from fairlead.binding.reads import Need, ReadError
+from fairlead.binding.services.definitions import registered
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
 
 
@@ -112,10 +115,34 @@ class Bindings:
             written = objects.apply(context, now=_NOW)
             elsewhere = self._write(context)
             condition = context.get_condition(READY)
-            if condition is not None and condition.status != "True":
-                self.problems[place] = condition.message or condition.reason
+            failed = condition is not None and condition.status != "True"
+            said = [condition.message or condition.reason] if condition and failed else []
+            said += self._undefined(context)
+            if said:
+                self.problems[place] = "; ".join(said)
             return elsewhere or bool(written)
         return False
+
+    def _undefined(self, context: BaseContext) -> list[str]:
+        """Services of which a cluster binds more than can be told here, without their CRD.
+
+        Definitions that Fairlead has built in count for a CRD that has none itself.
+        """
+        try:
+            services = [] if context.unbind_requested else context.services()
+        except (ReadError, Need):
+            return []
+        kinds = dict.fromkeys(
+            one.resource
+            for one in services
+            if registered(one.resource.api_version, one.kind)
+            and self._collection.objects.get(_crd_of(one.resource)) is None
+        )
+        return [
+            f"what a {one.kind} of {one.group} offers is built in, but counts only beside its "
+            "CRD, which may say otherwise: give its CRD, too"
+            for one in kinds
+        ]
 
     def _noted(self, objects: Objects, api: Api, place: Place) -> Object:
         """The binding with the kinds of its workloads noted, as the controller does it first."""
@@ -134,6 +161,11 @@ class Bindings:
             for place in self.places
             if place in self.problems
         ]
+
+
+def _crd_of(resource: Resource) -> Place:
+    crds = CUSTOMRESOURCEDEFINITIONS
+    return Place(crds.group, crds.plural, "", resource.group_resource)
 
 
 def render(collection: Documents, options: BindingOptions) -> Rendering:
