@@ -7,6 +7,8 @@ runs. A handler that breaks is contained and becomes an error of the binding it 
 
 from __future__ import annotations
 
+import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -17,6 +19,10 @@ from fairlead.binding.reads import Need
 
 
 Handler: TypeAlias = Callable[[Context], None]
+
+
+_OURS = {"fairlead", "msgspec", *sys.stdlib_module_names}
+"""The packages whose frames are part of what Fairlead does."""
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -63,7 +69,18 @@ def _contained(one: Stage, context: Context) -> None:
     except Need:
         raise
     except Exception as error:  # noqa: BLE001 (one binding must not break the others)
-        text = (
-            f"panic occurred: {type(error).__name__} in {one.name}; this is a defect of Fairlead"
-        )
+        text = f"panic occurred: {type(error).__name__} in {one.name}; {_culprit(error, context)}"
         context.flow.retry_processing(text, transient=True)
+
+
+def _culprit(error: Exception, context: Context) -> str:
+    """Whose defect an exception is; handlers, contexts and operations may be given."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        module = str(frame.f_globals.get("__name__", ""))
+        if module.partition(".")[0] not in _OURS:
+            return f"it comes from {module}.{frame.f_code.co_qualname}, which Fairlead was given"
+    given = type(context)
+    if given.__module__.partition(".")[0] in _OURS:
+        return "this is a defect of Fairlead"
+    name = f"{given.__module__}.{given.__qualname__}"
+    return f"this is a defect of the context {name} that Fairlead was given, or of Fairlead"

@@ -12,8 +12,12 @@ from fairlead.api.meta import object_from_dict
 from fairlead.binding.builders import DefaultBuilder, SpecBuilder
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.pipeline import Pipeline
+from fairlead.binding.handlers.collecting import collect_preflight
+from fairlead.binding.handlers.projecting import required_entries
+from fairlead.binding.pipeline import Pipeline, Stage
 from fairlead.binding.reads import Get, Lookup, Need, Snapshot
+from fairlead.binding.services.items import Item
+from fairlead.binding.services.service import Service
 
 
 def context() -> SpecContext:
@@ -68,6 +72,58 @@ def test_what_a_broken_handler_says_is_not_told() -> None:
     Pipeline([_break]).process(made)
     assert made.flow.error.startswith("panic occurred: KeyError in _break")
     assert "s3cret" not in str(made.status("now"))
+
+
+class Broken(SpecContext):
+    """A context of somebody's own, which breaks by itself or lacks what contexts have."""
+
+    def __init__(self) -> None:
+        super().__init__(object_from_dict(spec_binding()), Snapshot())
+
+    def services(self) -> list[Service]:
+        raise KeyError("s3cret")
+
+
+@pytest.mark.parametrize(
+    ("made", "stage", "text"),
+    [
+        pytest.param(
+            Broken(),
+            Stage("collect_preflight", collect_preflight),
+            f"panic occurred: KeyError in collect_preflight; it comes from {__name__}."
+            "Broken.services, which Fairlead was given",
+            id="the given context",
+        ),
+        pytest.param(
+            context(),
+            Stage("mine", _break),
+            f"panic occurred: KeyError in mine; it comes from {__name__}._break, which Fairlead "
+            "was given",
+            id="the given handler",
+        ),
+        pytest.param(
+            Broken(),
+            Stage("required", required_entries()),
+            "panic occurred: TypeError in required; this is a defect of the context "
+            f"{__name__}.Broken that Fairlead was given, or of Fairlead",
+            id="in Fairlead, with the given context",
+        ),
+        pytest.param(
+            context(),
+            Stage("required", required_entries()),
+            "panic occurred: TypeError in required; this is a defect of Fairlead",
+            id="Fairlead",
+        ),
+    ],
+)
+def test_a_broken_stage_says_whose_defect_it_is(
+    made: SpecContext, stage: Stage, text: str
+) -> None:
+    made.entries.add_item(Item("type", "x"))
+    # What no context should have breaks in a frame of Fairlead's own.
+    setattr(made, "env_bindings", 5)  # noqa: B010 (mypy knows that it is none)
+    Pipeline([stage]).process(made)
+    assert made.flow.error == text
 
 
 def test_a_read_without_an_answer_leaves_the_pipeline() -> None:
