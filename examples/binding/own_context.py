@@ -8,7 +8,9 @@ be done to one. Run it with Fairlead installed: python examples/binding/own_cont
 from __future__ import annotations
 
 import base64
+import copy
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
 from fairlead.api.meta import object_from_dict
@@ -29,34 +31,42 @@ SETTINGS = {"orders-db": {"type": "postgresql", "host": "db.example"}}
 RUNNING: dict[str, Process] = {}
 
 
+@dataclass(frozen=True)
 class Process:
     """A process that is to be started, with its environment and its files."""
 
+    name: str
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+class ProcessTarget:
+    """A process as a binding sees it: ``body`` is a copy, which alone is changed."""
+
     secret_path = ""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.environment: dict[str, str] = {}
-        self.files: dict[str, bytes] = {}
+    def __init__(self, original: Process) -> None:
+        self.original = original
+        self.body = copy.deepcopy(original)
 
     @property
     def changed(self) -> bool:
-        return bool(self.environment or self.files)
+        return self.body != self.original
 
     def __str__(self) -> str:
-        return f"process {self.name}"
+        return f"process {self.original.name}"
 
 
 class ProcessOperations:
     """One binding on one process, which is its own and only container."""
 
-    def __init__(self, workload: Process, context: BaseContext) -> None:
+    def __init__(self, workload: ProcessTarget, context: BaseContext) -> None:
         self.workload = workload
         self.settled = False
         self._content = context.content
 
     def containers(self, names: Collection[str]) -> list[Process]:
-        return [self.workload]
+        return [self.workload.body]
 
     def volume(self, name: str, secret: str, mode: int | None = None) -> None:
         """Nothing to do: files are written where they are mounted."""
@@ -84,8 +94,10 @@ class ProcessOperations:
         return ""
 
     def take_away(self) -> None:
-        self.workload.environment.clear()
-        self.workload.files.clear()
+        self.workload.body.environment.clear()
+        self.workload.body.files.clear()
+        # Only what is settled is handed over to be written, here as in settle.
+        self.settled = True
 
 
 class Processes:
@@ -98,7 +110,7 @@ class Processes:
         name = self._context.workload_reference().name
         if name not in RUNNING:
             raise ReadError(Failure("NotFound", f"no process is named {name}"))
-        return [ProcessOperations(RUNNING[name], self._context)], []
+        return [ProcessOperations(ProcessTarget(RUNNING[name]), self._context)], []
 
     def leftovers(self) -> list[ProcessOperations]:
         return []
@@ -131,22 +143,38 @@ def provide(binding: Any, snapshot: Snapshot) -> SettingsContext:
 BUILDER = SpecBuilder().without("unbind_leftovers", "drop_superseded").provided_by(provide)
 
 
+def run(binding: dict[str, Any]) -> None:
+    """One pass, and what it decided written: until then no process has changed."""
+    context = BUILDER.process(object_from_dict(binding), Objects().answer)
+    for operations in context.changed_operations():
+        if isinstance(operations.workload, ProcessTarget):
+            written = operations.workload.body
+            RUNNING[written.name] = written
+    state = "unbound" if context.meta.deleting else "bound"
+    print(binding["spec"]["workload"]["name"], context.flow.error or state)
+
+
+def binding(name: str, **metadata: Any) -> dict[str, Any]:
+    """The binding of a process, with more of its metadata."""
+    return {
+        "apiVersion": "servicebinding.io/v1",
+        "kind": "ServiceBinding",
+        "metadata": {"name": "db", "namespace": "local", "uid": "1", **metadata},
+        "spec": {
+            "service": {"apiVersion": "settings/v1", "kind": "Settings", "name": "orders-db"},
+            "workload": {"apiVersion": "processes/v1", "kind": "Process", "name": name},
+        },
+    }
+
+
 def main() -> None:
-    """Bind one process, and one that is not there."""
+    """Bind one process, and one that is not there; then unbind the first."""
     RUNNING["orders"] = Process("orders")
-    for name in ("orders", "nobody"):
-        binding = {
-            "apiVersion": "servicebinding.io/v1",
-            "kind": "ServiceBinding",
-            "metadata": {"name": "db", "namespace": "local", "uid": "1"},
-            "spec": {
-                "service": {"apiVersion": "settings/v1", "kind": "Settings", "name": "orders-db"},
-                "workload": {"apiVersion": "processes/v1", "kind": "Process", "name": name},
-            },
-        }
-        context = BUILDER.process(object_from_dict(binding), Objects().answer)
-        print(name, context.flow.error or "bound")
-    print(*sorted(RUNNING["orders"].files))
+    run(binding("orders"))
+    run(binding("nobody"))
+    print("files:", *sorted(RUNNING["orders"].files))
+    run(binding("orders", deletionTimestamp="2026-01-01T00:00:00Z"))
+    print("files:", *sorted(RUNNING["orders"].files))
 
 
 if __name__ == "__main__":

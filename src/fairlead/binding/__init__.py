@@ -38,6 +38,7 @@ from fairlead.binding.contexts.changes import Changes, SecretWrite
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
+from fairlead.binding.expressions import JSONPathError
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.outside.memory import ObjectError, Objects, Place
 from fairlead.binding.pipeline import Handler, Pipeline, Stage
@@ -80,6 +81,7 @@ __all__ = [
     "Handler",
     "InvalidBinding",
     "Item",
+    "JSONPathError",
     "ListAll",
     "Lookup",
     "MappingError",

@@ -112,6 +112,50 @@ def test_what_was_decided_is_persisted_where_a_later_stage_stops_the_pass() -> N
     assert pod(leftover.body)["volumes"] == []
 
 
+class Shelf:
+    """A workload of another place than Kubernetes."""
+
+    secret_path = ""
+    changed = True
+
+
+class OnShelf:
+    """Does nothing but note that it was taken away, and ``settle`` if it is to."""
+
+    def __init__(self, settles: bool) -> None:
+        self.workload = Shelf()
+        self.settled = False
+        self._settles = settles
+
+    def take_away(self) -> None:
+        self.settled = self._settles
+
+
+@pytest.mark.parametrize(
+    ("settles", "handed_over"),
+    [
+        pytest.param(True, 1, id="settled"),
+        pytest.param(False, 0, id="not settled"),
+    ],
+)
+def test_what_is_done_in_another_place_is_handed_over_once_it_is_settled(
+    settles: bool, handed_over: int
+) -> None:
+    class Shelves:
+        def __init__(self, context: Any) -> None:
+            pass
+
+        def bound(self) -> list[OnShelf]:
+            return [OnShelf(settles)]
+
+    leaving = spec_binding()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    workloads: Any = Shelves
+    context = processed(SpecBuilder(workloads=workloads), leaving)
+    assert context.changed_workloads() == []
+    assert len(context.changed_operations()) == handed_over
+
+
 @pytest.mark.parametrize(
     ("builder", "binding"),
     [
@@ -121,7 +165,7 @@ def test_what_was_decided_is_persisted_where_a_later_stage_stops_the_pass() -> N
 )
 def test_a_pass_needs_answers_and_nothing_else(builder: Builder[Any], binding: JSON) -> None:
     context = processed(builder, binding)
-    (workload,) = context.changes.workloads
+    (workload,) = context.changed_operations()
     assert pod(workload.workload.body)["volumes"][0]["secret"] == {"secretName": "s1"}
 
 

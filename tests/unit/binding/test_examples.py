@@ -25,7 +25,9 @@ EXPECTED = {
     "own_context.py": [
         "orders bound",
         "nobody no process is named nobody",
-        "/run/bindings/db/host /run/bindings/db/type",
+        "files: /run/bindings/db/host /run/bindings/db/type",
+        "orders unbound",
+        "files:",
     ],
 }
 

@@ -377,8 +377,15 @@ class BaseContext:
         """The workloads of Kubernetes to write that are selected, and differ."""
         return _of_kubernetes(self.changes.workloads)
 
+    def changed_operations(self) -> list[Operations]:
+        """What was done to workloads that are to be written, of whatever place they are."""
+        return [*self.changes.leftovers, *self.changes.workloads]
+
     def changed_workloads(self) -> list[Workload]:
-        """The workloads of Kubernetes to write: all that were settled and differ."""
+        """The workloads of Kubernetes to write: all that were settled and differ.
+
+        Those of another place are in :meth:`changed_operations` alone.
+        """
         return self.changed_leftovers() + _of_kubernetes(self.changes.workloads)
 
 

@@ -45,7 +45,10 @@ class WorkloadOperations(Protocol[C]):
 
     @property
     def settled(self) -> bool:
-        """Whether it is as it has to be, and so may be written."""
+        """Whether it is as it has to be, and so may be written.
+
+        :meth:`settle` and :meth:`take_away` say so; what neither has done is never written.
+        """
 
     def containers(self, names: Collection[str]) -> list[C]:
         """The containers with these names, all for no names."""
@@ -69,13 +72,13 @@ class WorkloadOperations(Protocol[C]):
         """Have what runs made anew whenever the mark is another one."""
 
     def settle(self) -> str:
-        """Take away what an earlier pass put there and this one did not ask for.
+        """Take away what an earlier pass put there and this one did not ask for; be settled.
 
         Says what is left as it was, since it cannot be changed any more; "" for nothing.
         """
 
     def take_away(self) -> None:
-        """Take away all that the binding has there."""
+        """Take away all that the binding has there; be settled."""
 
 
 Operations = WorkloadOperations[Any]
