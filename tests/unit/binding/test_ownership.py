@@ -179,7 +179,14 @@ def test_a_renamed_container_takes_what_is_ours_along() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"group":"g","name":"n","secret":"s","containers":[{"path":".a["}]}'],
+    [
+        "",
+        "{",
+        "[]",
+        '{"group":"g","name":"n","secret":"s","containers":[{"path":".a["}]}',
+        '{"group":"g","name":"n","secret":"s","a":' + "[" * 100_000,
+    ],
+    ids=["empty", "no JSON", "no object", "no path", "deep"],
 )
 def test_a_record_that_somebody_spoiled_is_none(text: str) -> None:
     cluster, binding = world(deployment()), files(env=ENV)

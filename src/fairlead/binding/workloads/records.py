@@ -84,7 +84,7 @@ def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     """The kinds noted on a binding; None where that was never done, or was made unreadable."""
     try:
         return msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
-    except (KeyError, msgspec.DecodeError):
+    except (KeyError, msgspec.DecodeError, RecursionError):
         return None
 
 
@@ -114,7 +114,8 @@ def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
     for key in marks(annotations):
         try:
             found[key.removeprefix(RECORD_PREFIX)] = _decode.decode(annotations[key])
-        except msgspec.DecodeError:
+        # An annotation may nest deeper than a decoder follows.
+        except (msgspec.DecodeError, RecursionError):
             continue
     return found
 
