@@ -13,7 +13,7 @@ from fairlead.binding.contexts.reader import Reader, Wanted, selection
 from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.services.service import WorkloadReference
 from fairlead.binding.workloads.projection import Owner, Projection
-from fairlead.binding.workloads.records import read_records, record_key
+from fairlead.binding.workloads.records import read_records, record_key, reference_key
 from fairlead.binding.workloads.takeover import Former, infer
 from fairlead.binding.workloads.workload import Workload
 
@@ -65,7 +65,7 @@ class Finder:
             MappingError: where they had it cannot be told without their mapping.
         """
         # By metadata first: of what is selected still, nothing more is asked here.
-        found = self._marked(strict=False, wanted=self._unselected)
+        found = self._marked(self._key, strict=False, wanted=self._unselected)
         if self._legacy:
             with contextlib.suppress(ReadError):
                 found = _distinct([*found, *self._unmarked(self._everything())])
@@ -99,30 +99,43 @@ class Finder:
             ReadError: they cannot be read.
             MappingError: where they have it cannot be told without their mapping.
         """
-        found = self._marked(strict=self._reference.selector is not None)
+        keys = [
+            self._key,
+            *([reference_key(self._former.owner.uid)] if self._of_reference else []),
+        ]
+        found = [
+            item
+            for key in keys
+            for item in self._marked(key, strict=self._reference.selector is not None)
+        ]
         if self._former.secret:
             found += self._unmarked(self._everything() if self._legacy else self._still_selected())
         return _distinct(found)
 
     @property
+    def _of_reference(self) -> bool:
+        """Whether the reference runtime knows bindings of this API."""
+        return self._former.owner.group == SERVICEBINDINGS.group
+
+    @property
     def _legacy(self) -> bool:
         return bool(self._former.secret) and self._kinds is None
 
-    def _marked(self, *, strict: bool, wanted: Wanted = lambda *_: True) -> list[Projection]:
-        """Those with a record; unless ``strict`` the current kind need not be readable."""
+    def _marked(
+        self, key: str, *, strict: bool, wanted: Wanted = lambda *_: True
+    ) -> list[Projection]:
+        """Those with an annotation; unless ``strict`` the current kind need not be readable."""
         current = self._reference.lookup
         found: list[Workload] = []
         try:
-            found += self._reader.marked(current, self._key, wanted)
+            found += self._reader.marked(current, key, wanted)
         except ReadError:
             if strict:
                 raise
         for lookup in self._kinds or ():
             if lookup != current:
-                found += self._reader.marked(lookup, self._key, wanted)
-        return [
-            self._projection(item) for item in found if self._key in item.original.meta.annotations
-        ]
+                found += self._reader.marked(lookup, key, wanted)
+        return [self._projection(item) for item in found if key in item.original.meta.annotations]
 
     def _everything(self) -> list[Workload]:
         try:
@@ -169,6 +182,7 @@ class Finder:
             secrets={self._former.secret, self._secret},
             others=others,
             alive=self._alive,
+            variables=self._former.variables if self._of_reference else None,
         )
 
     def _alive(self, other: Owner) -> bool:

@@ -24,6 +24,7 @@ from fairlead.binding.workloads.records import (
     content_key,
     write_record,
 )
+from fairlead.binding.workloads.reference import ReferenceProjection
 from fairlead.binding.workloads.workload import Container, ContainerTemplate, Workload
 
 
@@ -58,7 +59,8 @@ class Projection:
 
     ``former`` is the binding's record; ``secrets`` are the Secrets it has projected so far.
     ``others`` are the records of other bindings on the workload, by their owners; ``alive`` tells
-    whether one of them is still there.
+    whether one of them is still there. ``variables`` are those
+    of the binding's spec, by which the reference runtime's are known; None where it has none.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Projection:
         secrets: Collection[str] = (),
         others: Mapping[Owner, Record] | None = None,
         alive: Callable[[Owner], bool] = lambda _: True,
+        variables: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.workload = workload
         self.known = former is not None
@@ -86,6 +89,15 @@ class Projection:
         self._kept: set[Key] = set()
         self._places: dict[ContainerTemplate, ContainerPath] = {}
         self._next = Record(group=owner.group, name=owner.name, created=owner.created, secret="")
+        reference = (
+            ReferenceProjection(workload, owner.uid, variables, self._is_others_variable)
+            if variables is not None and owner.uid
+            else None
+        )
+        if reference and reference.there:
+            self.known = True
+            # At once, for what is asked for next goes into the same place.
+            reference.remove()
 
     def containers(self, names: Collection[str]) -> list[Container]:
         """The containers to bind; raises ProjectionError when the workload has none at all."""
@@ -321,6 +333,9 @@ class Projection:
         found = read(self.workload.body, holding.record.annotations)
         if isinstance(found, dict):
             found.pop(content_key(owner.uid), None)
+
+    def _is_others_variable(self, container: Container, item: Any) -> bool:
+        return any(one.is_variable(container, item) for one in self._others.values())
 
     def _bound(self, container: Container) -> Bound:
         template = container.template

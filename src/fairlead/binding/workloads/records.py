@@ -21,6 +21,10 @@ RECORD_PREFIX = "projection.servicebinding.io/"
 """Of the annotations; the rest is the binding's uid."""
 
 
+REFERENCE_PREFIX = "projector.servicebinding.io/mapping-"
+"""Of the annotations of the reference runtime of servicebinding.io; the rest is the uid, too."""
+
+
 CONTENT_PREFIX = "content.servicebinding.io/"
 """Of annotations on pods; the rest is the binding's uid."""
 
@@ -103,15 +107,22 @@ def content_key(uid: str) -> str:
     return f"{CONTENT_PREFIX}{uid}"
 
 
+def reference_key(uid: str) -> str:
+    """The annotation of the reference runtime for the binding with this uid."""
+    return f"{REFERENCE_PREFIX}{uid}"
+
+
 def marks(annotations: Mapping[str, str]) -> list[str]:
-    """The keys of all records among annotations."""
-    return [key for key in annotations if key.startswith(RECORD_PREFIX)]
+    """The keys that say of a workload whose binding is on it, ours or the reference runtime's."""
+    return [key for key in annotations if key.startswith((RECORD_PREFIX, REFERENCE_PREFIX))]
 
 
 def read_records(annotations: Mapping[str, str]) -> dict[str, Record]:
     """The records by uid of their bindings; without those that somebody has made unreadable."""
     found: dict[str, Record] = {}
-    for key in marks(annotations):
+    for key in annotations:
+        if not key.startswith(RECORD_PREFIX):
+            continue
         try:
             found[key.removeprefix(RECORD_PREFIX)] = _decode.decode(annotations[key])
         # An annotation may nest deeper than a decoder follows.

@@ -1,0 +1,125 @@
+"""What the reference runtime of servicebinding.io has put onto a workload for a binding.
+
+Its names have the uid of the binding in them, so whose they are is certain: a projected volume
+``servicebinding-<uid>``, its mounts, annotations of the pods with the Secret and with the type and
+provider that the binding overrides, and an annotation of the workload with the mapping that it was
+projected by. Of the variables that refer to the Secret only those are the binding's that its spec
+asks for: others may be the workload's own, and stay, as does SERVICE_BINDING_ROOT.
+
+Source: https://github.com/servicebinding/runtime, ``projector/binding.go``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+
+from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.mapping import MappingSpec
+from fairlead.binding.expressions import fixedpath
+from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.workloads.holdings import name_of, secret_of_variable
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.records import reference_key
+from fairlead.binding.workloads.workload import (
+    Container,
+    Workload,
+    WorkloadTemplate,
+    build_template,
+    containers_of,
+)
+
+
+_GROUP = "projector.servicebinding.io"
+
+Taken = Callable[[Container, Any], bool]
+"""Whether a variable is another binding's, by its record."""
+
+
+class ReferenceProjection:
+    """What the runtime has put onto a workload for the binding with a uid.
+
+    ``variables`` are pairs of a name and an entry, as the binding's spec has them.
+    """
+
+    def __init__(
+        self, workload: Workload, uid: str, variables: Collection[tuple[str, str]], taken: Taken
+    ) -> None:
+        self._body = workload.body
+        self._key = reference_key(uid)
+        self._template = _template(workload, self._key)
+        self._volume = f"servicebinding-{uid}"
+        self._notes = [f"{_GROUP}/{kind}-{uid}" for kind in ("secret", "type", "provider")]
+        self._variables = variables
+        self._taken = taken
+
+    @property
+    def there(self) -> bool:
+        """Whether any of it is on the workload."""
+        return (
+            self._key in _object(self._body, ("metadata", "annotations"))
+            or bool(self._pod_annotations.keys() & set(self._notes))
+            or any(map(self._is_volume, self._volumes))
+        )
+
+    def remove(self) -> None:
+        """Take it away; lists that become empty stay."""
+        secret = self._pod_annotations.get(self._notes[0])
+        self._volumes[:] = [item for item in self._volumes if not self._is_volume(item)]
+        # Under its name somebody has put a volume of their own since, which mounts may be of.
+        theirs = any(name_of(item) == self._volume for item in self._volumes)
+        for container in self._containers():
+            mounts, env = container.volume_mounts(create=False), container.env(create=False)
+            mounts[:] = [item for item in mounts if theirs or name_of(item) != self._volume]
+            env[:] = [item for item in env if not self._is_variable(container, item, secret)]
+        for note in self._notes:
+            self._pod_annotations.pop(note, None)
+        _object(self._body, ("metadata", "annotations")).pop(self._key, None)
+
+    @property
+    def _volumes(self) -> list[Any]:
+        return fixedpath.read_list(self._body, self._template.volumes)
+
+    @property
+    def _pod_annotations(self) -> JSON:
+        return _object(self._body, self._template.annotations)
+
+    def _is_volume(self, item: Any) -> bool:
+        return name_of(item) == self._volume and set(item) == {"name", "projected"}
+
+    def _is_variable(self, container: Container, item: Any, secret: Any) -> bool:
+        source = item.get("valueFrom") if isinstance(item, dict) else None
+        field = source.get("fieldRef") if isinstance(source, dict) else None
+        path = field.get("fieldPath") if isinstance(field, dict) else None
+        if path in [f"metadata.annotations['{note}']" for note in self._notes[1:]]:
+            return True
+        if secret is None or secret_of_variable(item) != secret or self._taken(container, item):
+            return False
+        return (name_of(item), item["valueFrom"]["secretKeyRef"].get("key")) in self._variables
+
+    def _containers(self) -> list[Container]:
+        found: list[Container] = []
+        for template in self._template.containers:
+            # Where no container is any more, there is nothing left to take away.
+            with contextlib.suppress(ProjectionError):
+                found += containers_of(self._body, template)
+        return found
+
+
+def _template(workload: Workload, key: str) -> WorkloadTemplate:
+    """That of the mapping at projection time, which the runtime notes; else the cluster's."""
+    noted = workload.original.meta.annotations.get(key, "")
+    try:
+        mapping = msgspec.json.decode(noted, type=MappingSpec)
+        return build_template(mapping, workload.resource.version)
+    # Somebody has made it unreadable, or it is of a version that noted none.
+    except (msgspec.DecodeError, RecursionError, MappingError):
+        return workload.template
+
+
+def _object(body: JSON, path: fixedpath.FixedPath) -> JSON:
+    found = fixedpath.read(body, path)
+    return found if isinstance(found, dict) else {}
