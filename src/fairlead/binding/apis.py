@@ -22,7 +22,8 @@ class Api(msgspec.Struct, frozen=True):
     """One of the two APIs: its resource, its stages and contexts, and its finalizer.
 
     ``kind`` tells a binding's kind of workloads without judging the rest of it, None where it says
-    none; ``secret`` the Secret in its status.
+    none; ``secret`` the Secret in its status. ``former`` are finalizers that another controller of
+    the API puts on bindings for what unbinding takes away as well.
     """
 
     name: str
@@ -31,6 +32,16 @@ class Api(msgspec.Struct, frozen=True):
     builder: Builder[BaseContext]
     kind: Callable[[Object], Lookup | None]
     secret: Callable[[Object], str]
+    former: tuple[str, ...] = ()
+
+    def held(self, binding: Object) -> list[str]:
+        """The finalizers that unbinding takes off a binding, as far as it has them.
+
+        Whoever has put them there: what each of them waits for is that nothing of the binding is
+        left on any workload.
+        """
+        ours = {self.finalizer, *self.former}
+        return [one for one in binding.meta.finalizers if one in ours]
 
     def kinds(self, binding: Object) -> str | None:
         """The annotation of the kinds of workloads, where it has to change before projecting.
@@ -56,6 +67,8 @@ def spec_api(workloads: FindWorkloads | None = None) -> Api:
         SpecBuilder(workloads=workloads),
         spec.workload_kind,
         spec.status_secret,
+        # Service Binding Operator gives bindings of both APIs the same.
+        former=(COREOS_FINALIZER,),
     )
 
 

@@ -187,7 +187,7 @@ class BindingController:
             await self._forget(request)
             return None
         # Finalizers of others keep it; ours is done.
-        if binding.meta.deleting and self._api.finalizer not in binding.meta.finalizers:
+        if binding.meta.deleting and not self._api.held(binding):
             await self._forget(request)
             return None
         left = 0.0 if binding.meta.deleting else self._passes.left(request)
@@ -385,9 +385,8 @@ class BindingController:
             # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
             return Result(backoff=RETRIES)
-        await remove_finalizer(
-            self._cluster.client, self._api.resource, context.binding, self._api.finalizer
-        )
+        held = self._api.held(context.binding)
+        await remove_finalizer(self._cluster.client, self._api.resource, context.binding, *held)
         await self._forget(request)
         # For a moment the watch still shows the binding with its finalizer.
         self._versions[request] = _NEVER_SEEN

@@ -80,20 +80,21 @@ async def add_finalizer(client: Client, resource: Resource, obj: Object, finaliz
 
 
 async def remove_finalizer(
-    client: Client, resource: Resource, obj: Object, finalizer: str
+    client: Client, resource: Resource, obj: Object, *finalizers: str
 ) -> bool:
-    """Have an object wait for this finalizer no more; others' finalizers stay.
+    """Have an object wait for these finalizers no more; others' finalizers stay.
 
-    Returns whether this call removed it: nothing is sent where the finalizer is not there, and an
+    Returns whether this call removed one: nothing is sent where none of them is there, and an
     object that is gone meanwhile is left alone.
 
     Raises:
         Conflict: the object was changed meanwhile.
         NotFound: the server does not serve the kind, and so says nothing about the object.
     """
-    if finalizer not in obj.meta.finalizers:
+    kept = [one for one in obj.meta.finalizers if one not in finalizers]
+    if kept == obj.meta.finalizers:
         return False
-    fields = {"finalizers": obj.meta.without_finalizer(finalizer)}
+    fields = {"finalizers": kept}
     try:
         await patch_metadata(client, resource, obj, fields)
     except NotFound as error:

@@ -11,6 +11,7 @@ from tests.unit.binding.test_reference import DEFAULT, PROJECTOR
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS
+from fairlead.api.servicebinding.coreos import COREOS_FINALIZER
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.client import Client
 
@@ -117,3 +118,20 @@ async def test_a_binding_of_the_runtime_goes_with_all_that_is_its(
             "env": ["SERVICE_BINDING_ROOT"],
             "notes": NEIGHBOUR,
         }
+
+
+@pytest.mark.parametrize("finalizers", [[COREOS_FINALIZER], [COREOS_FINALIZER, SPEC_FINALIZER]])
+async def test_what_waits_for_a_controller_that_is_gone_goes_when_ours_comes(
+    team: Team, admin: Client, finalizers: list[str]
+) -> None:
+    await team.deployment("web")
+    body: JSON = {"apiVersion": SERVICEBINDINGS.api_version, "kind": SERVICEBINDINGS.kind}
+    meta = {"name": "db", "namespace": team.namespace, "finalizers": finalizers}
+    await team.admin.create(
+        SERVICEBINDINGS, {**body, "metadata": meta, "spec": bind()}, team.namespace
+    )
+    await team.create(SERVICEBINDINGS, "beside", spec=bind())
+    await team.delete(SERVICEBINDINGS, "db")
+    async with running(admin):
+        await team.when(SERVICEBINDINGS, "db", lambda found: not found)
+        await team.says("beside", "Ready", "True", "ApplicationsBound")

@@ -168,6 +168,50 @@ async def test_a_binding_lives_from_finalizer_to_finalizer(
     assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
 
 
+OURS, OPERATOR = "servicebinding.io/finalizer", "finalizer.servicebinding.openshift.io"
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["bound by us", "never seen by us"])
+@pytest.mark.parametrize(
+    "finalizers",
+    [
+        pytest.param([OURS], id="ours, or the reference runtime's"),
+        pytest.param([OPERATOR], id="the operator's"),
+        pytest.param([OPERATOR, OURS], id="both"),
+    ],
+)
+async def test_a_binding_loses_the_finalizers_of_whoever_bound_it(
+    finalizers: list[str], bound: bool
+) -> None:
+    body = spec_binding(service=SECRET_SERVICE)
+    body["metadata"]["finalizers"] = ["a.b/mine", *finalizers]
+    bench = Bench(body, secret(), deployment())
+    if bound:
+        await bench.reconcile()
+        bench.binding["metadata"]["finalizers"] = ["a.b/mine", *finalizers]
+    deleted(bench.binding)
+    await bench.reconcile()
+    # That of somebody else, who waits for something else, stays.
+    assert bench.binding["metadata"]["finalizers"] == ["a.b/mine"]
+    assert not pod(bench.client.object("Deployment", "web")).get("volumes")
+    writes = len(bench.client.writes)
+    await bench.reconcile()
+    assert len(bench.client.writes) == writes
+
+
+async def test_a_finalizer_of_the_operator_waits_for_what_unbinding_waits_for() -> None:
+    body = spec_binding(service=SECRET_SERVICE)
+    body["metadata"]["finalizers"] = [OPERATOR]
+    bench = Bench(body, secret(), deployment())
+    await bench.reconcile()
+    deleted(bench.binding)
+    bench.client.fail["patch", "deployments"] = Forbidden(
+        Status("Failure", "no", "Forbidden", 403)
+    )
+    await bench.reconcile()
+    assert bench.binding["metadata"]["finalizers"] == [OPERATOR, OURS]
+
+
 @pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
 async def test_the_kind_is_noted_with_the_finalizer_and_a_changed_one_besides(
     coreos: bool,
