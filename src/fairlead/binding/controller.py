@@ -30,6 +30,7 @@ from fairlead.binding.cluster.answering import Answers
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
 from fairlead.binding.cluster.mappings import Mappings, is_mapping
+from fairlead.binding.cluster.rivals import told
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.handlers.projecting import persist
@@ -400,9 +401,10 @@ class BindingController:
         names = ", ".join(str(workload) for workload in changed)
         pause = self._fights.pause(request, _projected(context))
         if pause:
+            who = told(changed, context.meta.uid, self._cluster.client.field_manager)
             text = (
-                f"something else keeps changing {names} back; the next try is in {pause:.0f} s: "
-                "find out with metadata.managedFields who it is"
+                f"something else keeps changing {names} back; {who}; the next try is in "
+                f"{pause:.0f} s"
             )
             context.withhold(changed)
             context.flow.retry_processing(text, transient=True)

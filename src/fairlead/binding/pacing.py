@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 
+import msgspec
+
 
 PATIENCE_SECONDS = 60.0
 """That a binding may lack something that has not come yet before an Event warns of it."""
@@ -17,6 +19,8 @@ WRITES = 5
 """Times that the same projection is written at once within the window; more is a fight."""
 WINDOW_SECONDS = 60.0
 """The window in which writes of the same projection are counted."""
+CALM_SECONDS = 2 * WINDOW_SECONDS
+"""Without such a write, after which a fight is over."""
 
 _REMEMBERED = 20_000
 """Workloads, or bindings, of which it is known how often something was done."""
@@ -54,38 +58,50 @@ class Waits:
         return self._waits.pop(key, None) is not None
 
 
+class Fight(msgspec.Struct):
+    """The writes of one content: when they were in the window, and when the last one was."""
+
+    content: Hashable
+    times: deque[float] = msgspec.field(default_factory=deque)
+    last: float = 0.0
+    on: bool = False
+
+
 class Fights:
     """Notices that another writer undoes the same write time and again.
 
-    ``clock`` gives seconds.
+    Once one is noticed there is a write in each window, and no other burst, until there was none
+    for longer. ``clock`` gives seconds.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._writes: dict[Hashable, tuple[Hashable, deque[float]]] = {}
+        self._fights: dict[Hashable, Fight] = {}
 
     def pause(self, key: Hashable, content: Hashable) -> float:
         """How many seconds to wait before writing this content; 0 for none."""
-        known, times = self._writes.get(key, (content, deque[float]()))
-        moment = self._clock()
-        while times and moment - times[0] > WINDOW_SECONDS:
-            times.popleft()
+        fight, moment = self._fights.get(key), self._clock()
         # Other content is a change of what is wanted, not somebody who undoes it.
-        if known != content or len(times) < WRITES:
+        if fight is None or fight.content != content:
             return 0.0
-        return WINDOW_SECONDS - (moment - times[0])
+        if moment - fight.last > CALM_SECONDS:
+            fight.on = False
+        while fight.times and moment - fight.times[0] > WINDOW_SECONDS:
+            fight.times.popleft()
+        fight.on = fight.on or len(fight.times) >= WRITES
+        return max(WINDOW_SECONDS - (moment - fight.last), 0.0) if fight.on else 0.0
 
     def arrived(self, key: Hashable, content: Hashable) -> None:
         """Count a write of this content that the server has taken."""
-        known, times = self._writes.get(key, (content, deque[float]()))
-        if known != content:
-            times = deque()
-        times.append(self._clock())
-        self._writes[key] = (content, times)
+        fight = self._fights.get(key)
+        if fight is None or fight.content != content:
+            fight = self._fights[key] = Fight(content)
+        fight.last = self._clock()
+        fight.times.append(fight.last)
 
     def forget(self, key: Hashable) -> None:
         """Forget the binding, which is gone."""
-        self._writes.pop(key, None)
+        self._fights.pop(key, None)
 
 
 class Pace:

@@ -57,6 +57,7 @@ class FakeClient:
         self.reads: list[tuple[str, str]] = []
         self.fail: dict[tuple[str, str], ClientError] = {}
         self.discovery = FakeDiscovery(*resources)
+        self.field_manager = "fairlead-binding"
         self.allowed = True
         self.puts = False
         self.reviews = 0

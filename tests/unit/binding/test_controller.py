@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -416,6 +417,66 @@ async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     assert bench.client.object("Deployment", "web") == deployment()
     assert "Deployment ns/web" in message(bench.binding, "Ready")
     assert conditions(bench.binding)["InjectionReady"] == ("False", "Error")
+
+
+def _writer(manager: str, operation: str, second: int, **more: str) -> JSON:
+    time = f"2026-01-01T00:00:0{second}Z"
+    return {"manager": manager, "operation": operation, "time": time, **more}
+
+
+@pytest.mark.parametrize(
+    ("writers", "said"),
+    [
+        pytest.param([], "find out with metadata.managedFields who it is", id="nobody knows"),
+        pytest.param(
+            [_writer("flux", "Apply", 1), _writer("fairlead-binding", "Update", 2)],
+            "it is flux, which applies it: where lists of containers",
+            id="server-side apply",
+        ),
+        pytest.param(
+            [_writer("kubectl-client-side-apply", "Update", 1)],
+            "give them x-kubernetes-list-type: map, or kubectl-client",
+            id="client-side apply",
+        ),
+        pytest.param(
+            [_writer("flux", "Apply", 1), _writer("hand", "Update", 2)],
+            "it is hand: have it keep what it does not know of",
+            id="the last one",
+        ),
+        pytest.param(
+            [
+                _writer("hand", "Update", 1),
+                _writer("controller", "Update", 2, subresource="status"),
+            ],
+            "it is hand: ",
+            id="not who writes the status",
+        ),
+    ],
+)
+async def test_who_keeps_undoing_the_projection_is_named_with_what_helps(
+    writers: list[JSON], said: str
+) -> None:
+    bare = deployment()
+    bare["metadata"]["managedFields"] = writers
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), bare)
+    for _ in range(WRITES):
+        assert await bench.reconcile() is None
+        bench.client.objects["Deployment", "web"] = copy.deepcopy(bare)
+    await bench.reconcile()
+    assert said in message(bench.binding, "InjectionReady")
+    assert "the next try is in 60 s" in message(bench.binding, "Ready")
+
+
+async def test_a_reference_runtime_that_still_runs_is_named() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    for _ in range(WRITES):
+        assert await bench.reconcile() is None
+        body = bench.client.object("Deployment", "web")
+        body["metadata"]["annotations"]["projector.servicebinding.io/mapping-uid-sb"] = "{}"
+        pod(body)["volumes"] = []
+    await bench.reconcile()
+    said = message(bench.binding, "InjectionReady")
+    assert "the reference runtime of servicebinding.io projects the binding, too" in said
 
 
 FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from fairlead.binding.pacing import (
+    CALM_SECONDS,
     PATIENCE_SECONDS,
     WINDOW_SECONDS,
     WRITES,
@@ -55,9 +56,27 @@ def test_the_same_write_that_arrives_again_and_again_is_paused() -> None:
         assert fights.pause("k", "content") == 0.0
         fights.arrived("k", "content")
         clock.now += 1
-    assert fights.pause("k", "content") == WINDOW_SECONDS - WRITES
-    clock.now = WINDOW_SECONDS + 1
+    assert fights.pause("k", "content") == WINDOW_SECONDS - 1
+    clock.now += WINDOW_SECONDS - 1
     assert fights.pause("k", "content") == 0.0
+
+
+def test_a_fight_has_one_write_in_each_window_until_there_is_none_for_longer() -> None:
+    clock = Clock()
+    fights = Fights(clock)
+    written: list[float] = []
+    while clock.now < 600:
+        if not fights.pause("k", "content"):
+            fights.arrived("k", "content")
+            written.append(clock.now)
+        assert fights.pause("neighbour", "content") == 0.0
+        clock.now += 2
+    assert written == [0, 2, 4, 6, 8, *range(68, 600, 60)]
+    clock.now = written[-1] + CALM_SECONDS + 1
+    for _ in range(WRITES):
+        assert fights.pause("k", "content") == 0.0
+        fights.arrived("k", "content")
+    assert fights.pause("k", "content") == WINDOW_SECONDS
 
 
 def test_what_never_arrives_is_no_fight() -> None:
