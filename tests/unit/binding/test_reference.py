@@ -216,8 +216,15 @@ def test_the_mapping_of_projection_time_says_where_it_is() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[]", '{"versions":[{"version":"*","volumes":".a["}]}', '{"a":' + "[" * 100_000],
-    ids=["empty", "no JSON", "no object", "no path", "deep"],
+    [
+        "",
+        "{",
+        "[]",
+        '{"versions":[{"version":"*","volumes":".a["}]}',
+        '{"a":' + "[" * 100_000,
+        json.dumps({"versions": [{"version": "*", "containers": [{"path": ".a"}] * 21}]}),
+    ],
+    ids=["empty", "no JSON", "no object", "no path", "deep", "long"],
 )
 def test_a_mapping_that_somebody_spoiled_is_none(text: str) -> None:
     part = reference("uid-sb")

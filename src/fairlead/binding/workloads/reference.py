@@ -35,6 +35,9 @@ from fairlead.binding.workloads.workload import (
 
 _GROUP = "projector.servicebinding.io"
 
+_MOST_PATHS = 20
+"""To containers, in a mapping that a workload notes: more than a kind has."""
+
 Taken = Callable[[Container, Any], bool]
 """Whether a variable is another binding's, by its record."""
 
@@ -114,10 +117,12 @@ def _template(workload: Workload, key: str) -> WorkloadTemplate:
     noted = workload.original.meta.annotations.get(key, "")
     try:
         mapping = msgspec.json.decode(noted, type=MappingSpec)
-        return build_template(mapping, workload.resource.version)
+        template = build_template(mapping, workload.resource.version)
     # Somebody has made it unreadable, or it is of a version that noted none.
     except (msgspec.DecodeError, RecursionError, MappingError):
         return workload.template
+    # Whoever edits the workload may write there what takes long to evaluate.
+    return template if len(template.containers) <= _MOST_PATHS else workload.template
 
 
 def _object(body: JSON, path: fixedpath.FixedPath) -> JSON:
