@@ -297,3 +297,64 @@ def test_what_mappings_and_names_render_is_rendered_once_in_a_pass(
     made.reconcile(binding)
     assert conditions(binding)["Ready"][0] == "True"
     assert len(rendered) == len(set(rendered))
+
+
+def noted(record: JSON, *, containers: int = 1, env: int = 0) -> JSON:
+    """A workload on which somebody has noted a record, of no binding."""
+    body = deployment()
+    body["metadata"]["annotations"] = {"projection.servicebinding.io/x": json.dumps(record)}
+    source = {"secretKeyRef": {"name": "s", "key": "k"}}
+    variables = [{"name": f"V{number}", "valueFrom": source} for number in range(env)]
+    body["spec"]["template"]["spec"]["containers"] = [
+        {"name": f"c{number}", "image": "i", "env": variables} for number in range(containers)
+    ]
+    return body
+
+
+WILD = ",".join(["*"] * 12)
+
+
+@pytest.mark.parametrize(
+    ("workload", "binding"),
+    [
+        pytest.param(
+            noted(
+                {
+                    "group": "servicebinding.io",
+                    "name": "x",
+                    "secret": "s",
+                    "containers": [
+                        {
+                            "path": f".spec.template.spec.containers[{WILD}].env[{WILD}].x{n}",
+                            "env": ["env"],
+                            "volumeMounts": ["volumeMounts"],
+                        }
+                        for n in range(1_000)
+                    ],
+                },
+                containers=20,
+                env=40,
+            ),
+            # What the record is about is looked for where something is in the way.
+            spec_binding(env=[{"name": "V1", "key": "password"}]),
+            id="a record of costly paths",
+        ),
+        pytest.param(
+            noted({}, containers=400, env=400),
+            spec_binding(env=[{"name": f"W{number}", "key": "password"} for number in range(500)]),
+            id="many variables in many containers",
+        ),
+    ],
+)
+def test_what_is_gone_through_of_workloads_is_bounded(workload: JSON, binding: JSON) -> None:
+    made = FakeCluster(KINDS, [database(), secret(), workload, crd()])
+    made.reconcile(binding)
+    assert conditions(binding)["InjectionReady"][0] == "False"
+    assert "more than one binding can go through" in message(binding, "InjectionReady")
+    other = noted({}, containers=30, env=50)
+    made.set(other)
+    neighbour = spec_binding(
+        env=[{"name": f"W{number}", "key": "password"} for number in range(50)]
+    )
+    made.reconcile(neighbour)
+    assert conditions(neighbour)["Ready"][0] == "True"

@@ -38,6 +38,7 @@ from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.workload import (
+    Effort,
     Workload,
     WorkloadTemplate,
     build_template,
@@ -68,6 +69,7 @@ class Reader:
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
         self._requester = None if binding.deleting else _requester(annotation)
         self._service_bytes = 0
+        self._effort = Effort()
 
     def _collect(self, found: Object) -> None:
         """Count a service; decoded, all of them are in memory together."""
@@ -197,7 +199,8 @@ class Reader:
         template = self.template(resource, reference)
         _, found = self.selected(reference)
         return [
-            Workload(item, resource, template, secret_path=reference.secret_path) for item in found
+            self.workload(item, resource, template, secret_path=reference.secret_path)
+            for item in found
         ]
 
     def check_eligible(self, resource: Resource) -> None:
@@ -294,7 +297,18 @@ class Reader:
 
     def recorded(self, resource: Resource, item: Object) -> Workload:
         """A workload with a record, for which no mapping is asked."""
-        return Workload(item, resource, build_template(MappingSpec(), ""))
+        return self.workload(item, resource, build_template(MappingSpec(), ""))
+
+    def workload(
+        self,
+        item: Object,
+        resource: Resource,
+        template: WorkloadTemplate,
+        *,
+        secret_path: str = "",
+    ) -> Workload:
+        """A workload; all of a run share what may be gone through."""
+        return Workload(item, resource, template, secret_path=secret_path, effort=self._effort)
 
     def _whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
         """The whole of objects whose metadata were seen a moment ago, but for those that went."""
@@ -322,7 +336,7 @@ class Reader:
         resource = self.snapshot.lookup(reference.lookup)
         found = self.snapshot.list(ListAll(resource, self.binding.namespace, spec_only=True))
         template = self.template(resource, reference)
-        return [Workload(item, resource, template) for item in found]
+        return [self.workload(item, resource, template) for item in found]
 
     def exists(self, resource: Resource, name: str, uid: str) -> bool:
         """Whether an object of the namespace is there; also where that cannot be told."""

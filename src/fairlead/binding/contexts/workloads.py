@@ -12,10 +12,11 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.reader import Reader, Wanted, selection
 from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.services.service import WorkloadReference
+from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.projection import Owner, Projection
 from fairlead.binding.workloads.records import read_records, record_key, reference_key
 from fairlead.binding.workloads.takeover import Former, infer
-from fairlead.binding.workloads.workload import Workload
+from fairlead.binding.workloads.workload import TooMuchEffortError, Workload
 
 
 _BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)}
@@ -155,10 +156,13 @@ class Finder:
             raise
         marked = [item for item in selected if self._key in item.meta.annotations]
         found = [self._reader.recorded(resource, item) for item in marked]
+        recorded = {item.meta.name for item in marked}
         if len(marked) < len(selected):
             template = self._reader.template(resource, self._reference)
             found += [
-                Workload(item, resource, template) for item in selected if item not in marked
+                self._reader.workload(item, resource, template)
+                for item in selected
+                if item.meta.name not in recorded
             ]
         return found
 
@@ -168,6 +172,12 @@ class Finder:
         return [item for item in found if item.known]
 
     def _projection(self, workload: Workload) -> Projection:
+        try:
+            return self._projected(workload)
+        except TooMuchEffortError as error:
+            raise MappingError(str(error)) from None
+
+    def _projected(self, workload: Workload) -> Projection:
         owner = self._former.owner
         records = read_records(workload.original.meta.annotations)
         mine = records.pop(owner.uid, None) or infer(workload, self._former, records.values())

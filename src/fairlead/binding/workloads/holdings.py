@@ -8,7 +8,8 @@ has taken the place over: it is theirs.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -21,6 +22,8 @@ from fairlead.binding.workloads.records import Bound, ContainerPath, Record
 from fairlead.binding.workloads.workload import (
     Container,
     ContainerTemplate,
+    Effort,
+    TooMuchEffortError,
     container_template,
     containers_of,
 )
@@ -37,14 +40,55 @@ class HeldContainer(msgspec.Struct, frozen=True):
     bounds: list[Bound]
 
 
+@dataclass(slots=True)
+class _Known:
+    """What records say is in one container: variables, mounts, and whether the whole Secret."""
+
+    env: set[str | None] = field(default_factory=set)
+    mounts: set[str | None] = field(default_factory=set)
+    env_from: bool = False
+
+
+_NOTHING = _Known()
+_PATH = 50
+"""Steps that it takes to read a path."""
+
+
 class Holding:
     """What one record's binding has on a workload; ``secrets`` are those of the binding."""
 
-    def __init__(self, body: JSON, record: Record, secrets: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        body: JSON,
+        record: Record,
+        secrets: Collection[str] = (),
+        effort: Effort | None = None,
+    ) -> None:
         self.record = record
         self._body = body
+        self._effort = effort or Effort()
         self._secrets = {record.secret, *secrets} - {""}
-        self._containers = list(_held(body, record))
+
+    @cached_property
+    def _containers(self) -> list[HeldContainer]:
+        """Looked for when something depends on it: most records are in nobody's way."""
+        return list(_held(self._body, self.record, self._effort))
+
+    @cached_property
+    def _known(self) -> dict[int, _Known]:
+        """What is in each container, by the identity of its body: several paths may lead there."""
+        found: dict[int, _Known] = {}
+        for held in self._containers:
+            known = found.setdefault(id(held.container.body), _Known())
+            for bound in held.bounds:
+                self._effort.spend(1 + len(bound.env))
+                known.env.update(bound.env)
+                known.mounts.add(bound.mount)
+                known.env_from = known.env_from or bound.env_from
+        return found
+
+    def _of(self, container: Container) -> _Known:
+        return self._known.get(id(container.body), _NOTHING)
 
     def is_volume(self, item: Any) -> bool:
         """Whether a volume is the binding's."""
@@ -56,22 +100,19 @@ class Holding:
 
     def is_mount(self, container: Container, item: Any) -> bool:
         """Whether a mount is the binding's."""
-        wanted = {"name": self.record.volume, "mountPath": _get(item, "mountPath")}
-        return item == wanted and any(
-            bound.mount == wanted["mountPath"] for bound in self._bounds(container)
-        )
+        path = _get(item, "mountPath")
+        wanted = {"name": self.record.volume, "mountPath": path}
+        return item == wanted and path in self._of(container).mounts
 
     def is_variable(self, container: Container, item: Any) -> bool:
         """Whether a variable is the binding's."""
-        return secret_of_variable(item) in self._secrets and any(
-            name_of(item) in bound.env for bound in self._bounds(container)
+        return (
+            secret_of_variable(item) in self._secrets and name_of(item) in self._of(container).env
         )
 
     def is_source(self, container: Container, item: Any) -> bool:
         """Whether a source of variables is the binding's."""
-        return secret_of_source(item) in self._secrets and any(
-            bound.env_from for bound in self._bounds(container)
-        )
+        return secret_of_source(item) in self._secrets and self._of(container).env_from
 
     def lost(self) -> list[str]:
         """What the record names and the workload has no more, in words."""
@@ -102,20 +143,14 @@ class Holding:
         for held in self._containers:
             container = held.container
             env, sources = container.env(create=False), container.env_from(create=False)
+            self._effort.spend(len(env) + len(sources))
             _remove(env, partial(self.is_variable, container), "variable", kept)
             _remove(sources, partial(self.is_source, container), "source", kept)
             mounts = container.volume_mounts(create=False)
+            self._effort.spend(2 * len(mounts))
             # A server refuses a mount of a volume that is not there, whoever made it.
             mounts[:] = [item for item in mounts if name_of(item) not in gone]
             _remove(mounts, partial(self.is_mount, container), "mount", kept)
-
-    def _bounds(self, container: Container) -> list[Bound]:
-        return [
-            bound
-            for held in self._containers
-            if held.container.body is container.body
-            for bound in held.bounds
-        ]
 
 
 def key_of(items: list[Any], kind: str, item: Any) -> Key:
@@ -134,17 +169,21 @@ def _remove(
     items: list[Any], unwanted: Callable[[Any], bool], kind: str, kept: Collection[Key]
 ) -> set[Any]:
     gone = [item for item in items if unwanted(item) and key_of(items, kind, item) not in kept]
-    items[:] = [item for item in items if all(item is not other for other in gone)]
+    identities = {id(item) for item in gone}
+    items[:] = [item for item in items if id(item) not in identities]
     return {name_of(item) for item in gone}
 
 
-def _held(body: JSON, record: Record) -> Iterator[HeldContainer]:
+def _held(body: JSON, record: Record, effort: Effort) -> Iterator[HeldContainer]:
     for place in record.containers:
+        effort.spend(_PATH + len(place.path))
         template = place_template(place)
         if template is None:
             continue
         try:
-            found = list(containers_of(body, template))
+            found = list(containers_of(body, template, effort))
+        except TooMuchEffortError:
+            raise
         # Where no container is any more, there is nothing left to take away.
         except ProjectionError:
             continue
@@ -153,6 +192,7 @@ def _held(body: JSON, record: Record) -> Iterator[HeldContainer]:
         strays = [bound for key, bound in place.bound.items() if key not in present]
         for container in found:
             known = place.bound.get(container.key)
+            effort.spend(1 if known else len(strays))
             yield HeldContainer(container, [known] if known else strays)
 
 

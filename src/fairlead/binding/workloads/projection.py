@@ -28,6 +28,10 @@ from fairlead.binding.workloads.reference import ReferenceProjection
 from fairlead.binding.workloads.workload import Container, ContainerTemplate, Workload
 
 
+_LOOKS = 3
+"""How often a list is gone through when something is put into it."""
+
+
 class Owner(msgspec.Struct, frozen=True):
     """A binding, as its records name it; ``created`` is its creationTimestamp."""
 
@@ -81,9 +85,11 @@ class Projection:
         """Whether the workload is as it has to be, and so may be written."""
         self._owner = owner
         self._asked_mode = former.mode if former else None
-        self._mine = Holding(workload.body, former, secrets) if former else None
+        effort = workload.effort
+        self._mine = Holding(workload.body, former, secrets, effort) if former else None
         self._others = {
-            other: Holding(workload.body, record) for other, record in (others or {}).items()
+            other: Holding(workload.body, record, effort=effort)
+            for other, record in (others or {}).items()
         }
         self._alive = alive
         self._kept: set[Key] = set()
@@ -296,6 +302,7 @@ class Projection:
         what: tuple[str, str],
     ) -> bool:
         """Have an item in a list; whether it is the binding's, or one that was there just so."""
+        self.workload.effort.spend(_LOOKS * len(items) + 1)
         key = key_of(items, kind, wanted)
         if key in self._kept:
             # Two paths of the mapping lead to one container.

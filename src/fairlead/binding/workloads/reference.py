@@ -11,7 +11,6 @@ Source: https://github.com/servicebinding/runtime, ``projector/binding.go``.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -26,6 +25,7 @@ from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import reference_key
 from fairlead.binding.workloads.workload import (
     Container,
+    TooMuchEffortError,
     Workload,
     WorkloadTemplate,
     build_template,
@@ -52,6 +52,7 @@ class ReferenceProjection:
         self, workload: Workload, uid: str, variables: Collection[tuple[str, str]], taken: Taken
     ) -> None:
         self._body = workload.body
+        self._effort = workload.effort
         self._key = reference_key(uid)
         self._template = _template(workload, self._key)
         self._volume = f"servicebinding-{uid}"
@@ -106,9 +107,13 @@ class ReferenceProjection:
     def _containers(self) -> list[Container]:
         found: list[Container] = []
         for template in self._template.containers:
+            try:
+                found += containers_of(self._body, template, self._effort)
+            except TooMuchEffortError:
+                raise
             # Where no container is any more, there is nothing left to take away.
-            with contextlib.suppress(ProjectionError):
-                found += containers_of(self._body, template)
+            except ProjectionError:
+                continue
         return found
 
 

@@ -25,7 +25,7 @@ from fairlead.binding.workloads.holdings import (
 )
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import Bound, ContainerPath, Record
-from fairlead.binding.workloads.workload import Container, Workload
+from fairlead.binding.workloads.workload import Container, TooMuchEffortError, Workload
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def infer(workload: Workload, former: Former, others: Collection[Record]) -> Rec
     # A status without a Secret says that nothing was ever projected.
     if not former.secret:
         return None
-    taken = [Holding(workload.body, record) for record in others]
+    taken = [Holding(workload.body, record, effort=workload.effort) for record in others]
     volumes = fixedpath.read_list(workload.body, workload.template.volumes)
     volume = next((name_of(item) for item in volumes if _certain(item, former, taken)), None) or ""
     places: dict[int, ContainerPath] = {}
@@ -128,6 +128,8 @@ def _variables(
 def _containers(workload: Workload) -> list[Container]:
     try:
         return workload.containers()
+    except TooMuchEffortError:
+        raise
     except ProjectionError:
         return []
 

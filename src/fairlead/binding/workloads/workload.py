@@ -15,9 +15,16 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.expressions import JSONPath, JSONPathError, fixedpath
+from fairlead.binding.expressions import (
+    Budget,
+    BudgetExhausted,
+    JSONPath,
+    JSONPathError,
+    fixedpath,
+)
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
 from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.records import RECORD_PREFIX
 
 
 _POD_SPEC = ".spec.template.spec"
@@ -43,6 +50,39 @@ _DEFAULT_CONTAINERS = [
     MappingContainer(path=f"{_POD_SPEC}.containers[*]", name=".name"),
     MappingContainer(path=f"{_POD_SPEC}.initContainers[*]", name=".name"),
 ]
+
+
+_CONTAINER = 10
+"""Steps that finding a container and looking at it takes."""
+MOST_STEPS = 3_000_000
+"""Values, items and containers that one run over a binding goes through: less than a second."""
+
+
+class TooMuchEffortError(ProjectionError):
+    """There is more to go through than one binding may take."""
+
+
+class Effort:
+    """What one run over a binding may go through of its workloads and of their records."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.budget = Budget(
+            steps,
+            "the workloads of the binding, their containers and what is noted on them are more "
+            "than one binding can go through: have it select fewer of them, or look for "
+            f"annotations {RECORD_PREFIX}… that no binding has written",
+        )
+
+    def spend(self, steps: int) -> None:
+        """Go through so much.
+
+        Raises:
+            TooMuchEffortError: it is too much.
+        """
+        try:
+            self.budget.spend(steps)
+        except BudgetExhausted as error:
+            raise TooMuchEffortError(str(error)) from None
 
 
 class ContainerTemplate(msgspec.Struct, frozen=True):
@@ -189,20 +229,24 @@ class Container:
         return f"container {self.name or '(unnamed)'}"
 
 
-def containers_of(body: JSON, template: ContainerTemplate) -> Iterator[Container]:
+def containers_of(body: JSON, template: ContainerTemplate, effort: Effort) -> Iterator[Container]:
     """The containers of one kind in the body of a workload; none where the path leads nowhere.
 
     Raises:
         ProjectionError: the path leads to something else than an object.
+        TooMuchEffortError: it takes too long.
     """
     try:
-        results = template.path.find(body)
+        results = template.path.find(body, effort.budget)
+    except BudgetExhausted as error:
+        raise TooMuchEffortError(str(error)) from None
     # Kinds need not have all paths: there are workloads without init containers.
     except JSONPathError:
         return
     found = [value for values in results for value in values]
     # A path may lead to containers, or to lists of them.
     fragments = [one for value in found for one in (value if isinstance(value, list) else [value])]
+    effort.spend(len(fragments) * _CONTAINER)
     for position, fragment in enumerate(fragments):
         if not isinstance(fragment, dict):
             raise ProjectionError(f"{template.expression} is not a container")
@@ -219,7 +263,9 @@ class Workload:
         template: WorkloadTemplate,
         *,
         secret_path: str = "",
+        effort: Effort | None = None,
     ) -> None:
+        self.effort = effort or Effort()
         self.original = original
         self.resource = resource
         self.template = template
@@ -269,7 +315,7 @@ class Workload:
     def _containers(self) -> Iterator[Container]:
         for template in self.template.containers:
             try:
-                yield from containers_of(self.body, template)
+                yield from containers_of(self.body, template, self.effort)
             except ProjectionError as error:
                 raise ProjectionError(f"{self}: {error}") from None
 
