@@ -549,6 +549,36 @@ def test_former_secrets_stay_while_what_was_made_of_a_workload_names_them(
     assert names == ([] if (still and levels) or unknown else [former])
 
 
+def test_what_is_made_of_many_workloads_is_read_at_once() -> None:
+    """Each by itself came to thousands of reads, one after the other, and the pass to no end."""
+    rounds = []
+    for count in (2, 60):
+        cluster = FakeCluster(BELOW, [secret()])
+        for number in range(count):
+            cron = deployment(f"night-{number}", labels={"app": "x"})
+            cluster.set({**cron, "apiVersion": "batch/v1", "kind": "CronJob"})
+        selector = {"matchLabels": {"app": "x"}}
+        workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "", "selector": selector}
+        binding = files(type="t", workload=workload)
+        former = _generated(cluster, binding, host="a")
+        for number in range(count * 4):
+            owner = {
+                "apiVersion": "v1",
+                "kind": "X",
+                "name": "x",
+                "uid": f"uid-night-{number // 4}",
+            }
+            job = deployment(f"job-{number}") | {"apiVersion": "batch/v1", "kind": "Job"}
+            job["metadata"]["ownerReferences"] = [owner]
+            cluster.set(job)
+        _generated(cluster, binding, host="b")
+        cluster.rounds = 0
+        names = [name for name, _ in cluster.reconcile(binding).changes.superseded]
+        assert names == [former]
+        rounds.append(cluster.rounds)
+    assert rounds[0] == rounds[1]
+
+
 def test_former_secrets_stay_where_what_is_made_of_a_workload_cannot_be_read() -> None:
     cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
     cluster = FakeCluster(BELOW, [secret(), cron])

@@ -172,6 +172,21 @@ class Reader:
             self._check("get", resource, meta.namespace, meta.name, f"cannot read {what}")
         return owned
 
+    def look_ahead(self, resources: Iterable[Resource], namespace: str, uids: list[str]) -> None:
+        """Have what belongs to several objects read at once, for :meth:`owned_by` of each.
+
+        Raises:
+            ReadError: some cannot be read.
+        """
+        kinds = list(resources)
+        reads = [Marked(resource, namespace, owner=uid) for uid in uids for resource in kinds]
+        self.snapshot.want(reads)
+        self.snapshot.want(
+            Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
+            for read in reads
+            for seen in self.snapshot.list(read)
+        )
+
     def selected(self, reference: WorkloadReference) -> tuple[Resource, list[Object]]:
         """The resource of workloads and those that are selected.
 

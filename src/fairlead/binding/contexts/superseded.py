@@ -109,13 +109,29 @@ def _used(
         yield from _recorded(reader, owner, copies, ())
     if copies is not None or (resource.group, resource.plural) in FIXED:
         return
-    for workload in _marked(reader, owner, resource):
+    workloads = _marked(reader, owner, resource)
+    _look_ahead(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
+    for workload in workloads:
         made = list(_below(reader, owner, workload.meta.uid, _LEVELS))
         # Its controller has made something unknown, or nothing yet; nobody can tell which.
         if not made and resource.group not in _BUILT_IN:
             yield from names
         for item in made:
             yield from (name for name in names if f'"{name}"'.encode() in item.raw)
+
+
+def _look_ahead(reader: Reader, owner: Owner, uids: list[str], levels: int) -> None:
+    """Read what :func:`_below` looks at of several objects, level by level and each at once."""
+    if not levels or not uids:
+        return
+    reader.look_ahead(_BELOW, owner.namespace, uids)
+    below = [
+        item.meta.uid
+        for uid in uids
+        for resource in _BELOW
+        for item in reader.owned_by(resource, owner.namespace, uid)
+    ]
+    _look_ahead(reader, owner, below, levels - 1)
 
 
 def _below(reader: Reader, owner: Owner, uid: str, levels: int) -> Iterator[Object]:
