@@ -32,6 +32,7 @@ from fairlead.binding.builders import (
     Provider,
     SpecBuilder,
     StageError,
+    TooManyReadsError,
 )
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.contexts.changes import Changes, SecretWrite
@@ -108,6 +109,7 @@ __all__ = [
     "Stage",
     "StageError",
     "Target",
+    "TooManyReadsError",
     "WorkloadOperations",
     "WorkloadReference",
     "Workloads",

@@ -45,7 +45,17 @@ OtherT = TypeVar("OtherT", bound=Context)
 Provider: TypeAlias = Callable[[Object, Snapshot], OtherT]
 
 MOST_READS = 1000
-"""Reads of one pass: more than services with hundreds of Secrets of their own need."""
+"""Reads of one pass, one after the other: more than hundreds of services need."""
+
+
+class TooManyReadsError(RuntimeError):
+    """A pass does not come to its end; the text names the limit and the remedy."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the binding asks for more than {MOST_READS} reads, one after the other: have it "
+            "name fewer services, or divide it into several bindings"
+        )
 
 
 class StageError(ValueError):
@@ -106,7 +116,7 @@ class Builder(Generic[ContextT_co]):
         Raises:
             InvalidBinding: the binding contradicts itself.
             msgspec.ValidationError: it does not fit its type.
-            RuntimeError: a handler does not stop asking.
+            TooManyReadsError: a handler does not stop asking.
         """
         snapshot, pipeline = Snapshot(), self.build()
         for _ in range(MOST_READS):
@@ -119,7 +129,7 @@ class Builder(Generic[ContextT_co]):
                     snapshot.put(read, answer(read))
             else:
                 return context
-        raise RuntimeError(f"the pipeline asks for more than {MOST_READS} reads")
+        raise TooManyReadsError
 
     def _position(self, name: str) -> int:
         if name not in self.names:

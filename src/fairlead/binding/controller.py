@@ -25,7 +25,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import now, parse_time
 from fairlead.binding.apis import Api
-from fairlead.binding.builders import MOST_READS
+from fairlead.binding.builders import MOST_READS, TooManyReadsError
 from fairlead.binding.cluster.answering import Answers
 from fairlead.binding.cluster.committing import Committer, Stored, stored_conditions
 from fairlead.binding.cluster.dependencies import Dependencies
@@ -69,6 +69,9 @@ COMPONENT = "fairlead-binding"
 
 RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Between looks at what no watch announces the end of, in seconds."""
+
+_ENDLESS_SECONDS = 300.0
+"""Until a binding is looked at again whose pass has no end; only its own change is sooner."""
 
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """What is done for a binding that contradicts itself."""
@@ -200,6 +203,8 @@ class BindingController:
             if not binding.meta.deleting:
                 binding = self._wrote(request, await self._prepare(binding))
             return await self._process(request, binding)
+        except TooManyReadsError as error:
+            return await self._endless(request, binding, error)
         except Conflict:
             # What the watch shows is too old.
             self._versions[request] = _NEVER_SEEN
@@ -295,6 +300,18 @@ class BindingController:
         self._waits.over(request)
         return Result(backoff=RETRIES) if left else None
 
+    async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
+        """Say what a binding asks too much of, and leave it alone for long.
+
+        None of what it asked for is watched: each change would have it ask for all of it again.
+        """
+        text = f"{error}; the next try is in {_ENDLESS_SECONDS:.0f} s, or when the binding changes"
+        await self._committer.status(binding, invalid_status(binding, text, now()))
+        self._metrics.endless(self.name)
+        self._waits.over(request)
+        await self._dependencies.settle(request, ())
+        return Result(requeue_after=_ENDLESS_SECONDS)
+
     async def _run(
         self,
         request: Request,
@@ -311,7 +328,7 @@ class BindingController:
         handful of objects. One whose definitions take long gives way meanwhile, and goes on as the
         only one of its namespace.
         """
-        blind = False
+        blind, asked = False, 0
         turn, held = AsyncExitStack(), list[asyncio.Lock]()
         chosen = pipeline or self._pipeline
 
@@ -325,10 +342,13 @@ class BindingController:
             return context
 
         async def answer(step: tuple[Read, ...] | BaseContext, snapshot: Snapshot) -> Snapshot:
-            nonlocal blind
+            nonlocal blind, asked
             if isinstance(step, BaseContext):
                 return snapshot
             if step:
+                asked += 1
+                if asked > MOST_READS:
+                    raise TooManyReadsError
                 blind |= not await self._answers.give(request, step, snapshot)
             else:
                 lock = self._evaluating.setdefault(request.namespace, asyncio.Lock())
@@ -344,7 +364,8 @@ class BindingController:
                 decide=run,
                 perform=answer,
                 last=lambda step: isinstance(step, BaseContext),
-                most=MOST_READS,
+                # What gives way in between is bounded by the budget of evaluations.
+                most=sys.maxsize,
             )
         assert isinstance(settled.step, BaseContext)  # noqa: S101 (answer gives no None)
         return settled.step, blind

@@ -20,6 +20,8 @@ Outcome = Literal["bound", "unbound", "waiting", "failed", "invalid"]
 
 _SPEC = "spec"
 """Where a binding stops that cannot be read."""
+_READS = "reads"
+"""Where a pass stops that does not come to an end of what it asks for."""
 _WRITE = "write"
 """Where a pass stops that went through all stages, and could not write what came of it."""
 
@@ -33,6 +35,10 @@ class BindingMetrics(Collector):
     def invalid(self, api: str) -> None:
         """The spec of a binding cannot be read."""
         self._passes[api, _SPEC, "invalid"] += 1
+
+    def endless(self, api: str) -> None:
+        """A pass has asked for more than a pass may."""
+        self._passes[api, _READS, "failed"] += 1
 
     def passed(self, api: str, context: BaseContext) -> None:
         """A pass has ended, and was written."""

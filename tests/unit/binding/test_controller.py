@@ -26,6 +26,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
+from fairlead.binding import builders, controller
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.mappings import Mappings
 from fairlead.binding.controller import (
@@ -36,8 +37,13 @@ from fairlead.binding.controller import (
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
-from fairlead.binding.reads import Failure, Get
-from fairlead.binding.workloads.records import RECORD_PREFIX, read_kinds
+from fairlead.binding.reads import Failure, Get, Lookup
+from fairlead.binding.workloads.records import (
+    KINDS_ANNOTATION,
+    RECORD_PREFIX,
+    kinds_text,
+    read_kinds,
+)
 from fairlead.client import Forbidden
 from fairlead.runtime import Cluster, Delta, Request, Result
 
@@ -167,6 +173,81 @@ async def test_a_binding_lives_from_finalizer_to_finalizer(
     assert await bench.reconcile() is None
     assert not bench.binding["metadata"].get("finalizers")
     assert pod(bench.client.object("Deployment", "web"))["volumes"] == []
+
+
+@pytest.fixture
+def few_reads(monkeypatch: pytest.MonkeyPatch) -> int:
+    """As many as a pass of the tests here may have."""
+    for module in (builders, controller):
+        monkeypatch.setattr(module, "MOST_READS", 40)
+    return 40
+
+
+def _wide(count: int) -> tuple[JSON, list[JSON]]:
+    """A binding of many services, and these."""
+    services = [
+        {"group": "", "version": "v1", "kind": "Secret", "name": f"s{number}"}
+        for number in range(count)
+    ]
+    return coreos_binding(services=services), [secret(f"s{number}") for number in range(count)]
+
+
+async def test_a_binding_that_asks_for_too_much_says_so_and_is_left_alone(few_reads: int) -> None:
+    body, secrets = _wide(few_reads)
+    bench = Bench(body, *secrets, deployment(), coreos=True)
+    result = await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("False", "ProcessingError")
+    said = message(bench.binding, "Ready")
+    assert said.startswith("the binding asks for more than 40 reads, one after the other: have it")
+    assert "the next try is in 300 s, or when the binding changes" in said
+    assert result == Result(requeue_after=300.0)
+    assert bench.passes == {("servicebinding-coreos", "reads", "failed"): 1.0}
+    assert len(bench.client.reads) <= 2 * few_reads
+    # Nothing that it asked for is watched: it would ask for all of it at each change.
+    assert not any(one.readers for one in bench.controller._dependencies._watches.values())
+    assert "spec" in bench.client.object("Deployment", "web")
+    assert not pod(bench.client.object("Deployment", "web")).get("volumes")
+    # Once it asks for less it is bound, as its neighbours are.
+    bench.binding["spec"]["services"] = body["spec"]["services"][:3]
+    bench.binding["metadata"]["generation"] = 2
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+
+
+@pytest.mark.parametrize("before", ["bound", "never bound"])
+async def test_a_binding_that_asks_for_too_much_goes(few_reads: int, before: str) -> None:
+    body, secrets = _wide(few_reads)
+    bench = Bench(body, *secrets, deployment(), coreos=True)
+    if before == "bound":
+        bench.binding["spec"]["services"] = body["spec"]["services"][:3]
+        await bench.reconcile()
+        assert pod(bench.client.object("Deployment", "web"))["volumes"]
+        bench.binding["spec"] = body["spec"]
+    await bench.reconcile()
+    deleted(bench.binding)
+    await bench.reconcile()
+    assert not bench.binding["metadata"]["finalizers"]
+    assert not pod(bench.client.object("Deployment", "web")).get("volumes")
+
+
+@pytest.mark.parametrize("leaving", [True, False], ids=["deleted", "to be bound"])
+async def test_more_kinds_than_a_binding_can_have_had_are_none(leaving: bool) -> None:
+    body = spec_binding(service=SECRET_SERVICE)
+    kinds = [Lookup("x.io", "v1", kind=f"Kind{number}") for number in range(1100)]
+    body["metadata"] |= {
+        "annotations": {KINDS_ANNOTATION: kinds_text(kinds)},
+        "finalizers": [OURS],
+    }
+    bench = Bench(body, secret(), deployment())
+    if leaving:
+        deleted(bench.binding)
+    await bench.reconcile()
+    if leaving:
+        assert not bench.binding["metadata"]["finalizers"]
+    else:
+        assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+        left = read_kinds(bench.binding["metadata"]["annotations"])
+        assert left == [Lookup("apps", "v1", kind="Deployment")]
 
 
 OURS, OPERATOR = "servicebinding.io/finalizer", "finalizer.servicebinding.openshift.io"

@@ -22,7 +22,7 @@ from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.apis import Api, coreos_api, spec_api
-from fairlead.binding.builders import MOST_READS
+from fairlead.binding.builders import MOST_READS, TooManyReadsError
 from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.cluster.mappings import is_mapping
@@ -129,7 +129,7 @@ class Projector:
         item = object_from_dict(workload.body)
         try:
             context = await self._decided(workload, item, api, binding)
-        except (InvalidBinding, msgspec.ValidationError):
+        except (InvalidBinding, TooManyReadsError, msgspec.ValidationError):
             return None
         if context.flow.error and context.reader.snapshot.unclear:
             raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
@@ -155,7 +155,7 @@ class Projector:
                 await asyncio.sleep(0)
             else:
                 return context
-        raise RuntimeError(f"the pipeline asks for more than {MOST_READS} reads")
+        raise TooManyReadsError
 
     async def _answer(self, workload: _Created, item: Object, read: Read) -> Answer:
         match read:

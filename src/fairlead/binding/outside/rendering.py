@@ -14,6 +14,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import READY
 from fairlead.binding.apis import Api, coreos_api, spec_api
+from fairlead.binding.builders import TooManyReadsError
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import DocumentError, Documents
@@ -107,7 +108,7 @@ class Bindings:
         self.problems.pop(place, None)
         try:
             context = api.builder.process(binding, objects.answer)
-        except InvalidBinding as error:
+        except (InvalidBinding, TooManyReadsError) as error:
             self.problems[place] = str(error)
         except msgspec.ValidationError as error:
             self.problems[place] = field_error(error)

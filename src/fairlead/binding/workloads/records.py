@@ -84,12 +84,17 @@ KINDS_ANNOTATION = "servicebinding.io/projected-kinds"
 """Of a binding: JSON of the kinds of workloads that it is, or may still be, projected onto."""
 
 
+_MOST_KINDS = 100
+"""That are noted on a binding; each is asked for where it is unbound."""
+
+
 def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     """The kinds noted on a binding; None where that was never done, or was made unreadable."""
     try:
-        return msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
+        found = msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
     except (KeyError, msgspec.DecodeError, RecursionError):
         return None
+    return found if len(found) <= _MOST_KINDS else None
 
 
 def kinds_text(kinds: Sequence[Lookup]) -> str:
