@@ -36,9 +36,9 @@ from fairlead.binding.reads import (
 )
 from fairlead.binding.rights import eligibility
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
+from fairlead.binding.workloads.effort import Effort
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.workload import (
-    Effort,
     Workload,
     WorkloadTemplate,
     build_template,

@@ -12,11 +12,12 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.contexts.reader import Reader, Wanted, selection
 from fairlead.binding.reads import Lookup, ReadError
 from fairlead.binding.services.service import WorkloadReference
+from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.projection import Owner, Projection
 from fairlead.binding.workloads.records import read_records, record_key, reference_key
 from fairlead.binding.workloads.takeover import Former, infer
-from fairlead.binding.workloads.workload import TooMuchEffortError, Workload
+from fairlead.binding.workloads.workload import Workload
 
 
 _BINDINGS = {one.group: one for one in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)}

@@ -17,13 +17,12 @@ import msgspec
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.workloads.effort import Effort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import Bound, ContainerPath, Record
 from fairlead.binding.workloads.workload import (
     Container,
     ContainerTemplate,
-    Effort,
-    TooMuchEffortError,
     container_template,
     containers_of,
 )

@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.holdings import (
     Holding,
     name_of,
@@ -25,7 +26,7 @@ from fairlead.binding.workloads.holdings import (
 )
 from fairlead.binding.workloads.projection import Owner
 from fairlead.binding.workloads.records import Bound, ContainerPath, Record
-from fairlead.binding.workloads.workload import Container, TooMuchEffortError, Workload
+from fairlead.binding.workloads.workload import Container, Workload
 
 
 class Former(msgspec.Struct, frozen=True):

@@ -15,16 +15,10 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
-from fairlead.binding.expressions import (
-    Budget,
-    BudgetExhausted,
-    JSONPath,
-    JSONPathError,
-    fixedpath,
-)
+from fairlead.binding.expressions import BudgetExhausted, JSONPath, JSONPathError, fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
+from fairlead.binding.workloads.effort import Effort, TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
-from fairlead.binding.workloads.records import RECORD_PREFIX
 
 
 _POD_SPEC = ".spec.template.spec"
@@ -54,35 +48,6 @@ _DEFAULT_CONTAINERS = [
 
 _CONTAINER = 10
 """Steps that finding a container and looking at it takes."""
-MOST_STEPS = 3_000_000
-"""Values, items and containers that one run over a binding goes through: less than a second."""
-
-
-class TooMuchEffortError(ProjectionError):
-    """There is more to go through than one binding may take."""
-
-
-class Effort:
-    """What one run over a binding may go through of its workloads and of their records."""
-
-    def __init__(self, steps: int = MOST_STEPS) -> None:
-        self.budget = Budget(
-            steps,
-            "the workloads of the binding, their containers and what is noted on them are more "
-            "than one binding can go through: have it select fewer of them, or look for "
-            f"annotations {RECORD_PREFIX}… that no binding has written",
-        )
-
-    def spend(self, steps: int) -> None:
-        """Go through so much.
-
-        Raises:
-            TooMuchEffortError: it is too much.
-        """
-        try:
-            self.budget.spend(steps)
-        except BudgetExhausted as error:
-            raise TooMuchEffortError(str(error)) from None
 
 
 class ContainerTemplate(msgspec.Struct, frozen=True):
