@@ -57,6 +57,7 @@ class FakeCluster:
         self.reviews: list[Review] = []
         self.denied: list[JSON] = []
         self.rounds = 0
+        self.cross_namespace = True
         for body in objects:
             self.set(body)
 
@@ -158,7 +159,7 @@ class FakeCluster:
     def process(self, binding: JSON, pipeline: Pipeline | None = None) -> BaseContext:
         """One pass of the pipeline, without writing anything."""
         snapshot = Snapshot()
-        default, make = _for(binding)
+        default, make = _for(binding, cross_namespace=self.cross_namespace)
         pipeline = pipeline or default
         while True:
             self.rounds += 1
@@ -208,12 +209,14 @@ class FakeCluster:
         binding.update(merged)
 
 
-def _for(binding: JSON) -> tuple[Pipeline, Callable[[Snapshot], BaseContext]]:
+def _for(
+    binding: JSON, *, cross_namespace: bool
+) -> tuple[Pipeline, Callable[[Snapshot], BaseContext]]:
     body = object_from_dict(binding)
     if binding["apiVersion"].startswith("servicebinding.io/"):
         return SpecBuilder().build(), lambda snapshot: SpecContext(body, snapshot)
     return DefaultBuilder().build(), lambda snapshot: CoreosContext(
-        body, snapshot, cross_namespace=True
+        body, snapshot, cross_namespace=cross_namespace
     )
 
 

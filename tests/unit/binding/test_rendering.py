@@ -258,9 +258,8 @@ def test_a_custom_resource_is_found_by_what_its_crd_says() -> None:
     service_body = database()
     del service_body["metadata"]["namespace"]
     result = rendering(definition, service_body, secret(), deployment(), binding)
-    # Of no namespace, so its Secret is in none either.
-    assert "dbs" not in " ".join(result.problems)
-    assert 'secrets "s1" not found' in result.problems[0]
+    # Its kind is known, and has no namespaces.
+    assert "spec.services[0] is Database db, which is in no namespace" in result.problems[0]
 
 
 REDIS = {

@@ -58,6 +58,9 @@ class CoreosContext(BaseContext):
             self._validate()
             if not cross_namespace:
                 self._judge_foreign(requester_key)
+            self.reader.cluster_services = lambda: (
+                cross_namespace or (requester_key is not None and self._is_proven(*requester_key))
+            )
         self.bind_as_files = spec.bind_as_files
         self.naming_strategy = spec.naming_strategy or (
             "none" if spec.bind_as_files else "uppercase"

@@ -69,6 +69,8 @@ class Reader:
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
         self._requester = None if binding.deleting else _requester(annotation)
         self._service_bytes = 0
+        self.cluster_services: Callable[[], bool] = lambda: False
+        """Whether services may be of kinds without namespaces, which no right in one is about."""
         self._effort = Effort()
 
     def _collect(self, found: Object) -> None:
@@ -89,9 +91,17 @@ class Reader:
     def service(self, reference: ServiceReference) -> Service:
         """A service; ReadError says what is wrong with it."""
         resource = self.snapshot.lookup(reference.lookup)
+        if not resource.namespaced and not self.cluster_services():
+            raise _failure(
+                "Invalid",
+                f"{reference.place} is {resource.kind} {reference.name}, which is in no namespace"
+                " and would be read with the controller's rights; name a service in the binding's"
+                " own namespace",
+            )
+        namespace = reference.namespace if resource.namespaced else ""
         place = f"service {reference.name} in namespace {reference.namespace}"
-        self._check("get", resource, reference.namespace, reference.name, f"cannot read {place}")
-        read = Get(resource, reference.namespace, reference.name)
+        self._check("get", resource, namespace, reference.name, f"cannot read {place}")
+        read = Get(resource, namespace, reference.name)
         try:
             found = self.snapshot.get(read)
             self._collect(found)
@@ -287,7 +297,7 @@ class Reader:
     def _review(self, verb: str, resource: Resource, meta: ObjectMeta) -> Review | None:
         if self._requester is None or not self._requester[0]:
             return None
-        return Review(*self._requester, verb, resource, meta.namespace, meta.name)
+        return _review(*self._requester, verb, resource, meta.namespace, meta.name)
 
     def marked(
         self, lookup: Lookup, annotation: str, wanted: Wanted = lambda *_: True
@@ -414,8 +424,16 @@ class Reader:
         user, groups = self._requester
         if not user:
             raise _failure("Denied", f"{refusal}: {_NOBODY}")
-        if not self.snapshot.review(Review(user, groups, verb, resource, namespace, name)):
+        if not self.snapshot.review(_review(user, groups, verb, resource, namespace, name)):
             raise _failure("Denied", refusal)
+
+
+def _review(
+    user: str, groups: tuple[str, ...], verb: str, resource: Resource, namespace: str, name: str
+) -> Review:
+    # A right in one namespace is none on what is in no namespace.
+    namespace = namespace if resource.namespaced else ""
+    return Review(user, groups, verb, resource, namespace, name)
 
 
 def selection(reference: WorkloadReference, resource: Resource | None) -> Wanted:
