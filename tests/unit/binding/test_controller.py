@@ -707,6 +707,8 @@ async def test_a_binding_that_goes_while_its_mapping_is_broken(remedy: str) -> N
     # With a record its mapping is of no interest, without one it has to be repaired.
     for key in [key for key in workload["metadata"]["annotations"] if "projection" in key]:
         del workload["metadata"]["annotations"][key]
+    # As a binding from before there were notes is.
+    del bench.binding["metadata"]["annotations"][KINDS_ANNOTATION]
     await bench.reconcile()
     assert bench.binding["metadata"]["finalizers"]
     assert "cannot unbind" in message(bench.binding, "Ready")

@@ -67,7 +67,9 @@ class Reader:
         self.snapshot = snapshot
         self.binding = binding
         annotation = binding.annotations.get(REQUESTER_ANNOTATION, "")
-        self._requester = None if binding.deleting else _requester(annotation)
+        self._author = _requester(annotation)
+        # Whoever may delete a binding has it taken away, whatever rights its author has by then.
+        self._requester = None if binding.deleting else self._author
         self._service_bytes = 0
         self.cluster_services: Callable[[], bool] = lambda: False
         """Whether services may be of kinds without namespaces, which no right in one is about."""
@@ -123,6 +125,22 @@ class Reader:
         refusal = f"cannot read secret {name} in namespace {namespace}"
         self._check("get", SECRETS, namespace, name, refusal)
         return self.snapshot.body(Get(SECRETS, namespace, name))
+
+    def owns_secret(self, name: str, uid: str) -> bool:
+        """Whether a Secret of the namespace was generated for the binding with this uid."""
+        try:
+            found = self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
+        except ReadError:
+            return False
+        return found.meta.owned_by(uid)
+
+    def may_update(self, workload: Workload) -> bool:
+        """Whether the binding's author may update a workload, also when the binding goes."""
+        if self._author is None:
+            return True
+        meta = workload.original.meta
+        question = _review(*self._author, "update", workload.resource, meta.namespace, meta.name)
+        return bool(self._author[0]) and self.snapshot.review(question)
 
     def watch_secret(self, namespace: str, name: str) -> None:
         """Have the pass repeated when a Secret that is the binding's own changes or goes."""

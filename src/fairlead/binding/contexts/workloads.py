@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import Resource
@@ -15,7 +15,7 @@ from fairlead.binding.services.service import WorkloadReference
 from fairlead.binding.workloads.effort import TooMuchEffortError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.projection import Owner, Projection
-from fairlead.binding.workloads.records import read_records, record_key, reference_key
+from fairlead.binding.workloads.records import Record, read_records, record_key, reference_key
 from fairlead.binding.workloads.takeover import Former, infer
 from fairlead.binding.workloads.workload import Workload
 
@@ -181,7 +181,7 @@ class Finder:
     def _projected(self, workload: Workload) -> Projection:
         owner = self._former.owner
         records = read_records(workload.original.meta.annotations)
-        mine = records.pop(owner.uid, None) or infer(workload, self._former, records.values())
+        mine = records.pop(owner.uid, None) or self._inferred(workload, records.values())
         others = {
             Owner(uid, record.group, owner.namespace, record.name, record.created): record
             for uid, record in records.items()
@@ -195,6 +195,19 @@ class Finder:
             alive=self._alive,
             variables=self._former.variables if self._of_reference else None,
         )
+
+    def _inferred(self, workload: Workload, others: Collection[Record]) -> Record | None:
+        """The record of what was projected without one, where it is certainly the binding's.
+
+        Others may have put the same there by hand, and of whoever deletes a binding no right is
+        known. So it takes a binding from before there were notes, or a Secret of its own.
+        """
+        former = self._former
+        own = former.generated and self._reader.owns_secret(former.secret, former.owner.uid)
+        if not self._legacy and not own:
+            return None
+        found = infer(workload, former, others)
+        return found if found is None or self._reader.may_update(workload) else None
 
     def _alive(self, other: Owner) -> bool:
         resource = _BINDINGS.get(other.group)

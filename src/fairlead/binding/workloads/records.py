@@ -89,12 +89,18 @@ _MOST_KINDS = 100
 
 
 def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
-    """The kinds noted on a binding; None where that was never done, or was made unreadable."""
+    """The kinds noted on a binding; None where that was never done.
+
+    None of them where somebody has made it unreadable: that makes no binding one from before.
+    """
+    if KINDS_ANNOTATION not in annotations:
+        return None
     try:
         found = msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
-    except (KeyError, msgspec.DecodeError, RecursionError):
-        return None
-    return found if len(found) <= _MOST_KINDS else None
+    except (msgspec.DecodeError, RecursionError):
+        return []
+    found = list(dict.fromkeys(found))
+    return found if len(found) <= _MOST_KINDS else []
 
 
 def kinds_text(kinds: Sequence[Lookup]) -> str:
