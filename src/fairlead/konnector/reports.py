@@ -106,6 +106,8 @@ class Failure(msgspec.Struct, frozen=True):
     generation: int
     """The consumer's: what is refused after a change is refused anew."""
     since: float
+    tried: float
+    """When it was refused last."""
     forbidden: bool
 
 
@@ -163,6 +165,7 @@ class Report:
             reason=error.reason or type(error).__name__,
             generation=generation,
             since=known.since if known is not None else self._clock(),
+            tried=self._clock(),
             forbidden=isinstance(error, Forbidden),
         )
         self.failures[key] = found

@@ -15,12 +15,16 @@ from tests.support.konnector import Link, Requests, World
 from tests.support.requests import hooked
 from tests.support.waiting import SECONDS, eventually, gone, when
 
+from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS
 from fairlead.client import Invalid
 from fairlead.konnector import reports
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import make_row
+from fairlead.konnector.sync import engine
+from fairlead.runtime import BackoffPolicy
+from fairlead.runtime.controller import queue
 from fairlead.sandbox import Sandbox
 from fairlead.sandbox.errors import StatusError
 from fairlead.sandbox.requests.info import RequestInfo
@@ -154,6 +158,65 @@ async def test_one_event_tells_of_many_tries(world: World) -> None:
         async with asyncio.timeout(SECONDS):
             await asked.sixth.wait()
         assert await told(world, "SyncFailed") == 1
+    await link.condition("ObjectsFailing", lambda one: not one)
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has failed three times waits for longer than a test."""
+    monkeypatch.setattr(queue, "RETRIES", BackoffPolicy(0.01, 1000.0, factor=100.0, jitter=0.0))
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_what_a_schema_has_refused_is_tried_as_soon_as_it_changes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "SCOUT_SECONDS", 1000.0)
+    template: JSON = {"spec": {"schemaUpdatePolicy": "Always"}}
+    await world.provider.merge_patch(APISERVICEEXPORTTEMPLATES, "widgets", "", template)
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "good")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "good")
+    names = [f"w{number}" for number in range(5)]
+    with refusing(world.provider_plane, 422, "Invalid") as asked:
+        await create(world, *names)
+        await failing(link, 5)
+        async with asyncio.timeout(SECONDS):
+            while asked.count < 3 * len(names):  # noqa: ASYNC110  numbers tell nobody
+                await asyncio.sleep(0.02)
+    name = world.widgets.group_resource
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"]["more"] = {"type": "string"}
+    await world.provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    await crossed(world, namespace, *names)
+    await link.condition("ObjectsFailing", lambda one: not one)
+
+
+@pytest.mark.usefixtures("_patient")
+async def test_one_that_is_taken_brings_on_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody tells of a webhook or of a schema that the export does not follow.
+
+    One by one these would take longer than a test may wait.
+    """
+    monkeypatch.setattr(engine, "SCOUT_SECONDS", 3.0)
+    await world.konnector()
+    link = await world.bound()
+    await create(world, "good")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "good")
+    names = [f"w{number}" for number in range(70)]
+    with refusing(world.provider_plane, 422, "Invalid") as asked:
+        await create(world, *names)
+        await failing(link, 70)
+        async with asyncio.timeout(SECONDS):
+            while asked.count < 3 * len(names):  # noqa: ASYNC110  numbers tell nobody
+                await asyncio.sleep(0.02)
+    await crossed(world, namespace, *names)
     await link.condition("ObjectsFailing", lambda one: not one)
 
 

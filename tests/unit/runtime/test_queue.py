@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.unit.runtime.conftest import VirtualLoop
 
+from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.controller.queue import Band, QueueClosed, WorkQueue
 
 
@@ -67,6 +68,23 @@ def test_what_failed_is_hurried_and_forgiven_and_nothing_else(virtual: Run) -> N
         assert len(queue) == 0
         await asyncio.sleep(2.0)
         assert await drain(queue) == ["due later"]
+
+    virtual(story())
+
+
+def test_what_has_failed_is_hurried_by_name_and_within_a_time(virtual: Run) -> None:
+    async def story() -> None:
+        queue = WorkQueue[str]()
+        keys = [f"k{number}" for number in range(100)]
+        for key in ["other", *keys]:
+            queue.retry(key, BackoffPolicy(initial=600.0))
+        queue.hurry(["unknown", *keys], spread=2.0)
+        assert len(queue) == 0
+        await asyncio.sleep(1.0)
+        assert 20 < len(queue) < 80
+        await asyncio.sleep(1.0)
+        assert sorted(await drain(queue)) == sorted(keys)
+        assert (queue.failures("k1"), queue.failures("other")) == (0, 1)
 
     virtual(story())
 

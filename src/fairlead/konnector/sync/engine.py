@@ -16,13 +16,14 @@ cause one more pass.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from fairlead.api.meta import Key
 from fairlead.client.errors import ApiError, Conflict, NotServed
 from fairlead.konnector.policies.steps import Pair
-from fairlead.konnector.reports import Fault
+from fairlead.konnector.reports import Failure, Fault
 from fairlead.konnector.sync.collection import WatchedCollection
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
@@ -33,6 +34,12 @@ from fairlead.runtime.controller.queue import Band
 ABSENT_SECONDS = 5.0
 """After so long without a fault of the watch an object is tried again; twice as long each time."""
 MOST_ABSENT_SECONDS = 300.0
+SCOUT_SECONDS = 10.0
+"""Between tries of one of the objects that a server refuses, whatever the back-off of each is."""
+HURRIES_SECONDS = 5.0
+"""An object that is taken has others tried; what they prove in turn says nothing new so soon."""
+_SPREAD_SECONDS = 0.01
+"""For each object that is tried again with others: a server is not asked for all at once."""
 
 
 class _Absence(NamedTuple):
@@ -78,6 +85,8 @@ class Engine:
         # A key is in here exactly while a pass works on it; the queue gives a key to one worker at
         # a time.
         self._held: dict[Key, list[_Change]] = {}
+        self._scouted = float("-inf")
+        self._hurried = float("-inf")
 
     async def run(self) -> None:
         """Synchronise until cancelled."""
@@ -122,6 +131,40 @@ class Engine:
         """Try what failed at once: the provider answers again."""
         self._controller.queue.hurry()
 
+    def schema_changed(self) -> None:
+        """Try at once what a server refuses: it may be right by the schema that holds now."""
+        self._hurry_refused(self._around.report.failures)
+
+    def _hurry_refused(self, keys: Iterable[Key]) -> None:
+        requests = [Request("", *key) for key in keys]
+        self._controller.queue.hurry(requests, spread=_SPREAD_SECONDS * len(requests))
+
+    def _scout(self) -> None:
+        """Try one of the objects that a server refuses, each in its turn.
+
+        Nobody tells of a schema, a webhook or a quota that has changed over there, and the
+        back-off of an object grows to minutes.
+        """
+        now = asyncio.get_running_loop().time()
+        failures = self._around.report.failures
+        if not failures or now - self._scouted < SCOUT_SECONDS:
+            return
+        self._scouted = now
+        key = min(failures, key=lambda key: failures[key].tried)
+        # What waits for its own time goes on to do so: a try that fails lengthens its back-off.
+        self.enqueue(key, Band.INITIAL)
+
+    def _taken(self, pair: Pair, refused: Failure) -> None:
+        """A server has taken what it refused before: the like of it may be taken as well."""
+        generation = pair.consumer.meta.generation if pair.consumer is not None else 0
+        now = asyncio.get_running_loop().time()
+        # One that was changed meanwhile proves nothing.
+        if generation != refused.generation or now - self._hurried < HURRIES_SECONDS:
+            return
+        self._hurried = now
+        failures = self._around.report.failures
+        self._hurry_refused([key for key, one in failures.items() if one.reason == refused.reason])
+
     def enqueue(self, key: Key, band: Band = Band.LIVE) -> None:
         """Have an object looked at; ``key`` is the consumer's."""
         self._controller.queue.add(Request("", *key), band)
@@ -141,6 +184,7 @@ class Engine:
             self._around.report.problem(told)
             self._passes.count()
             self._believe_caches()
+            self._scout()
             await asyncio.sleep(self._around.interval)
 
     def _believe_caches(self) -> None:
@@ -253,8 +297,9 @@ class Engine:
         # objects looked at.
         if pair is None or self._absence is not None:
             return None
+        refused = self._around.report.failures.get(key)
         try:
-            return await self._passes.run(pair)
+            result = await self._passes.run(pair)
         except Conflict:
             # An expectation that is wrong would win over the cache once more, and conflict again.
             self._ends.consumer.expectations.forget(key)
@@ -269,6 +314,9 @@ class Engine:
         except ApiError as error:
             self._passes.failed(pair, error)
             raise
+        if refused is not None and key not in self._around.report.failures:
+            self._taken(pair, refused)
+        return result
 
     def _look(self, key: Key) -> Pair | None:
         """What the caches say; None when one of them is not filled and lacks the object.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from functools import partial
 
 import msgspec
 
-from fairlead.api.kubebind import resource_name
+from fairlead.api.kubebind import BOUNDSCHEMAS, resource_name
 from fairlead.api.meta import Object, OwnerReference
-from fairlead.api.resource import Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import is_orphan, is_ours
@@ -22,6 +23,7 @@ from fairlead.konnector.sync.collection import EVERYWHERE, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext
+from fairlead.runtime import Delta, spec_changed
 
 
 def surroundings(
@@ -123,17 +125,30 @@ class BoundObjects:
             provider, self._binding, "sync", resource.group_resource, resource.kind
         )
         engine = Engine(ends, _Deciding(provider, self._binding, policy), around)
-        if not wanted.holding:
+        async with AsyncExitStack() as stack:
+            self._follow_schema(stack, engine.schema_changed)
+            if wanted.holding:
+                key = WorkKey(
+                    self._binding, "objects", resource_name(resource.plural, resource.group)
+                )
+                provider.leftovers[key] = partial(
+                    leftovers,
+                    ends,
+                    wanted.holding,
+                    lambda copy: is_ours(copy.meta, provider.namespace),
+                )
+                stack.callback(provider.leftovers.pop, key)
             await engine.run()
-            return
-        key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
-        provider.leftovers[key] = partial(
-            leftovers, ends, wanted.holding, lambda copy: is_ours(copy.meta, provider.namespace)
-        )
-        try:
-            await engine.run()
-        finally:
-            del provider.leftovers[key]
+
+    def _follow_schema(self, stack: AsyncExitStack, told: Callable[[], None]) -> None:
+        """Tell when the kind's BoundSchema or the consumer's CRD becomes another one."""
+        provider, resource = self._provider, self._wanted.resource
+        for lease in (
+            provider.cluster.informer(BOUNDSCHEMAS, namespace=provider.namespace),
+            provider.consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS),
+        ):
+            stack.push_async_callback(lease.close)
+            lease.subscribe(partial(_replaced, resource.group_resource, told))
 
     def _namespaces(self) -> frozenset[str]:
         """Where the konnector has the right to watch copies."""
@@ -143,6 +158,11 @@ class BoundObjects:
         if self._wanted.informer_scope == "Cluster":
             return EVERYWHERE
         return frozenset(self._provider.service_namespaces.assigned().values())
+
+
+def _replaced(name: str, told: Callable[[], None], delta: Delta) -> None:
+    if delta.object.meta.name == name and not delta.initial and spec_changed(delta):
+        told()
 
 
 class _Deciding:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import enum
 import heapq
+import random
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
 from fairlead.client.metrics import Histogram
@@ -186,12 +187,17 @@ class WorkQueue(Generic[K]):
         """Start the key's next back-off from the beginning, because work on it has succeeded."""
         self._failures.pop(key, None)
 
-    def hurry(self) -> None:
-        """Work now on every key that has failed, because the cause of the failures is gone."""
-        for key in list(self._failures):
+    def hurry(self, keys: Iterable[K] | None = None, *, spread: float = 0.0) -> None:
+        """Work now on what has failed, because the cause of the failures is gone.
+
+        Args:
+            keys: those that it is the cause of; None for all.
+            spread: seconds within which they come, at random.
+        """
+        for key in list(self._failures if keys is None else keys):
             self.forget(key)
             if self._due.pop(key, None) is not None:
-                self.add(key)
+                self.add_after(key, random.uniform(0.0, spread))  # noqa: S311
 
     def put_back(self, key: K) -> None:
         """Take back a key that the caller did not finish; it comes again after :meth:`done`."""
