@@ -248,6 +248,20 @@ class Discovery:
         name = f"{plural}.{group}" if group else plural
         raise self._not_served(f"{name}/{version}" if version else name)
 
+    async def versions_of(self, group: str, plural: str) -> list[str]:
+        """The versions of a group in which a resource is served, the preferred one first.
+
+        Raises:
+            ApiError: the server refused discovery, or that group's own server is down.
+            ConnectionFailed: the server was not reached.
+        """
+        found: list[str] = []
+        for version in await self._versions(group, 0):
+            api_version = f"{group}/{version}" if group else version
+            if any(one.plural == plural for one in await self._load_resources(api_version, 0)):
+                found.append(version)
+        return found
+
     async def server_version(self) -> str:
         """``gitVersion`` of the server, such as ``v1.31.2``; asked each time.
 

@@ -45,6 +45,27 @@ def served_resource(crd: Object) -> Resource | None:
     )
 
 
+def stored_versions(crd: Object) -> list[str]:
+    """The versions in which objects may be stored; a CRD cannot be without one of them."""
+    found: list[str] = (crd.to_dict().get("status") or {}).get("storedVersions") or []
+    return found
+
+
+def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
+    """A CRD's body with the versions that it has no more and objects are stored in; their names.
+
+    They are not served. Without them the API server refuses the body for ever, and what is stored
+    could not be read.
+    """
+    wanted: list[JSON] = body["spec"]["versions"]
+    names = {one["name"] for one in wanted}
+    gone = [name for name in stored_versions(crd) if name not in names]
+    old: dict[str, JSON] = {one["name"]: one for one in crd.to_dict()["spec"]["versions"]}
+    kept = [{**old[name], "served": False, "storage": False} for name in gone if name in old]
+    spec = {**body["spec"], "versions": [*wanted, *kept]}
+    return {**body, "spec": spec}, [one["name"] for one in kept]
+
+
 def has_status(crd: Object) -> bool:
     """Whether the version in which objects are synchronised has a status subresource."""
     served = (version for version in crd.to_dict()["spec"]["versions"] if version["served"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,10 +12,16 @@ from tests.support.konnector import Link, Requests, World, invited, quiet
 from tests.support.provider import WIDGETS, example
 from tests.support.waiting import gone, when
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTTEMPLATES
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTTEMPLATES,
+    BOUNDSCHEMAS,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.demo.identity import create_all
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import make_row
 from fairlead.provider.manifests import export_roles
 from fairlead.runtime import install_crds
 
@@ -137,6 +144,111 @@ async def test_a_changed_schema_reaches_the_consumer_as_the_policy_says(
     assert [one["name"] for one in crd["spec"]["versions"]] == ["v1", "v2"]
     newer = msgspec.structs.replace(THINGS, version="v2")
     await copied(world, link, thing("b", "v2", spec={"a": 1}), newer)
+
+
+async def reversioned(world: World, *versions: JSON) -> None:
+    """Give the provider's CRD of things these versions, with its objects stored in the last."""
+    name = THINGS.group_resource
+
+    async def change(*now: JSON) -> None:
+        crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+        crd["spec"]["versions"] = list(now)
+        await world.provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    names = {one["name"] for one in versions}
+    old = [one for one in crd["spec"]["versions"] if one["name"] not in names]
+    await change(*versions, *({**one, "storage": False} for one in old))
+    stored = {"status": {"storedVersions": [versions[-1]["name"]]}}
+    await world.provider.merge_patch(
+        CUSTOMRESOURCEDEFINITIONS, name, "", stored, subresource="status"
+    )
+    await change(*versions)
+
+
+async def test_a_version_that_the_provider_removes_is_kept_as_long_as_objects_are_stored_in_it(
+    world: World,
+) -> None:
+    name = THINGS.group_resource
+    link = await offered(world, version("v1", storage=True), schemaUpdatePolicy="Always")
+    await copied(world, link, thing(spec={"a": 1}))
+    namespace = await link.provider_namespace()
+    await world.one.stop()
+    await reversioned(world, version("v2", storage=True))
+    await world.one.start()
+    newer = msgspec.structs.replace(THINGS, version="v2")
+    told = await link.condition("VersionsRemoved", bool)
+    assert told["status"] == "True"
+    assert f"no longer has version v1 of {name}" in told["message"]
+    assert "has to use v2" in told["message"]
+    await link.says(Ready="True", Connected="True", SchemaInSync="True", InformersSynced="True")
+    await world.consumer.merge_patch(newer, "a", "default", {"spec": {"a": 2}})
+    await when(world.provider, newer, "a", namespace, until=lambda body: body["spec"] == {"a": 2})
+    assert (await problem(world)).startswith("StoredVersions: the provider no longer has")
+    stored = {"status": {"storedVersions": ["v2"]}}
+    await world.consumer.merge_patch(
+        CUSTOMRESOURCEDEFINITIONS, name, "", stored, subresource="status"
+    )
+    await link.condition("VersionsRemoved", lambda one: not one)
+    crd = await when(
+        world.consumer,
+        CUSTOMRESOURCEDEFINITIONS,
+        name,
+        until=lambda body: len(body["spec"]["versions"]) == 1,
+    )
+    assert crd["spec"]["versions"][0]["name"] == "v2"
+
+
+async def test_a_removed_version_is_served_again_when_the_provider_does(world: World) -> None:
+    link = await offered(world, version("v1", storage=True), schemaUpdatePolicy="Always")
+    await copied(world, link, thing(spec={"a": 1}))
+    await reversioned(world, version("v2", storage=True))
+    await link.condition("VersionsRemoved", bool)
+    await reversioned(world, version("v1", storage=True))
+    await link.condition("VersionsRemoved", lambda one: "version v2 of" in one.get("message", ""))
+    found = await when(world.consumer, THINGS, "a", "default", until=bool)
+    assert found["spec"] == {"a": 1}
+    await link.says(Ready="True")
+
+
+async def test_a_version_that_is_served_no_more_and_not_followed_is_named_with_the_remedy(
+    world: World,
+) -> None:
+    name = THINGS.group_resource
+    link = await offered(world, version("v1", storage=True))
+    await copied(world, link, thing(spec={"a": 1}))
+    namespace = await link.provider_namespace()
+    await reversioned(world, version("v2", storage=True))
+    told = await link.condition(
+        "InformersSynced", lambda one: "in version v1" in one.get("message", "")
+    )
+    remedy = f"kubectl delete boundschema {name} -n {link.cluster_namespace}"
+    assert f"serves {name} no more in version v1" in told["message"]
+    assert "but in v2: its administrator has to serve v1 again" in told["message"]
+    assert remedy in told["message"]
+    await world.provider.delete(BOUNDSCHEMAS, name, link.cluster_namespace)
+    await link.says(Ready="True", VersionsRemoved="True")
+    newer = msgspec.structs.replace(THINGS, version="v2")
+    await world.consumer.merge_patch(newer, "a", "default", {"spec": {"a": 2}})
+    await when(world.provider, newer, "a", namespace, until=lambda body: body["spec"] == {"a": 2})
+
+
+async def test_a_version_that_is_served_again_heals(world: World) -> None:
+    link = await offered(world, version("v1", storage=True))
+    await copied(world, link, thing(spec={"a": 1}))
+    namespace = await link.provider_namespace()
+    await reversioned(world, version("v2", storage=True))
+    await link.condition("InformersSynced", lambda one: "in version v1" in one.get("message", ""))
+    await world.consumer.merge_patch(THINGS, "a", "default", {"spec": {"a": 2}})
+    await reversioned(world, version("v2"), version("v1", storage=True))
+    await when(world.provider, THINGS, "a", namespace, until=lambda body: body["spec"] == {"a": 2})
+    await link.says(Ready="True")
+
+
+async def problem(world: World) -> str:
+    async with Overview(world.consumer) as overview:
+        (bound,) = await overview.look()
+    return make_row(bound, datetime.now(UTC)).problem
 
 
 async def test_namespaces_that_a_template_asks_for_are_made_on_both_sides(

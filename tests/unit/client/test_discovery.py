@@ -131,6 +131,20 @@ class TestPlain:
     ) -> None:
         assert await client.discovery.resource_by_plural(group, plural, version) == expected
 
+    @pytest.mark.parametrize(
+        ("group", "plural", "versions"),
+        [
+            pytest.param("", "secrets", ["v1"], id="core"),
+            pytest.param("example.org", "gadgets", ["v1"], id="in-one-of-two"),
+            pytest.param("example.org", "nothing", [], id="in-none"),
+            pytest.param("absent.org", "widgets", [], id="no-such-group"),
+        ],
+    )
+    async def test_versions(
+        self, plain: FakeServer, client: Client, group: str, plural: str, versions: list[str]
+    ) -> None:
+        assert await client.discovery.versions_of(group, plural) == versions
+
     async def test_groups(self, plain: FakeServer, client: Client) -> None:
         assert await client.discovery.groups() == [
             GroupVersions("", ("v1",)),

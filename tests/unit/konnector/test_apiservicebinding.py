@@ -363,6 +363,75 @@ def test_an_owned_crd_that_differs_is_updated_and_keeps_its_metadata() -> None:
     assert write.body["spec"] == crd_from_bound_schema(SCHEMA)["spec"]
 
 
+NEWER = msgspec.structs.replace(
+    SCHEMA, versions=[msgspec.structs.replace(SCHEMA.versions[0], name="v2")]
+)
+
+
+def storing(*versions: str) -> Object:
+    """The consumer's CRD as it was made of v1, with objects stored in these versions."""
+    body = crd().to_dict()
+    body["status"]["storedVersions"] = list(versions)
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("stored", "schema", "kept"),
+    [
+        pytest.param(["v1"], NEWER, ["v1"], id="removed-and-stored"),
+        pytest.param(["v1", "v2"], NEWER, ["v1"], id="both-stored"),
+        pytest.param(["v2"], NEWER, [], id="migrated"),
+        pytest.param([], NEWER, [], id="nothing-stored"),
+        pytest.param(["v1"], SCHEMA, [], id="served-again"),
+    ],
+)
+def test_a_version_stays_in_the_crd_as_long_as_objects_may_be_stored_in_it(
+    stored: list[str], schema: BoundSchemaSpec, kept: list[str]
+) -> None:
+    found = state(
+        crds={CRD_NAME: storing(*stored)},
+        schemas={CRD_NAME: schema},
+        converged=lambda wanted, found: False,
+    )
+    plan = reconcile(found)
+    (write,) = plan.writes
+    versions = {one["name"]: one for one in write.body["spec"]["versions"]}
+    assert list(versions) == [schema.versions[0].name, *kept]
+    for name in kept:
+        assert (versions[name]["served"], versions[name]["storage"]) == (False, False)
+    said = conditions(found, plan)
+    assert said["Ready"] == ("True", "")
+    assert said.get("VersionsRemoved") == (("True", "StoredVersions") if kept else None)
+    (told,) = plan.removed or [""]
+    if kept:
+        assert "no longer has version v1 of things.example.org" in told
+        assert '"storedVersions":["v2"]' in told
+        assert "kubectl get things.example.org -A -o json | kubectl replace -f -" in told
+
+
+def test_what_is_said_of_removed_versions_goes_with_them() -> None:
+    before = state(crds={CRD_NAME: storing("v1")}, schemas={CRD_NAME: NEWER})
+    first = status(before, reconcile(before), [], now=NOW)
+    body = {**BINDING, "status": msgspec.to_builtins(first)}
+    binding = msgspec.convert(body, APIServiceBinding)
+    assert get_condition(first.conditions, "VersionsRemoved") is not None
+    later = state(binding=binding, crds={CRD_NAME: storing("v2")}, schemas={CRD_NAME: NEWER})
+    assert "VersionsRemoved" not in conditions(later, reconcile(later))
+    # Without an export nothing is known of it.
+    gone = state(binding=binding, export=None)
+    assert "VersionsRemoved" in conditions(gone, reconcile(gone))
+
+
+def test_a_kind_that_is_served_in_no_version_is_told_and_left_alone() -> None:
+    version = msgspec.structs.replace(SCHEMA.versions[0], served=False)
+    schema = msgspec.structs.replace(SCHEMA, versions=[version])
+    found = state(schemas={CRD_NAME: schema}, converged=lambda wanted, found: False)
+    plan = reconcile(found)
+    assert plan.writes == []
+    assert connected(plan).reason == "NoVersionServed"
+    assert "(it has v1): its administrator has to serve one" in connected(plan).message
+
+
 @pytest.mark.parametrize(
     ("found", "converged"),
     [

@@ -184,6 +184,39 @@ def test_a_syncer_goes_on_while_the_crd_is_being_deleted(established: str) -> No
     assert plan.syncers.keys() == {NAME}
 
 
+@pytest.mark.parametrize(
+    ("served", "own", "exported", "read"),
+    [
+        pytest.param((False, True), ["v1"], [], ["v2"], id="removed"),
+        pytest.param((True, True), ["v1"], [], ["v1"], id="served"),
+        pytest.param((False, True), ["v1", "v2"], [], ["v2"], id="one-of-two"),
+        pytest.param((False, True), [], ["v1"], ["v2"], id="those-of-the-export"),
+        pytest.param((False, True), [], ["v2"], [], id="those-of-the-export-are-served"),
+        pytest.param((False, True), [], [], [], id="none"),
+        pytest.param((False, False), ["v1"], [], [], id="no-version-served"),
+    ],
+)
+def test_referring_objects_are_read_in_versions_that_are_served(
+    served: tuple[bool, bool], own: list[str], exported: list[str], read: list[str]
+) -> None:
+    """The versions of a claim are those of the day on which it was agreed to."""
+    references = [
+        {"group": "example.org", "resource": "things", "versions": own, "jsonPath": {"name": "a"}},
+        {"group": "other.org", "resource": "things", "versions": ["v1"], "jsonPath": {}},
+    ]
+    known = binding(deleting=True)
+    claims = [{"resource": "secrets", "selector": {"references": references}}]
+    body = {**msgspec.to_builtins(known.status), "permissionClaims": claims}
+    known.status = msgspec.convert(body, type(known.status))
+    offered = export()
+    resource = msgspec.structs.replace(offered.spec.resources[0], versions=exported)
+    offered.spec = msgspec.structs.replace(offered.spec, resources=[resource])
+    plan = planned(export=offered, binding=known, schemas={NAME: schema(served=served)})
+    mine, others = next(iter(plan.claims.values())).claim.selector.references
+    assert mine.versions == read
+    assert others.versions == ["v1"]
+
+
 def test_a_lost_schema_does_not_stop_the_syncers_of_others() -> None:
     plan = planned(export=export("things", "others"))
     assert plan.syncers.keys() == {NAME}

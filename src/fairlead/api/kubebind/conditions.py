@@ -50,10 +50,13 @@ SCHEMA_IN_SYNC: Final = "SchemaInSync"
 SECRET_VALID: Final = "SecretValid"  # noqa: S105  # the type of a condition
 SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
+VERSIONS_REMOVED: Final = "VersionsRemoved"
+"""Ours, on an APIServiceBinding: the provider lacks versions in which objects are stored."""
 
 
 WRONG_WHILE_TRUE: Final = (
     *(ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN, CONFLICTS),
+    VERSIONS_REMOVED,
 )
 """Ours, on an APIServiceBinding: absent when all is well, and never lowering Ready."""
 

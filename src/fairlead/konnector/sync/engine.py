@@ -27,6 +27,7 @@ from fairlead.konnector.reports import Failure, Fault
 from fairlead.konnector.sync.collection import WatchedCollection
 from fairlead.konnector.sync.execution import BothEnds
 from fairlead.konnector.sync.passes import EngineContext, Passes, Policy
+from fairlead.konnector.sync.versions import ServedVersions
 from fairlead.runtime import Delta, Request, Result
 from fairlead.runtime.controller.queue import Band
 
@@ -87,6 +88,7 @@ class Engine:
         self._held: dict[Key, list[_Change]] = {}
         self._scouted = float("-inf")
         self._hurried = float("-inf")
+        self._versions = ServedVersions(ends.provider)
 
     async def run(self) -> None:
         """Synchronise until cancelled."""
@@ -177,6 +179,7 @@ class Engine:
                 Fault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
             ]
+            await self._versions.look()
             # Problems are collected anew in each round, so one that is over leaves the report by
             # itself.
             told += [*self._passes.refused(), *self._provider_faults()]
@@ -200,6 +203,8 @@ class Engine:
             Fault(f"on the provider: {one.message}", one.cause)
             for one in self._ends.provider.faults()
         ]
+        if faults and self._versions.others:
+            faults = [Fault(self._versions.remedy())]
         absence = self._absence
         if absence is None:
             return faults

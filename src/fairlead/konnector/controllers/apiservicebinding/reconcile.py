@@ -23,13 +23,14 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
     SCHEMA_IN_SYNC,
+    VERSIONS_REMOVED,
     Condition,
     false,
     set_conditions,
     true,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.konnector.crds import describes, established, owned
+from fairlead.konnector.crds import describes, established, owned, with_versions_of
 
 
 EXPORT_FAILED = "APIServiceExportFailed"
@@ -40,6 +41,8 @@ CRD_UPDATE_FAILED = "CustomResourceDefinitionUpdateFailed"
 FOREIGN_CRD = "ForeignCustomResourceDefinition"
 EXPORT_CHANGED = "APIServiceExportChanged"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
+NO_VERSION_SERVED = "NoVersionServed"
+STORED_VERSIONS = "StoredVersions"
 
 
 class State(msgspec.Struct, frozen=True):
@@ -75,12 +78,14 @@ class Plan(msgspec.Struct, frozen=True):
     """CRDs to write, and what is known without them; ``connected`` False ends it there.
 
     ``connected`` is None for a binding that is not ours: nothing is done, nothing said.
+    ``removed`` says of each CRD with versions that the provider has no more what to do about them.
     """
 
     connected: Condition | None
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     bound: list[GroupResource] = []
+    removed: list[str] = []
 
 
 def reconcile(state: State) -> Plan:
@@ -136,14 +141,19 @@ def status(state: State, plan: Plan, failures: list[Condition], *, now: str) -> 
     if connected is None:
         return old
     found = [connected]
+    kept = old.conditions
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
+        kept = [one for one in kept if one.type != VERSIONS_REMOVED]
+    if plan.removed:
+        message = "; ".join(plan.removed)
+        found.append(Condition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message))
     # What was once bound stays in the list, so that an export which shrinks and grows again needs
     # no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
     return msgspec.structs.replace(
         old,
-        conditions=set_conditions(old.conditions, *found, now=now, summary=True),
+        conditions=set_conditions(kept, *found, now=now, summary=True),
         bound_schemas=bound,
         permission_claims=accepted_claims(state),
         provider_pretty_name=state.provider_name or old.provider_pretty_name,
@@ -179,6 +189,7 @@ def _without_export(state: State) -> Condition:
 def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
+    removed: list[str] = []
     connected = true(CONNECTED)
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
@@ -187,8 +198,14 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
         if refused := _not_agreed(state, item):
             connected = refused
             continue
-        body = crd_from_bound_schema(state.schemas[resource.name], owner=state.owner)
-        found = state.crds.get(name)
+        schema, found = state.schemas[resource.name], state.crds.get(name)
+        if schema.sync_version() is None:
+            connected = _unserved(schema)
+            continue
+        body = crd_from_bound_schema(schema, owner=state.owner)
+        if found is not None and owned(found, state.owner):
+            body, gone = with_versions_of(body, found)
+            removed += [_removed(schema, gone)] if gone else []
         if found is not None and not owned(found, state.owner):
             connected = _foreign(name)
         # A CRD that is being deleted is not written: its objects go first, and a new one is made
@@ -198,7 +215,32 @@ def _with_schemas(state: State, resources: list[ExportResource]) -> Plan:
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
-    return Plan(connected, writes, unestablished, agreed)
+    return Plan(connected, writes, unestablished, agreed, removed)
+
+
+def _unserved(schema: BoundSchemaSpec) -> Condition:
+    names = ", ".join(version.name for version in schema.versions)
+    message = (
+        f"the provider serves {crd_name(schema.names.plural, schema.group)} in no version any "
+        f"more (it has {names}): its administrator has to serve one; nothing is written until then"
+    )
+    return false(CONNECTED, NO_VERSION_SERVED, message)
+
+
+def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
+    name, served = crd_name(schema.names.plural, schema.group), schema.sync_version()
+    version = served.name if served is not None else ""
+    storage = next((one.name for one in schema.versions if one.storage), version)
+    removed = ", ".join(gone)
+    told = (
+        f"the provider no longer has version {removed} of {name}, in which objects may be stored "
+        "here: the CustomResourceDefinition keeps it, not served, and objects are synchronised in "
+        f"{version}. Whoever uses {removed} in this cluster has to use {version}. To be rid of it "
+        f"write every object once (`kubectl get {name} -A -o json | kubectl replace -f -`), then "
+    )
+    patch = f'{{"status":{{"storedVersions":["{storage}"]}}}}'
+    command = f"kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
+    return f"{told}`{command}`; the provider can serve it again as well"
 
 
 def _not_agreed(state: State, item: GroupResource) -> Condition | None:

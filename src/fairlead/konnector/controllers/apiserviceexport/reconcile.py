@@ -15,8 +15,11 @@ from fairlead.api.kubebind import (
     BoundSchema,
     BoundSchemaStatus,
     ConditionsStatus,
+    PermissionClaim,
     crd_name,
+    resource_name,
 )
+from fairlead.api.kubebind.claims import reference_versions
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
     CONSUMER_CLUSTER,
@@ -163,7 +166,7 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
     accepted = binding.status.permission_claims
     return {
         claim.name: ClaimSpec(
-            claim=claim,
+            claim=_readable(claim, state, export),
             resources=export.spec.resources,
             isolation=export.spec.isolation,
             unbinding=leaving and gone,
@@ -171,6 +174,29 @@ def _claims(state: State, export: APIServiceExport) -> dict[str, ClaimSpec]:
         )
         for claim in accepted
     }
+
+
+def _readable(claim: PermissionClaim, state: State, export: APIServiceExport) -> PermissionClaim:
+    """The claim with references to bound kinds in versions that these still have.
+
+    What was agreed to stays as it is for ever, and a version does not.
+    """
+    references = []
+    for reference in claim.selector.references:
+        versions = reference_versions(reference, export.spec.resources)
+        name = resource_name(reference.resource, reference.group)
+        schema = state.schemas.get(name)
+        if schema is not None and versions:
+            served = [one.name for one in schema.spec.versions if one.served]
+            left = [one for one in versions if one in served] or served[:1]
+            if left != versions:
+                references.append(msgspec.structs.replace(reference, versions=left))
+                continue
+        references.append(reference)
+    if references == claim.selector.references:
+        return claim
+    selector = msgspec.structs.replace(claim.selector, references=references)
+    return msgspec.structs.replace(claim, selector=selector)
 
 
 def _in_place(state: State, export: APIServiceExport) -> bool:

@@ -1,0 +1,53 @@
+"""In which versions a provider serves a kind that it does not serve in the bound one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from fairlead.client.errors import ClientError, NotFound
+from fairlead.konnector.sync.collection import WatchedCollection
+
+
+ASKED_SECONDS = 30.0
+"""Between questions about one kind."""
+
+
+class ServedVersions:
+    """What discovery says of the kind of the provider's end, while its watches find nothing.
+
+    ``others`` are the versions that are served, none where the bound one is among them.
+    """
+
+    def __init__(self, end: WatchedCollection) -> None:
+        self.others: Sequence[str] = ()
+        self._end = end
+        self._asked = float("-inf")
+
+    async def look(self) -> None:
+        """Ask, where the watches give a reason to and it was not asked lately."""
+        if not any(isinstance(fault.cause, NotFound) for fault in self._end.faults()):
+            self.others, self._asked = (), float("-inf")
+            return
+        now = asyncio.get_running_loop().time()
+        if now - self._asked < ASKED_SECONDS:
+            return
+        self._asked = now
+        wanted, discovery = self._end.resource, self._end.client.discovery
+        # What is known of a group may be older than the change.
+        discovery.invalidate()
+        with suppress(ClientError):
+            known = await discovery.versions_of(wanted.group, wanted.plural)
+            self.others = () if wanted.version in known else tuple(known)
+
+    def remedy(self) -> str:
+        """What is wrong, and what the provider's administrator can do about it."""
+        wanted, namespace = self._end.resource, self._end.client.config.namespace
+        name, version = wanted.group_resource, wanted.version
+        return (
+            f"the provider serves {name} no more in version {version}, in which it is bound here, "
+            f"but in {', '.join(self.others)}: its administrator has to serve {version} again, or "
+            f"to let this binding follow: `kubectl delete boundschema {name} -n {namespace}` on "
+            "the provider has the schema made anew from its CustomResourceDefinition"
+        )
