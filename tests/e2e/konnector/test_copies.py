@@ -156,6 +156,98 @@ async def test_the_providers_own_object_is_told_and_left_alone_until_it_goes(
     await link.condition("Conflicts", lambda found: not found)
 
 
+BARE: JSON = {
+    "metadata": {
+        "annotations": {
+            f"kube-bind.io/{name}": None
+            for name in ("cluster-namespace", "consumer-namespace", "consumer-uid")
+        }
+    }
+}
+
+
+async def test_copies_that_have_lost_their_annotations_are_taken_up_again(
+    any_world: World,
+) -> None:
+    world, widgets = any_world, any_world.widgets
+    konnector = await world.konnector()
+    link = await world.bound()
+    copy, namespace = await copied(world, link)
+    uid = copy["metadata"]["uid"]
+    await when(world.consumer, widgets, "blue", "default", until=_recorded)
+    await world.provider.merge_patch(widgets, "blue", namespace, BARE)
+    again = await when(world.provider, widgets, "blue", namespace, until=_annotated)
+    assert again["metadata"]["uid"] == uid
+    await konnector.stop()
+    await world.provider.merge_patch(widgets, "blue", namespace, BARE)
+    await konnector.start()
+    await when(world.provider, widgets, "blue", namespace, until=_annotated)
+    await world.consumer.merge_patch(widgets, "blue", "default", {"spec": {"count": 5}})
+    await when(
+        world.provider, widgets, "blue", namespace, until=lambda body: body["spec"]["count"] == 5
+    )
+    await link.condition("Conflicts", lambda found: not found)
+
+
+async def test_what_is_deleted_takes_a_copy_that_has_lost_its_annotations(world: World) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link)
+    await when(world.consumer, world.widgets, "blue", "default", until=_recorded)
+    await konnector.stop()
+    await world.provider.merge_patch(world.widgets, "blue", namespace, BARE)
+    await world.consumer.delete(world.widgets, "blue", "default")
+    await konnector.start()
+    await gone(world.provider, world.widgets, "blue", namespace)
+    await gone(world.consumer, world.widgets, "blue", "default")
+
+
+async def test_a_copy_of_which_nothing_is_proved_stays_foreign_and_the_remedy_works(
+    world: World,
+) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    copy, namespace = await copied(world, link)
+    await when(world.consumer, world.widgets, "blue", "default", until=_recorded)
+    await konnector.stop()
+    await world.provider.merge_patch(world.widgets, "blue", namespace, BARE)
+    back = ("provider-namespace", "provider-uid")
+    lost = {"metadata": {"annotations": {f"kube-bind.io/{name}": None for name in back}}}
+    await world.consumer.merge_patch(world.widgets, "blue", "default", lost)
+    await konnector.start()
+    told = await event(world.consumer, "default", "ForeignObjectExists")
+    remedy = f"kube-bind.io/cluster-namespace={link.cluster_namespace}"
+    assert f"hand it over with annotation {remedy}" in told["message"]
+    await link.says(Conflicts="True", Ready="True")
+    name, _, value = remedy.partition("=")
+    handed = {"metadata": {"annotations": {name: value}}}
+    await world.provider.merge_patch(world.widgets, "blue", namespace, handed)
+    again = await when(world.provider, world.widgets, "blue", namespace, until=_annotated)
+    assert again["metadata"]["uid"] == copy["metadata"]["uid"]
+    await link.condition("Conflicts", lambda found: not found)
+
+
+async def test_a_claimed_copy_that_has_lost_its_annotations_is_taken_up_again(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    _, namespace = await certified(world, link)
+    await world.consumer.create(SECRETS, secret("blue-origin", "default", mine="1"))
+    await when(world.provider, SECRETS, "blue-origin", namespace, until=bool)
+    await world.provider.merge_patch(SECRETS, "blue-origin", namespace, BARE)
+    await when(world.provider, SECRETS, "blue-origin", namespace, until=_annotated)
+    await link.condition("Conflicts", lambda found: not found)
+
+
+def _annotated(body: JSON) -> bool:
+    return "kube-bind.io/consumer-uid" in body["metadata"].get("annotations", {})
+
+
+def _recorded(body: JSON) -> bool:
+    return "kube-bind.io/provider-uid" in body["metadata"].get("annotations", {})
+
+
 async def test_a_namespace_that_the_provider_refuses_is_told_here(stack: AsyncExitStack) -> None:
     """Under isolation None the consumer's default namespace would be the provider's."""
     world = World(stack, options=ProviderOptions(isolation="None"))

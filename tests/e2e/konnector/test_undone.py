@@ -166,6 +166,39 @@ async def test_a_webhook_that_sets_what_the_object_sets_is_told_and_costs_no_wri
             )
 
 
+async def test_what_a_webhook_strips_for_a_moment_is_taken_up_again(world: World) -> None:
+    """Also what was made in the meantime, of which nothing but our own write tells."""
+    link, there = await both(world)
+    rules = [
+        {
+            "operations": ["CREATE", "UPDATE"],
+            "apiGroups": ["example.org"],
+            "apiVersions": ["v1"],
+            "resources": ["widgets"],
+        }
+    ]
+    bare = patch({"op": "replace", "path": "/metadata/annotations", "value": {}})
+    async with WebhookServer() as server:
+        hook = server.hook("/bare", bare, rules=rules)
+        async with server.installed(world.provider, there, mutating=[hook]):
+            await world.consumer.create(WIDGETS, widget("new"))
+            await when(world.provider, WIDGETS, "new", there, until=bool)
+            patch_: JSON = {"metadata": {"labels": {"touched": "1"}}}
+            await world.provider.merge_patch(WIDGETS, "red", there, patch_)
+            await link.condition("ObjectsRewritten", lambda one: one.get("status"))
+    for name in ("blue", "red", "new"):
+        await recolour(world, name, "green")
+        await crossed(world, name, there, "green")
+        await when(
+            world.provider,
+            WIDGETS,
+            name,
+            there,
+            until=lambda body: "kube-bind.io/consumer-uid" in body["metadata"]["annotations"],
+        )
+    await link.condition("Conflicts", lambda one: not one)
+
+
 async def recolour(world: World, name: str, colour: str) -> None:
     patch = {"spec": {"colour": colour}}
     await world.consumer.merge_patch(WIDGETS, name, "default", patch)

@@ -67,12 +67,16 @@ def consumer(
 
 
 def provider(
-    *, annotations: dict[str, str] | None = None, deleting: bool = False, **body: Any
+    *,
+    annotations: dict[str, str] | None = None,
+    deleting: bool = False,
+    uid: str = "provider-1",
+    **body: Any,
 ) -> Object:
     metadata: JSON = {
         "name": "db",
         "namespace": "cluster-abc-shop",
-        "uid": "provider-1",
+        "uid": uid,
         "resourceVersion": "9",
         "annotations": annotations if annotations is not None else SOURCE,
     }
@@ -170,7 +174,10 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
             id="deleting-leaves-a-foreign-object",
         ),
         pytest.param(
-            {"consumer": consumer(deleting=True), "provider": provider(annotations={})},
+            {
+                "consumer": consumer(deleting=True),
+                "provider": provider(annotations={}, uid="native"),
+            },
             PatchMetadata("consumer", {"finalizers": []}),
             id="deleting-leaves-a-native-object",
         ),
@@ -190,7 +197,9 @@ def test_spec(given: dict[str, Any], step: Step) -> None:
             {"target": None, "namespace_refusal": "taken"}, "ForeignObjectExists", id="no-place"
         ),
         pytest.param(
-            {"provider": provider(annotations={"theirs": "x"})}, "ForeignObjectExists", id="native"
+            {"provider": provider(annotations={"theirs": "x"}, uid="native")},
+            "ForeignObjectExists",
+            id="native",
         ),
         pytest.param({"target": Key("", "x" * 254), "provider": None}, "NameTooLong", id="long"),
     ],
@@ -343,6 +352,98 @@ def test_a_copy_that_was_let_go_is_taken_up_again() -> None:
     step = next_step(pair(provider=object_from_dict(copy)))
     assert isinstance(step, Replace)
     assert step.body["metadata"]["annotations"] == SOURCE
+
+
+STRIPPED = object_from_dict(labelled(provider(annotations={"theirs": "kept"}).to_dict()))
+UNRECORDED = consumer(annotations={})
+PROVED: dict[str, Any] = {"owned": MINE, "wrote": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        pytest.param({}, Read("provider"), id="its-server-is-asked"),
+        pytest.param(
+            {"consumer": UNRECORDED, "made": "provider-1"},
+            PatchMetadata("consumer", {"annotations": BACK}),
+            id="just-made-is-recorded-first",
+        ),
+        pytest.param(
+            {"made": "provider-1", "owned": MINE},
+            "ForeignObjectExists",
+            id="recorded-but-not-written-by-a-konnector",
+        ),
+        pytest.param(
+            {"consumer": UNRECORDED, **PROVED}, "ForeignObjectExists", id="written-not-recorded"
+        ),
+        pytest.param(
+            {"consumer": UNRECORDED, "made": "older"}, "ForeignObjectExists", id="another-was-made"
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(annotations={**BACK, "kube-bind.io/provider-uid": "other"}),
+                **PROVED,
+            },
+            "ForeignObjectExists",
+            id="another-uid",
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(
+                    annotations={**BACK, "kube-bind.io/provider-namespace": "cluster-x-shop"}
+                ),
+                **PROVED,
+            },
+            "ForeignObjectExists",
+            id="another-namespace",
+        ),
+        pytest.param(
+            {"provider": provider(annotations=FOREIGN), **PROVED},
+            "ForeignObjectExists",
+            id="it-says-that-it-is-anothers",
+        ),
+        pytest.param(
+            {"consumer": consumer(deleting=True)}, Read("provider"), id="deleting-asks-its-server"
+        ),
+        pytest.param(
+            {"consumer": consumer(deleting=True), **PROVED},
+            Delete("provider", TARGET, "provider-1"),
+            id="deleting-takes-what-is-proved",
+        ),
+        pytest.param(
+            {"consumer": consumer(deleting=True), "owned": {}},
+            PatchMetadata("consumer", {"finalizers": []}),
+            id="deleting-leaves-what-is-not",
+        ),
+        pytest.param(
+            {"consumer": None, "gone": frozenset({"consumer"}), **PROVED},
+            Done(),
+            id="without-an-object-nothing-is-proved",
+        ),
+    ],
+)
+def test_a_copy_that_has_lost_its_annotations(given: dict[str, Any], step: Step | str) -> None:
+    found = next_step(pair(**{"provider": STRIPPED, **given}))
+    if isinstance(step, str):
+        assert isinstance(found, Refuse)
+        assert found.reason == step
+        if "consumer" not in given:
+            return
+        assert f"kube-bind.io/cluster-namespace={OURS}" in found.message
+    else:
+        assert found == step
+
+
+def test_a_copy_that_certainly_is_ours_gets_its_annotations_back() -> None:
+    step = next_step(pair(provider=STRIPPED, **PROVED))
+    assert isinstance(step, Replace)
+    assert step.body["metadata"]["annotations"] == {"theirs": "kept", **SOURCE}
+    assert step.body["spec"] == {"size": 1}
+
+
+def test_what_shall_stay_is_not_deleted_for_having_lost_its_annotations() -> None:
+    given = pair(consumer=consumer(deleting=True), provider=STRIPPED, **PROVED)
+    assert next_step(given, orphan=True) == PatchMetadata("consumer", {"finalizers": []})
 
 
 @pytest.mark.parametrize(

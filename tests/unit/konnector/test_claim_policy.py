@@ -291,7 +291,11 @@ def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
             id="another-consumers-copy",
         ),
         pytest.param(
-            {"provider": provider("consumer"), "consumer": consumer("consumer")},
+            {
+                "provider": provider("consumer"),
+                "consumer": consumer("consumer"),
+                "owned": {"f:data": {}},
+            },
             "ForeignObjectExists",
             id="a-copy-without-a-source",
         ),
@@ -312,6 +316,41 @@ def test_what_needs_a_person_is_told(given: dict[str, Any], reason: str) -> None
     assert isinstance(step, Refuse)
     assert step.reason == reason
     assert "Yg==" not in step.message
+
+
+@pytest.mark.parametrize(
+    ("given", "step"),
+    [
+        pytest.param({}, Read("provider"), id="its-server-is-asked"),
+        pytest.param(
+            {"consumer": consumer("consumer", deleting=True), "owned": {}, "wrote": True},
+            None,
+            id="the-original-is-going",
+        ),
+        pytest.param({"consumer": None}, Done(), id="no-original"),
+        pytest.param({"consumer_claimed": False}, Done(), id="claimed-no-more"),
+    ],
+)
+def test_a_sent_copy_that_has_lost_its_annotations(given: dict[str, Any], step: Any) -> None:
+    known = {"provider": provider("consumer"), "consumer": consumer("consumer"), **given}
+    found = next_step(**known, converged=False)
+    if step is None:
+        assert isinstance(found, Refuse)
+        assert f"kube-bind.io/cluster-namespace={OURS}" in found.message
+    else:
+        assert found == step
+
+
+def test_a_sent_copy_that_certainly_is_ours_gets_its_annotations_back() -> None:
+    found = next_step(
+        provider=provider("consumer"),
+        consumer=consumer("consumer"),
+        owned={"f:data": {}},
+        wrote=True,
+        converged=False,
+    )
+    assert isinstance(found, Replace)
+    assert found.body["metadata"]["annotations"] == SOURCE
 
 
 def test_one_providers_secret_never_goes_to_another() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.konnector.policies.merge import Owned, has_more, merged, owned_fields
+from fairlead.konnector.policies.merge import Owned, has_more, merged, owned_fields, wrote
 
 
 PORT = 'k:{"port":1,"protocol":"TCP"}'
@@ -145,6 +145,26 @@ def entry(manager: str, fields: JSON, **more: str) -> JSON:
 def test_owned_fields(entries: list[JSON], owned: Owned) -> None:
     body = {"metadata": {"managedFields": entries}, "spec": {"a": 1}, "status": {"b": 1}}
     assert owned_fields(body) == owned
+
+
+@pytest.mark.parametrize(
+    ("entries", "written"),
+    [
+        pytest.param([entry("kube-bind.io", {"f:spec": {}})], True, id="ours"),
+        pytest.param(
+            [entry("kube-bind.io", {"f:metadata": {}, "f:data": {}})], True, id="no-spec"
+        ),
+        pytest.param([entry("kube-bind.io", {"f:metadata": {}})], False, id="metadata-alone"),
+        pytest.param([entry("operator", {"f:spec": {}})], False, id="others"),
+        pytest.param(
+            [entry("kube-bind.io", {"f:spec": {}}, subresource="status")], False, id="status"
+        ),
+        pytest.param([entry("konnector", {"f:spec": {}})], False, id="perhaps-the-original"),
+        pytest.param([], False, id="untracked"),
+    ],
+)
+def test_whether_a_konnector_wrote_an_object(entries: list[JSON], written: bool) -> None:
+    assert wrote({"metadata": {"managedFields": entries}, "spec": {"a": 1}}) is written
 
 
 _VALUES = st.recursive(

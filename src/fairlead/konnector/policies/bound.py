@@ -17,10 +17,12 @@ from fairlead.konnector.policies.copies import (
     in_step,
     is_foreign,
     is_ours,
+    is_recorded,
     let_go,
     merged_body,
     payload,
     provider_annotations,
+    says_nothing,
     source_annotations,
     status_in_step,
     status_of,
@@ -127,7 +129,10 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _keep(self, pair: Pair, consumer: Object, provider: Object) -> Step:
         if not belongs(provider.meta, self.cluster_namespace):
-            return self._refuse(provider)
+            if (step := _proof(pair, consumer, provider)) is not None:
+                return step
+            if not _proved(pair, consumer, provider):
+                return self._refuse(provider)
         if provider.meta.deleting:
             return Wait(DELETION)
         # Both in one request: what says where the copy is would be another write of the same
@@ -165,10 +170,11 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             )
         else:
             message = (
-                f"{provider.kind} {provider.key} on the provider is the provider's own, so this "
-                "object is not synced: rename this object, or ask the provider to remove its own "
-                "or to hand it over with annotation "
-                f"{ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}"
+                f"{provider.kind} {provider.key} on the provider is the provider's own, or a copy "
+                "that has lost its annotations and of which nothing proves that it is this "
+                "object's, so this object is not synced: ask the provider to hand it over with "
+                f"annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace} or to remove "
+                "it, or rename this object"
             )
         return Refuse(FOREIGN_OBJECT, message)
 
@@ -189,7 +195,12 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return release if "provider" in pair.gone else Read("provider")
         # What is there was let go, or is somebody else's: nobody waits for it.
         if not is_ours(provider.meta, self.cluster_namespace):
-            return release
+            if orphan or not says_nothing(provider.meta):
+                return release
+            if (step := _proof(pair, consumer, provider)) is not None:
+                return step
+            if not _proved(pair, consumer, provider):
+                return release
         if provider.meta.deleting:
             return Wait(DELETION)
         if orphan:
@@ -221,6 +232,31 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if "consumer" not in pair.gone:
             return Read("consumer")
         return Delete("provider", provider.key, provider.meta.uid)
+
+
+def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:
+    """What is still to be done to prove that an object which says nothing is our copy.
+
+    What was made a moment ago is recorded first: that it lacks what it was given says nothing.
+    """
+    if not says_nothing(provider.meta):
+        return None
+    if is_recorded(consumer.meta, provider.meta):
+        return Read("provider") if pair.owned is None else None
+    if pair.made and pair.made == provider.meta.uid:
+        return PatchMetadata("consumer", {"annotations": provider_annotations(provider.meta)})
+    return None
+
+
+def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
+    """Whether an object without our annotations certainly is the copy that a konnector made.
+
+    Its uid was recorded when it said so itself, and its server says that a konnector wrote it.
+    Either alone would be a guess: whoever may write the consumer's object may write a uid there,
+    and what a konnector wrote may have been another object's copy.
+    """
+    known = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
+    return known and pair.wrote
 
 
 def _status_outcome(consumer: Object, provider: Object) -> Outcome | None:

@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.kubebind import LABEL_OWNER, OWNER_CONSUMER, OWNER_PROVIDER
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_NAMESPACE,
+    LABEL_OWNER,
+    OWNER_CONSUMER,
+    OWNER_PROVIDER,
+)
 from fairlead.api.meta import JSON, Object
 from fairlead.konnector.policies.claimcopies import (
     binding_reference,
@@ -23,7 +28,13 @@ from fairlead.konnector.policies.claimcopies import (
     provider_copy,
     replaced_body,
 )
-from fairlead.konnector.policies.copies import belongs, is_foreign, is_ours, let_go
+from fairlead.konnector.policies.copies import (
+    belongs,
+    is_foreign,
+    is_ours,
+    let_go,
+    says_nothing,
+)
 from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.steps import (
     FOREIGN_OBJECT,
@@ -135,7 +146,13 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def _consumer_owned(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
         consumer = pair.consumer
         if not belongs(provider.meta, self.cluster_namespace):
-            return _refuse_foreign(pair, state, provider)
+            # The label says that the original is the consumer's, in a namespace that is this
+            # consumer's alone; that no other than a konnector has put it there, its server knows.
+            stripped = says_nothing(provider.meta) and _is_original(state, consumer)
+            if stripped and pair.owned is None:
+                return Read("provider")
+            if not (stripped and pair.wrote):
+                return self._refuse_silent(pair, state, provider)
         if provider.meta.deleting:
             return Wait("deletion of the provider's copy")
         if consumer is None:
@@ -159,6 +176,17 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if must_recreate(provider, content):
             return Delete("provider", provider.key, provider.meta.uid)
         return Replace("provider", replaced_body(provider, content, owner=None))
+
+    def _refuse_silent(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
+        if pair.consumer is None or not state.consumer:
+            return Done()
+        return Refuse(
+            FOREIGN_OBJECT,
+            f"{provider.kind} {provider.key} on the provider does not say whose copy it is, and "
+            "nothing proves that it is this object's: ask the provider to hand it over with "
+            f"annotation {ANNOTATION_CLUSTER_NAMESPACE}={self.cluster_namespace}, or to remove "
+            "it, or rename this object",
+        )
 
     def _delete_provider(self, state: ClaimState, provider: Object) -> Step:
         """A copy goes; one that was let go, or shall be, stays."""
@@ -235,6 +263,16 @@ def _wanted_there(state: ClaimState, consumer: Object, provider: Object) -> bool
     """Whether the consumer's object is an original whose copy would have the provider's name."""
     original = owner_of(consumer) != OWNER_PROVIDER and not consumer.meta.deleting
     return state.consumer and original and not provider.meta.deleting
+
+
+def _is_original(state: ClaimState, consumer: Object | None) -> bool:
+    """Whether the consumer's object is claimed, and stays."""
+    return (
+        state.consumer
+        and consumer is not None
+        and owner_of(consumer) != OWNER_PROVIDER
+        and not consumer.meta.deleting
+    )
 
 
 def _unclaim(copy: Object | None, provider: Object) -> Step:

@@ -105,6 +105,19 @@ def is_ours(provider: ObjectMeta, cluster_namespace: str) -> bool:
     return belongs(provider, cluster_namespace) and ANNOTATION_CONSUMER_UID in provider.annotations
 
 
+def says_nothing(provider: ObjectMeta) -> bool:
+    """Whether an object of the provider does not say whose it is, as one of its own does."""
+    return ANNOTATION_CLUSTER_NAMESPACE not in provider.annotations
+
+
+def is_recorded(consumer: ObjectMeta, provider: ObjectMeta) -> bool:
+    """Whether the consumer's object says that this very object is its copy.
+
+    That is recorded only when the copy said the same.
+    """
+    return provider_annotations(provider).items() <= consumer.annotations.items()
+
+
 def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
     """Whether an object of the provider is another consumer's copy."""
     found = provider.annotations.get(ANNOTATION_CLUSTER_NAMESPACE, cluster_namespace)

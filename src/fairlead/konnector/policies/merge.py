@@ -47,6 +47,20 @@ def owned_fields(body: JSON) -> Owned:
     return result
 
 
+def wrote(body: JSON) -> bool:
+    """Whether a server says that a konnector has written more of an object than its metadata.
+
+    An entry that lost its annotations is still there; a server that tracks nothing says nothing.
+    """
+    entries = body.get("metadata", {}).get("managedFields") or []
+    return any(
+        entry.get("manager") == FIELD_MANAGER
+        and not entry.get("subresource")
+        and (entry.get("fieldsV1") or {}).keys() - {"f:metadata", "f:status"}
+        for entry in entries
+    )
+
+
 def has_more(target: Any, source: Any) -> bool:
     """Whether the target has members or items that the source lacks, at any depth."""
     if isinstance(target, dict) and isinstance(source, dict):

@@ -59,8 +59,9 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     APIServiceNamespace for the consumer's namespace, ``namespace_refusal`` why the provider
     assigns none ("" if it does not refuse), ``namespace_gone`` that the provider itself says that
     there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None as
-    long as the provider was not asked. ``outcomes`` are those of the last writes, where what came
-    of them was not what was wanted.
+    long as the provider was not asked, and ``wrote`` whether it says that a konnector has written
+    the copy. ``made`` is the uid of a copy that was just created. ``outcomes`` are those of the
+    last writes, where what came of them was not what was wanted.
     """
 
     key: Key
@@ -72,6 +73,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     namespace_refusal: str = ""
     namespace_gone: bool = False
     owned: Owned | None = None
+    wrote: bool = False
+    made: str = ""
     outcomes: Mapping[Side, Outcome] = {}
 
     def at(self, side: Side) -> Object | None:

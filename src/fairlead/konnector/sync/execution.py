@@ -17,7 +17,7 @@ from fairlead.client.errors import (
 )
 from fairlead.client.lookups import find
 from fairlead.konnector.policies.isolation import Strategy
-from fairlead.konnector.policies.merge import owned_fields
+from fairlead.konnector.policies.merge import owned_fields, wrote
 from fairlead.konnector.policies.steps import (
     AskNamespace,
     ConfirmNamespace,
@@ -139,7 +139,8 @@ class Executor:
             end.expectations.forget(place)
             return pair.without(side)
         if side == "provider":
-            pair = msgspec.structs.replace(pair, owned=owned_fields(found.to_dict()))
+            body = found.to_dict()
+            pair = msgspec.structs.replace(pair, owned=owned_fields(body), wrote=wrote(body))
         return pair.having(side, found)
 
     async def _patch(self, step: PatchMetadata, pair: Pair) -> Pair | None:
@@ -165,6 +166,8 @@ class Executor:
         except AlreadyExists:
             # The cache is behind, or somebody was faster: what is there decides the next step.
             return await self._read(step.side, pair)
+        if step.side == "provider":
+            pair = msgspec.structs.replace(pair, made=created.meta.uid)
         return self._wrote(step.side, pair, created, created=True)
 
     async def _replace(self, step: Replace, pair: Pair) -> Pair | None:

@@ -12,7 +12,7 @@ from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import status_of
-from fairlead.konnector.policies.merge import owned_fields
+from fairlead.konnector.policies.merge import owned_fields, wrote
 from fairlead.konnector.policies.steps import (
     InSync,
     Pair,
@@ -64,8 +64,8 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
     for _ in range(_MOST_STEPS):
         step = policy.next_step(pair)
         if isinstance(step, Read) and pair.provider is not None:
-            owned = owned_fields(pair.provider.to_dict())
-            pair = msgspec.structs.replace(pair, owned=owned)
+            body = pair.provider.to_dict()
+            pair = msgspec.structs.replace(pair, owned=owned_fields(body), wrote=wrote(body))
         elif (settled := _as_good_as_done(step, pair)) is not None:
             pair = _remembering(policy, pair, settled)
         else:
