@@ -179,7 +179,7 @@ class Sandbox:
         return folder / "objects.sqlite"
 
     async def _listen(self, server: HttpServer, guard: Guard) -> None:
-        self._listener = Listener(server)
+        self._listener = Listener(server, self.faults.disconnected)
         host, port = self._address
         port = await self._listener.open(host, port, guard.server_context())
         self._address = (host, port)

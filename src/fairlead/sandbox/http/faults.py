@@ -141,12 +141,11 @@ class Faults:
 
     def connected(self, transport: asyncio.Transport) -> None:
         """Note a connection, so that a partition cuts it; each of its requests tells of it."""
-        if transport in self._connections:
-            return
-        # Closed ones are looked for only when there is a new one: with a hundred connections, a
-        # look at each request is 2 % of what it costs.
-        self._connections = {one for one in self._connections if not one.is_closing()}
         self._connections.add(transport)
+
+    def disconnected(self, transport: asyncio.Transport) -> None:
+        """Forget a connection: what holds its transport holds its buffers."""
+        self._connections.discard(transport)
 
     def watching(self, watch: Droppable) -> None:
         """Note a watch."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from collections.abc import Callable
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 
 from fairlead.sandbox import errors
 from fairlead.sandbox.errors import StatusError
+from fairlead.sandbox.http import memory
 from fairlead.sandbox.http.server import HttpServer, make_request, respond
 from fairlead.sandbox.requests.calls import error_answer
 
@@ -100,8 +103,17 @@ class AcceptedConnections(web.Server):
 
     _closed = False
 
+    def __init__(
+        self, lost: Callable[[asyncio.Transport], None], *given: Any, **more: Any
+    ) -> None:
+        super().__init__(*given, **more)
+        self._lost = lost
+        self._memory = memory.Connections()
+
     def __call__(self) -> web.RequestHandler:
         """What handles a new connection."""
+        # One whose TLS handshake fails is never made, and takes memory all the same.
+        self._memory.one()
         return Connection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
@@ -111,19 +123,34 @@ class AcceptedConnections(web.Server):
             return
         super().connection_made(handler, transport)
 
+    def connection_lost(
+        self, handler: web.RequestHandler, exc: BaseException | None = None
+    ) -> None:
+        """Forget a connection."""
+        super().connection_lost(handler, exc)
+        if handler.transport is not None:
+            self._lost(handler.transport)
+        if not self._closed:
+            self._memory.one()
+
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Close all connections, those to come included; ``timeout`` is in seconds."""
         self._closed = True
+        self._memory.close()
         await super().shutdown(timeout)
 
 
 class Listener:
-    """Listens for a server from :meth:`open` to :meth:`close`."""
+    """Listens for a server from :meth:`open` to :meth:`close`.
 
-    def __init__(self, server: HttpServer) -> None:
+    ``lost`` is told of each connection that is closed.
+    """
+
+    def __init__(self, server: HttpServer, lost: Callable[[asyncio.Transport], None]) -> None:
         # aiohttp lets a handler go on when its client is gone unless it is told to cancel it: work
         # would be done, and watches kept, for nobody.
         self._connections = AcceptedConnections(
+            lost,
             server.handle,
             request_factory=make_request,
             handler_cancellation=True,

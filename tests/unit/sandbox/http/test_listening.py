@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fairlead.sandbox import Sandbox
-from fairlead.sandbox.http import listening, server
+from fairlead.sandbox.http import listening, memory, server
 from fairlead.sandbox.requests.info import RequestInfo
 
 
@@ -112,3 +112,33 @@ async def test_a_body_that_never_ends_is_said(
     found = await answer(reader)
     assert found.startswith(b"HTTP/1.1 504")
     assert b"Timeout: request did not complete within requested timeout 0.2s" in found
+
+
+async def test_nothing_is_kept_of_a_connection_that_was_closed(
+    connection: Pair, sandbox: Sandbox
+) -> None:
+    """Of TLS connections there is a quarter of a MiB each."""
+    reader, writer = connection
+    writer.write(REQUEST)
+    await answer(reader)
+    assert len(sandbox.faults._connections) == 1
+    writer.close()
+    async with asyncio.timeout(30):
+        while sandbox.faults._connections:  # noqa: ASYNC110  nothing tells of it
+            await asyncio.sleep(0.01)
+
+
+async def test_memory_is_given_back_when_many_connections_have_come_and_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trims: asyncio.Queue[None] = asyncio.Queue()
+    monkeypatch.setattr(memory, "give_back", lambda: trims.put_nowait(None))
+    monkeypatch.setattr(memory, "MANY", 10)
+    monkeypatch.setattr(memory, "QUIET_SECONDS", 0.05)
+    async with Sandbox(tls=False, rbac=False) as sandbox:
+        host, _, port = sandbox.url.removeprefix("http://").partition(":")
+        for _ in range(2):
+            opened = [await asyncio.open_connection(host, int(port)) for _ in range(5)]
+            for _, writer in opened:
+                writer.close()
+            await asyncio.wait_for(trims.get(), 30)
