@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
@@ -61,6 +63,8 @@ class Consumer:
         self.cluster = cluster
         self.client = cluster.client
         self.options = options
+        self.instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        """This konnector's name among several, which providers are told."""
         self.bindings = cluster.informer(APISERVICEBINDINGS)
         self.bundles = cluster.informer(APISERVICEBINDINGBUNDLES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)

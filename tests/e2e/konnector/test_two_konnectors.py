@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
 
-from tests.support.konnector import WIDGETS, Requests, World, event, quiet, widget
+import pytest
+from tests.support.konnector import WIDGETS, Requests, World, event, konnector, quiet, widget
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, CLUSTERBINDINGS
@@ -13,6 +15,9 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import EVENTS
 from fairlead.api.timestamps import now
 from fairlead.client import Client, Conflict
+from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.konnector.commands.overview.rows import make_row
+from fairlead.konnector.controllers.clusterbinding import peers
 
 
 RIVAL = "v0.8.1"
@@ -70,3 +75,42 @@ async def test_the_one_that_knows_better_says_so_once_and_leaves_it_to_the_other
     assert reasons.count("VersionsAlternate") == 1
     await world.consumer.create(WIDGETS, widget())
     await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
+
+
+async def test_two_of_ours_say_so_until_one_of_them_ends(
+    world: World, stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but their entries tells them apart: both are of one version."""
+    monkeypatch.setattr(peers, "INTERVAL", timedelta(seconds=2))
+    monkeypatch.setattr(peers, "BEAT", timedelta(seconds=1))
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    await link.condition("AnotherKonnector", lambda found: not found)
+    second = await stack.enter_async_context(konnector(world.consumer))
+    told = await link.condition("AnotherKonnector", bool)
+    assert (told["status"], told["reason"]) == ("True", "SeveralKonnectors")
+    assert "2 konnectors work with the provider's ClusterBinding" in told["message"]
+    assert "leave one of them running" in told["message"]
+    seen = await event(world.consumer, "default", "SeveralKonnectors")
+    assert seen["type"] == "Warning"
+    await link.says(Ready="True", AnotherKonnector="True")
+    async with Overview(world.consumer) as overview:
+        (bound,) = await overview.look()
+    assert make_row(bound, datetime.now(UTC)).problem.startswith("SeveralKonnectors: 2 konn")
+    await second.stop()
+    await link.condition("AnotherKonnector", lambda found: not found)
+
+
+async def test_one_that_takes_over_is_not_taken_for_another(world: World) -> None:
+    first = await world.konnector()
+    link = await world.bound()
+    for _ in range(3):
+        await first.stop()
+        await first.start()
+        await link.says(Ready="True", Heartbeating="True")
+    requests = Requests(world.provider_plane)
+    await quiet(requests)
+    await link.condition("AnotherKonnector", lambda found: not found)
+    reasons = [found.to_dict()["reason"] for found in (await world.consumer.list(EVENTS)).items]
+    assert "SeveralKonnectors" not in reasons

@@ -26,6 +26,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bindingsecret.controller import fault
+from fairlead.konnector.controllers.clusterbinding.peers import Peers, several
 from fairlead.konnector.controllers.clusterbinding.reconcile import (
     Rivalry,
     SecretWrite,
@@ -65,6 +66,7 @@ class ClusterBindingController:
         self._secrets: dict[str, Informer] = {}
         self._probe = Probe(provider.namespace)
         self._rivalry = Rivalry()
+        self._peers = Peers()
         self._replaced = ""
         self._controller = self._provider.controller(
             "konnector-clusterbinding", self._reconcile, workers=1
@@ -124,7 +126,7 @@ class ClusterBindingController:
             raise
         if written is not found:
             self._replaced = found.meta.resource_version
-        self._learn(plan.rivalry)
+        self._learn(plan.rivalry, plan.peers)
         await self._tell("")
         again = self._probe.retry_in
         return Result(plan.next_beat if again is None else min(plan.next_beat, again))
@@ -143,6 +145,8 @@ class ClusterBindingController:
             unreadable="" if secrets.has_synced else secrets.error,
             kubeconfig=self._provider.wanted.kubeconfig,
             rivalry=self._rivalry,
+            instance=self._consumer.instance,
+            peers=self._peers,
         )
 
     async def _fresh(self, state: State) -> State:
@@ -201,7 +205,15 @@ class ClusterBindingController:
         else:
             await client.update(SECRETS, write.body)
 
-    def _learn(self, rivalry: Rivalry) -> None:
+    def _learn(self, rivalry: Rivalry, peers: Peers) -> None:
+        if peers.living and peers.living != self._peers.living:
+            _log.warning(
+                "several konnectors work with one ClusterBinding: leave one of them running",
+                this=self._consumer.instance,
+                others=peers.living,
+                namespace=self._provider.namespace,
+            )
+        self._peers = peers
         if rivalry.version and not self._rivalry.version:
             _log.warning(
                 "another konnector writes the same ClusterBinding: stop one of them",
@@ -212,8 +224,12 @@ class ClusterBindingController:
 
     async def _tell(self, error: str) -> None:
         found, absent = [heartbeating(error)], []
-        if self._rivalry.version:
-            found.append(another_konnector(self._rivalry.version, self._provider.namespace))
+        namespace = self._provider.namespace
+        among = several(self._peers, self._consumer.instance, namespace)
+        if among is not None:
+            found.append(among)
+        elif self._rivalry.version:
+            found.append(another_konnector(self._rivalry.version, namespace))
         else:
             absent.append(ANOTHER_KONNECTOR)
         for binding in self._provider.bindings:

@@ -31,6 +31,12 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.konnector.controllers.clusterbinding.peers import (
+    Peers,
+    condition,
+    entries,
+    learned,
+)
 from fairlead.konnector.policies.work import SecretKey
 
 
@@ -63,6 +69,7 @@ class State(msgspec.Struct, frozen=True):
     ``unreadable`` says why the provider's Secret could not be read, "" if it could.
     ``consumer_secrets`` are the Secrets from which this connection was made, None if absent,
     by the key that holds it. ``kubeconfig`` is the one that this connection was made with.
+    ``instance`` is this konnector's name among several, ``peers`` what is known of the others.
     """
 
     binding: ClusterBinding
@@ -74,6 +81,8 @@ class State(msgspec.Struct, frozen=True):
     unreadable: str = ""
     kubeconfig: bytes = b""
     rivalry: Rivalry = Rivalry()
+    instance: str = "konnector"
+    peers: Peers = Peers()
 
 
 class SecretWrite(msgspec.Struct, frozen=True):
@@ -86,13 +95,14 @@ class SecretWrite(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """Secrets to write first, then the status; ``next_beat`` is in seconds.
 
-    ``rivalry`` is what is known of another konnector when the status is written.
+    ``rivalry`` and ``peers`` are what is known of other konnectors when the status is written.
     """
 
     secrets: list[SecretWrite]
     status: ClusterBindingStatus
     next_beat: float
     rivalry: Rivalry = Rivalry()
+    peers: Peers = Peers()
 
 
 def reconcile(state: State) -> Plan:
@@ -102,8 +112,12 @@ def reconcile(state: State) -> Plan:
     old = state.binding.status
     version = konnector_version(state.version)
     rivalry = _rivalry(state, version or UNKNOWN)
+    peers = learned(state.peers, state.instance, entries(old.conditions), state.now)
+    roster = condition(peers, state.instance, state.now)
     if rivalry.version and (waits := _rival_lives(old, state.now)):
-        return Plan(writes, old, waits, rivalry)
+        # One of ours goes on to be told that this one is there; nobody fights over that.
+        status = _with_roster(old, roster, state.now) if peers.living else old
+        return Plan(writes, status, waits, rivalry, peers)
     beat = _heartbeat(old.last_heartbeat_time, state.now)
     status = msgspec.structs.replace(
         old,
@@ -116,6 +130,7 @@ def reconcile(state: State) -> Plan:
             secret_valid,
             _valid_version(state.version, version),
             *_credentials(state),
+            roster,
             now=format_time(state.now),
             summary=True,
         ),
@@ -123,7 +138,15 @@ def reconcile(state: State) -> Plan:
     due = parse_time(beat) + BEAT - state.now
     held = msgspec.structs.replace(rivalry, held=True)
     # A second more, for a look that came a moment too early would find the heartbeat still fresh.
-    return Plan(writes, status, max(due.total_seconds(), 0.0) + 1.0, held)
+    wait = min(max(due.total_seconds(), 0.0), peers.due(state.now))
+    return Plan(writes, status, wait + 1.0, held, peers)
+
+
+def _with_roster(
+    old: ClusterBindingStatus, roster: Condition, now: datetime
+) -> ClusterBindingStatus:
+    conditions = set_conditions(old.conditions, roster, now=format_time(now))
+    return msgspec.structs.replace(old, conditions=conditions)
 
 
 def another_konnector(version: str, namespace: str) -> Condition:

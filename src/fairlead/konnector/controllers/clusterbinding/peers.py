@@ -1,0 +1,114 @@
+"""Whether other konnectors of Fairlead work with the same ClusterBinding.
+
+Versions tell of one of another kind, and nothing of a second one of the same. So each konnector
+has an entry of its own in a condition of the ClusterBinding, its name and a time, and renews it
+with its heartbeats. An entry that changes is of one that lives; who has died leaves one that does
+not, and clocks of different machines are never compared. Who sees a new name renews its own entry
+at once, so that the newcomer learns of it as soon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from fairlead.api.kubebind.conditions import (
+    ANOTHER_KONNECTOR,
+    KONNECTORS,
+    Condition,
+    get_condition,
+)
+from fairlead.api.timestamps import format_time
+
+
+INTERVAL = timedelta(minutes=5)
+"""An entry that has not changed for so long is of one that works no more."""
+BEAT = INTERVAL / 2
+
+_MOST = 20
+"""Entries that are kept; those of processes that die one after another go in time."""
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Another konnector's entry, since when it is as it is, and whether it changed meanwhile."""
+
+    stamp: str
+    since: datetime
+    lives: bool = False
+
+
+class Peers(msgspec.Struct, frozen=True):
+    """What a konnector knows of itself and the others: ``beaten`` is when it renewed its entry."""
+
+    beaten: datetime | None = None
+    others: Mapping[str, Peer] = {}
+
+    @property
+    def living(self) -> list[str]:
+        """The names of the others that work."""
+        return sorted(name for name, peer in self.others.items() if peer.lives)
+
+    def due(self, now: datetime) -> float:
+        """Seconds until the own entry is to be renewed."""
+        if self.beaten is None:
+            return 0.0
+        return max((self.beaten + BEAT - now).total_seconds(), 0.0)
+
+
+def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) -> Peers:
+    """What is known after a look at all entries."""
+    others: dict[str, Peer] = {}
+    news = False
+    for one, stamp in entries.items():
+        if one == name:
+            continue
+        peer = known.others.get(one)
+        if peer is None:
+            # Who comes after this one has entered its name works for certain; who was there
+            # before may have ended.
+            came = known.beaten is not None
+            news = news or came
+            others[one] = Peer(stamp, now, came)
+        elif peer.stamp != stamp:
+            others[one] = Peer(stamp, now, lives=True)
+        elif now - peer.since < INTERVAL:
+            others[one] = peer
+        else:
+            # It stays known as long as its entry is there, or it would pass for a newcomer.
+            others[one] = Peer(stamp, peer.since)
+    fresh = known.beaten is not None and now - known.beaten < BEAT and not news
+    return Peers(known.beaten if fresh else now, others)
+
+
+def entries(conditions: list[Condition]) -> dict[str, str]:
+    """The entries of a ClusterBinding: times by names."""
+    found = get_condition(conditions, KONNECTORS)
+    words = (text.split() for text in found.message.split(", ")) if found is not None else ()
+    return {pair[0]: pair[1] for pair in words if len(pair) == 2}
+
+
+def condition(peers: Peers, name: str, now: datetime) -> Condition:
+    """The condition with the entries of this konnector and of all others that may live."""
+    own = format_time(peers.beaten) if peers.beaten is not None else ""
+    kept = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
+    newest = sorted(kept, key=lambda item: item[1].since, reverse=True)
+    known = {one: peer.stamp for one, peer in newest[: _MOST - 1]} | {name: own}
+    message = ", ".join(f"{one} {stamp}" for one, stamp in sorted(known.items()))
+    return Condition(KONNECTORS, "True", reason="Current", message=message)
+
+
+def several(peers: Peers, name: str, namespace: str) -> Condition | None:
+    """The condition of every binding of a connection that several konnectors use."""
+    if not peers.living:
+        return None
+    # All of them say the same, so that none rewrites what another has written.
+    names = sorted([name, *peers.living])
+    message = (
+        f"{len(names)} konnectors work with the provider's ClusterBinding {namespace}/cluster: "
+        f"{', '.join(names)}. Each writes the same objects: leave one of them running. Several of "
+        "one cluster take turns with --leader-elect true and one Lease (--lease-namespace, "
+        "--lease-name); another cluster needs an invitation of its own"
+    )
+    return Condition(ANOTHER_KONNECTOR, "True", reason="SeveralKonnectors", message=message)
