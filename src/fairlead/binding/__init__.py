@@ -39,7 +39,6 @@ from fairlead.binding.contexts.changes import Changes, SecretWrite
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.protocol import Context, Flow
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.expressions import JSONPathError
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.outside.memory import ObjectError, Objects, Place
 from fairlead.binding.pipeline import Handler, Pipeline, Stage
@@ -56,6 +55,7 @@ from fairlead.binding.reads import (
     Review,
     Snapshot,
 )
+from fairlead.binding.services.definitions import CollectError, Definition
 from fairlead.binding.services.items import Item, SecretSource, Source
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import (
@@ -72,9 +72,11 @@ __all__ = [
     "BaseContext",
     "Builder",
     "Changes",
+    "CollectError",
     "Context",
     "CoreosContext",
     "DefaultBuilder",
+    "Definition",
     "Failure",
     "FindWorkloads",
     "Flow",
@@ -82,7 +84,6 @@ __all__ = [
     "Handler",
     "InvalidBinding",
     "Item",
-    "JSONPathError",
     "ListAll",
     "Lookup",
     "MappingError",
