@@ -23,6 +23,16 @@ def message(kind: bytes, *parts: bytes) -> bytes:
     return kind + struct.pack("!i", len(body) + 4) + body
 
 
+def refusal(state: str, text: str) -> bytes:
+    fields = ("SFATAL", f"C{state}", f"M{text}")
+    return message(b"E", *(field.encode() + b"\0" for field in fields), b"\0")
+
+
+def wants(kind: int, said: bytes = b"") -> bytes:
+    """A message of authentication."""
+    return message(b"R", struct.pack("!i", kind), said)
+
+
 def parameter(name: str, value: str) -> bytes:
     return message(b"S", name.encode(), b"\0", value.encode(), b"\0")
 
@@ -36,8 +46,11 @@ _PARAMETERS = {
     "application_name": "fairlead-postgres",
 }
 _IDLE = message(b"Z", b"I")
-_LOGIN_OK = message(b"R", struct.pack("!i", 0))
-_ASK_MD5 = message(b"R", struct.pack("!i", 5), b"salt")
+LOGIN_OK = wants(0)
+ASK_MD5 = wants(5, b"salt")
+ASK_SCRAM = wants(10, b"SCRAM-SHA-256\0\0")
+MOST_ROUNDS = 2147483647
+"""That libpq would work out."""
 _COLUMN = b"?column?\0" + struct.pack("!ihihih", 0, 0, 25, -1, -1, 1)
 _ROWS_FOLLOW = message(b"1") + message(b"2") + message(b"T", struct.pack("!h", 1), _COLUMN)
 
@@ -140,9 +153,9 @@ class Babbling(Stand):
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await _startup(reader)
-        writer.write(_ASK_MD5)
+        writer.write(ASK_MD5)
         await reader.read(1 << 16)
-        writer.write(_LOGIN_OK)
+        writer.write(LOGIN_OK)
         if not self._at_login:
             for name, value in _PARAMETERS.items():
                 writer.write(parameter(name, value))
@@ -174,13 +187,10 @@ class Pooler(Stand):
         said = await _startup(reader)
         words = said[4:].rstrip(b"\0").split(b"\0")
         given = dict(zip(words[::2], words[1::2], strict=True))
-        if not self._passes_on:
-            assert given.pop(b"options")
-            if self._refusal:
-                fields = (b"SFATAL", b"C08P01", b"M" + self._refusal.encode())
-                writer.write(message(b"E", *(field + b"\0" for field in fields), b"\0"))
-                await writer.drain()
-                return
+        if not self._passes_on and given.pop(b"options", b"") and self._refusal:
+            writer.write(refusal("08P01", self._refusal))
+            await writer.drain()
+            return
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         try:
             words = [word for pair in given.items() for word in pair]
@@ -253,3 +263,30 @@ class Stalling(Stand):
     def _counts(self) -> bool:
         self.count += 1
         return self.count == self._at
+
+
+Answer = bytes | int
+"""What a server says after the client has spoken; a number is a challenge with so many rounds."""
+
+
+class Scripted(Stand):
+    """Says to each connection in turn what it was told to, and ends it; the last counts for all.
+
+    ``clients`` has what each has said.
+    """
+
+    def __init__(self, *scripts: list[Answer]) -> None:
+        super().__init__()
+        self._scripts = scripts
+        self.clients: list[list[bytes]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        script = self._scripts[min(len(self.clients), len(self._scripts) - 1)]
+        heard = [await _startup(reader)]
+        self.clients.append(heard)
+        for answer in script:
+            if isinstance(answer, int):
+                nonce = heard[-1].rpartition(b"r=")[2]
+                answer = wants(11, b"r=" + nonce + b"+,s=c2FsdA==,i=%d" % answer)  # noqa: PLW2901
+            writer.write(answer)
+            heard.append(await reader.read(1 << 16))

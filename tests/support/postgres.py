@@ -146,8 +146,8 @@ class Hanging:
         assert task is not None
         self._tasks.add(task)
         try:
-            if self._after_login:
-                await self._carry(reader, writer)
+            if self._after_login and not await self._carry(reader, writer):
+                return
             async with self._changed:
                 self.held += 1
                 self._changed.notify_all()
@@ -158,14 +158,18 @@ class Hanging:
             self._tasks.discard(task)
             writer.transport.abort()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Let the login pass; a Query or Parse message is the first thing after it."""
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Let the login pass; a Query or Parse message is the first thing after it.
+
+        False where none comes, for the client has gone.
+        """
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         try:
             answers = asyncio.create_task(self._answer(far_reader, writer))
             while (data := await reader.read(1 << 16)) and data[:1] not in {b"P", b"Q"}:
                 far_writer.write(data)
             answers.cancel()
+            return bool(data)
         finally:
             far_writer.close()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import psycopg
 
+from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 from fairlead.postgres.errors import AccessError, Retry
 
 
@@ -18,7 +19,24 @@ class AnswerTooLargeError(psycopg.OperationalError):
         super().__init__("the answer is too large")
 
 
+class TooManyRoundsError(psycopg.OperationalError):
+    """To check a password a server wants more worked out than it can be worth."""
+
+    def __init__(self, rounds: int) -> None:
+        super().__init__("too many rounds")
+        self.rounds = rounds
+
+
+class InconstantError(psycopg.OperationalError):
+    """A server asks for SCRAM-SHA-256 that did not tell how many rounds that takes."""
+
+    def __init__(self) -> None:
+        super().__init__("the server did not say that it would ask for SCRAM")
+
+
 _CONNECT = (
+    ("too many rounds", "TooManyRounds"),
+    ("did not say that it would ask for scram", "Inconstant"),
     ("the answer is too large", "Chatters"),
     ("startup parameter", "Pooled"),
     ("command-line options", "Pooled"),
@@ -50,6 +68,13 @@ _SENTENCES = {
         "AuthenticationFailed",
         "the server {server} refused the password of {user}; correct the credentials",
     ),
+    "TooManyRounds": (
+        "AuthenticationFailed",
+        (
+            "the server {server} wants {rounds} rounds of SCRAM-SHA-256 for the password of"
+            " {user}; store it again with at most {most}"
+        ),
+    ),
     "AuthenticationMethod": (
         "AuthenticationFailed",
         "the server {server} wants a login other than scram-sha-256 or md5; change its hba file",
@@ -73,6 +98,10 @@ _SENTENCES = {
     "DatabaseNotFound": (
         "DatabaseNotFound",
         "database {database} does not exist on {server} or takes no connections; create it",
+    ),
+    "Inconstant": (
+        "ConnectionFailed",
+        "the server {server} did not say in time how it checks passwords; trying again",
     ),
     "Chatters": (
         "ConnectionFailed",
@@ -165,16 +194,33 @@ def explain_connect(
     Of a ``discreet`` connection everything before a PostgreSQL has answered is one sentence: who
     chose the host must not learn from here what else there is in the operator's network.
     """
+    kind = _kind(error)
+    reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
+    type_ = _TYPES.get(kind, AccessError)
+    named = {"server": server, "database": database, "user": user, "most": MAX_ITERATIONS}
+    rounds = error.rounds if isinstance(error, TooManyRoundsError) else 0
+    return type_(reason, sentence.format(**named, rounds=rounds))
+
+
+def _kind(error: Exception) -> str:
     text = str(error).lower()
     # Our own time limit raises it without a text.
     if isinstance(error, TimeoutError):
         text = "timeout"
     kind = next((kind for sign, kind in _CONNECT if sign in text), "")
     if not kind and "database" in text and "does not exist" in text:
-        kind = "DatabaseNotFound"
-    reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
-    type_ = _TYPES.get(kind, AccessError)
-    return type_(reason, sentence.format(server=server, database=database, user=user))
+        return "DatabaseNotFound"
+    return kind
+
+
+def may_be_refused(error: Exception) -> bool:
+    """Whether a login may have failed for what it was tried with; servers speak any language."""
+    return _kind(error) in {"", "AuthenticationFailed", "AuthenticationMethod"}
+
+
+def asks_for_other(error: Exception) -> bool:
+    """Whether a server wants another way to log in than those that it was offered."""
+    return _kind(error) == "AuthenticationMethod"
 
 
 def pooled(server: str) -> AccessError:

@@ -12,9 +12,8 @@ import os
 import select
 import socket
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -30,6 +29,8 @@ from fairlead.postgres.database.connections.failures import (
     explain_connect,
     pooled,
 )
+from fairlead.postgres.database.connections.login import at, log_in
+from fairlead.postgres.database.connections.rounds import Place
 from fairlead.postgres.database.connections.startup import (
     APPLICATION,
     NEWEST,
@@ -37,6 +38,7 @@ from fairlead.postgres.database.connections.startup import (
     older_version,
     start_options,
 )
+from fairlead.postgres.database.connections.tls import settings_of
 from fairlead.postgres.errors import AccessError
 
 
@@ -398,34 +400,30 @@ def _remember(server: str, version: int) -> None:
 
 async def _login(endpoint: Endpoint, database: str, options: str) -> _Connection:
     forget_environment()
-    # A server that asks for the password in clear is an impostor, or badly set up. A certificate
-    # has proved who we are before anybody asks, and a password may be there as well: a verified
-    # server need not ask for it.
-    methods = ["scram-sha-256", "md5"] if endpoint.password else []
-    if not methods or (endpoint.certificate and endpoint.ssl_mode.startswith("verify-")):
-        methods.append("none")
-    with _tls(endpoint) as tls:
-        return await _Connection.connect(
-            host=endpoint.host,
-            port=endpoint.port,
-            dbname=database,
-            user=endpoint.username,
-            password=endpoint.password,
-            **tls,
-            # There is no such file. libpq would print a warning about one that is a device.
-            passfile="/dev/null/none",
-            gssencmode="disable",
-            require_auth=",".join(methods),
-            # With several hosts, the one that is the primary now.
-            target_session_attrs="read-write",
-            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-            application_name="",
-            client_encoding="UTF8",
-            options=options,
-            autocommit=True,
-            # Poolers between us and the server lose prepared statements.
-            prepare_threshold=None,
-        )
+
+    async def connect(place: Place, settings: Mapping[str, Any]) -> _Connection:
+        with settings_of(endpoint) as tls:
+            return await _Connection.connect(
+                **at(place),
+                dbname=database,
+                user=endpoint.username,
+                **settings,
+                **tls,
+                # There is no such file. libpq would print a warning about one that is a device.
+                passfile="/dev/null/none",
+                gssencmode="disable",
+                # With several hosts, the one that is the primary now.
+                target_session_attrs="read-write",
+                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+                application_name="",
+                client_encoding="UTF8",
+                options=options,
+                autocommit=True,
+                # Poolers between us and the server lose prepared statements.
+                prepare_threshold=None,
+            )
+
+    return await log_in(endpoint, database, _CONNECT_TIMEOUT_SECONDS, connect)
 
 
 def _received(number: int) -> int:
@@ -436,44 +434,3 @@ def _received(number: int) -> int:
         told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.stop)
         return int.from_bytes(told[_BYTES_RECEIVED], sys.byteorder)
     return 0
-
-
-@contextmanager
-def _tls(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    """What libpq is told about TLS; it reads certificates from files alone.
-
-    https://www.postgresql.org/docs/current/libpq-ssl.html
-    """
-    settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
-    with ExitStack() as stack:
-        if endpoint.ca:
-            settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
-        elif endpoint.ssl_mode.startswith("verify-"):
-            # Of the system's roots anybody has a certificate for some name: libpq wants the name
-            # verified too.
-            settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
-        if endpoint.certificate:
-            settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
-            settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
-            settings["sslcertmode"] = "allow" if endpoint.password else "require"
-        yield settings
-
-
-@contextmanager
-def _file(name: str, content: str) -> Iterator[str]:
-    """A path to the content, that only we can read.
-
-    The file is in memory where there is such a thing: a container's disk may be read-only.
-    """
-    if hasattr(os, "memfd_create"):
-        with os.fdopen(os.memfd_create(name), "w") as file:
-            # libpq takes no key that others could read.
-            os.fchmod(file.fileno(), 0o600)
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile("w", suffix=f"-{name}") as file_:
-            file_.write(content)
-            file_.flush()
-            yield file_.name

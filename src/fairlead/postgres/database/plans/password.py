@@ -25,7 +25,7 @@ LENGTH = 32
 ITERATIONS = 4096
 """Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
 MAX_ITERATIONS = 100_000
-"""Rounds that are worked out, 25 ms of them; more would hold up the event loop."""
+"""Rounds that are worked out, 25 ms of them; more would keep a thread from all other work."""
 ALPHABETS = {
     "urlsafe": string.ascii_letters + string.digits + "-_",
     "alphanumeric": string.ascii_letters + string.digits,
@@ -78,12 +78,19 @@ def check(password: str, what: str) -> None:
 def verifier(password: str, *, salt: bytes | None = None, iterations: int = ITERATIONS) -> str:
     """What PostgreSQL stores for the password, salted anew unless told otherwise."""
     used = secrets.token_bytes(_SALT_BYTES) if salt is None else salt
-    salted = hashlib.pbkdf2_hmac("sha256", _prepared(password), used, iterations)
-    client = hmac.digest(salted, b"Client Key", "sha256")
+    client, signing = scram_keys(password, used, iterations)
     stored = base64.b64encode(hashlib.sha256(client).digest()).decode()
-    server = base64.b64encode(hmac.digest(salted, b"Server Key", "sha256")).decode()
+    server = base64.b64encode(signing).decode()
     encoded = base64.b64encode(used).decode()
     return f"SCRAM-SHA-256${iterations}:{encoded}${stored}:{server}"
+
+
+def scram_keys(password: str, salt: bytes, iterations: int) -> tuple[bytes, bytes]:
+    """The keys of client and server (RFC 5802, section 3); whoever has the first can log in."""
+    salted = hashlib.pbkdf2_hmac("sha256", prepared(password), salt, iterations)
+    return hmac.digest(salted, b"Client Key", "sha256"), hmac.digest(
+        salted, b"Server Key", "sha256"
+    )
 
 
 def verifies(password: str, stored: str | None) -> bool:
@@ -100,7 +107,7 @@ def verifies(password: str, stored: str | None) -> bool:
     return hmac.compare_digest(again, stored or "")
 
 
-def _prepared(password: str) -> bytes:
+def prepared(password: str) -> bytes:
     """SASLprep (RFC 4013), or the bytes as they are where it does not apply, as servers do."""
     if password.isascii():
         return password.encode()

@@ -1,0 +1,263 @@
+"""What a server asks of whoever logs in with a password, learnt before libpq is let near it.
+
+With SCRAM-SHA-256 a server says how many rounds its client has to work out, and a role chooses
+them for itself with ``ALTER ROLE ... PASSWORD``. libpq works out as many as it is told, up to
+2,147,483,647 of them, and nothing else runs in this process meanwhile. So the question is asked
+over a connection of its own first. Only who wants to log in and where, and a nonce, go over it:
+nothing that depends on the password, which is why nobody has to prove there who he is.
+
+https://www.postgresql.org/docs/current/sasl-authentication.html, RFC 5802
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import re
+import secrets
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.tls import unverified
+
+
+_MECHANISM = b"SCRAM-SHA-256"
+
+_ENCRYPTED = {"disable": (False,), "allow": (False, True), "prefer": (True, False)}
+"""With TLS or without, in the order that libpq tries it; of all other modes with TLS alone."""
+_SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+_PROTOCOL = 196608
+"""Version 3.0, which every server speaks."""
+_SASL = 10
+_SASL_CONTINUE = 11
+_NONCE_BYTES = 18
+_CHALLENGE = re.compile(
+    rb"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<rounds>[1-9][0-9]{0,9})"
+)
+
+_MESSAGE_BYTES = 2048
+"""That a message may have; the longest of a server that means well has about 150."""
+_ALL_BYTES = 1 << 18
+"""That may come in over the whole connection, most of it certificates."""
+_AT_ONCE = 1 << 14
+_LEAVE_SECONDS = 0.5
+"""That a server may take to note that we have gone, so that nobody misses its connection."""
+
+T = TypeVar("T")
+
+
+class Challenge(NamedTuple):
+    """What SCRAM-SHA-256 works out a password with."""
+
+    salt: bytes
+    rounds: int
+
+
+class Place(NamedTuple):
+    """One address of a host. Without ``address`` the host is a directory of sockets."""
+
+    host: str
+    address: str
+    port: int
+
+
+class NoMechanismError(psycopg.OperationalError):
+    """The server wants SASL, but none of its ways to do that is SCRAM-SHA-256."""
+
+    def __init__(self) -> None:
+        super().__init__("authentication method requirement: no SCRAM-SHA-256")
+
+
+async def ask(endpoint: Endpoint, database: str, place: Place, seconds: float) -> Challenge | None:
+    """The server's challenge; None where it wants something else, or could not be asked.
+
+    Raises:
+        NoMechanismError: it wants another mechanism of SASL.
+        TimeoutError: it did not answer in time.
+    """
+    async with asyncio.timeout(seconds):
+        for encrypted in _ENCRYPTED.get(endpoint.ssl_mode, (True,)):
+            try:
+                return await _asked(endpoint, database, place, encrypted=encrypted)
+            # What is wrong with the connection, or with the server, libpq says better.
+            except (OSError, ValueError):
+                continue
+    return None
+
+
+async def _asked(
+    endpoint: Endpoint, database: str, place: Place, *, encrypted: bool
+) -> Challenge | None:
+    family, where = _address(place)
+    with socket.socket(family, socket.SOCK_STREAM) as own:
+        own.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(own, where)
+        line = _Line(own)
+        if encrypted:
+            await line.encrypt(unverified(endpoint), place.host)
+        found = await _question(line, endpoint.username, database)
+        await line.leave()
+        return found
+
+
+def _address(place: Place) -> tuple[int, Any]:
+    if place.address:
+        numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        found = socket.getaddrinfo(
+            place.address, place.port, type=socket.SOCK_STREAM, flags=numeric
+        )
+        family, _, _, _, where = found[0]
+        return family, where
+    if not place.host.startswith("/"):
+        raise ValueError(place.host)
+    return socket.AF_UNIX, f"{place.host}/.s.PGSQL.{place.port}"
+
+
+async def _question(line: _Line, username: str, database: str) -> Challenge | None:
+    words = [word.encode() for word in ("user", username, "database", database)]
+    if any(b"\0" in word for word in words):
+        raise ValueError("a name has a NUL byte")
+    body = b"".join(word + b"\0" for word in words) + b"\0"
+    await line.send(struct.pack("!ii", len(body) + 8, _PROTOCOL) + body)
+    kind, said = await _authentication(line)
+    if kind != _SASL:
+        return None
+    if _MECHANISM not in said.split(b"\0"):
+        raise NoMechanismError
+    nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+    first = b"n,,n=,r=" + nonce
+    body = _MECHANISM + b"\0" + struct.pack("!i", len(first)) + first
+    await line.send(b"p" + struct.pack("!i", len(body) + 4) + body)
+    kind, said = await _authentication(line)
+    if kind != _SASL_CONTINUE:
+        raise ConnectionError("the server goes on with something else")
+    return read_challenge(said, nonce)
+
+
+async def _authentication(line: _Line) -> tuple[int, bytes]:
+    """The kind of the next message, which has to be one of authentication, and what it says."""
+    sort, length = struct.unpack("!ci", await line.receive(5))
+    if sort != b"R" or not 8 <= length <= _MESSAGE_BYTES:
+        raise ConnectionError("this is no message of authentication")
+    said = await line.receive(length - 4)
+    return int.from_bytes(said[:4]), said[4:]
+
+
+def read_challenge(said: bytes, nonce: bytes) -> Challenge:
+    """The server's first message of SCRAM (RFC 5802, section 7).
+
+    Raises:
+        ValueError: it is none, or none that answers to this nonce.
+    """
+    match = _CHALLENGE.fullmatch(said)
+    if match is None or not match["nonce"].startswith(nonce) or match["nonce"] == nonce:
+        raise ValueError("this is no challenge of SCRAM")
+    return Challenge(base64.b64decode(match["salt"], validate=True), int(match["rounds"]))
+
+
+class _Line:
+    """A connection to a server, in clear or with TLS, over which little may come.
+
+    The event loop's own connections do not say when the other side has noted their end.
+    """
+
+    def __init__(self, own: socket.socket) -> None:
+        self._own = own
+        self._loop = asyncio.get_running_loop()
+        self._left = _ALL_BYTES
+        self._read = bytearray()
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+
+    async def encrypt(self, context: ssl.SSLContext, host: str) -> None:
+        """Begin with TLS.
+
+        Raises:
+            OSError: the server has none, or it fails.
+            ValueError: the host is none that TLS could name.
+        """
+        await self.send(_SSL_REQUEST)
+        # What came with the answer, before there is TLS, could be from anybody.
+        if await self._heard(1) != b"S":
+            raise ConnectionError("the server has no TLS")
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host or None)
+        await self._worked(self._tls.do_handshake)
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it."""
+        if (tls := self._tls) is None:
+            await self._loop.sock_sendall(self._own, data)
+        else:
+            await self._worked(lambda: tls.write(data))
+
+    async def receive(self, count: int) -> bytes:
+        """So many bytes.
+
+        Raises:
+            OSError: the server ends the connection, or has said too much over it.
+        """
+        while len(self._read) < count:
+            if (tls := self._tls) is None:
+                self._read += await self._heard(_AT_ONCE)
+            else:
+                data = await self._worked(lambda: tls.read(_AT_ONCE))
+                if not data:
+                    raise ConnectionError("the server has ended TLS")
+                self._read += data
+        taken = bytes(self._read[:count])
+        del self._read[:count]
+        return taken
+
+    async def leave(self) -> None:
+        """Say that we go, and wait until the server has noted it.
+
+        Until then it counts as one of its connections, of which there may be no other left.
+        """
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                if self._tls is not None:
+                    await self._bid_farewell(self._tls)
+                self._own.shutdown(socket.SHUT_WR)
+                while True:
+                    await self._heard(_AT_ONCE)
+        except OSError:
+            # It has gone, or stays for longer than anybody waits for it.
+            return
+
+    async def _bid_farewell(self, tls: ssl.SSLObject) -> None:
+        """Without the word that TLS has for the end, a server logs that there was none."""
+        with suppress(ssl.SSLError):
+            tls.unwrap()
+        await self._flush()
+
+    async def _worked(self, step: Callable[[], T]) -> T:
+        """A step of TLS, with all that has to be sent and received for it."""
+        while True:
+            try:
+                done = step()
+            except ssl.SSLWantReadError:
+                await self._flush()
+                self._incoming.write(await self._heard(_AT_ONCE))
+            else:
+                await self._flush()
+                return done
+
+    async def _flush(self) -> None:
+        if data := self._outgoing.read():
+            await self._loop.sock_sendall(self._own, data)
+
+    async def _heard(self, count: int) -> bytes:
+        """What comes in next, at most so many bytes."""
+        data = await self._loop.sock_recv(self._own, count)
+        self._left -= len(data)
+        if not data or self._left < 0:
+            raise ConnectionError("the server has ended the connection, or says too much")
+        return data

@@ -1,0 +1,78 @@
+"""What a connection does about TLS, as libpq is told it and as we do it ourselves.
+
+https://www.postgresql.org/docs/current/libpq-ssl.html
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from fairlead.postgres.database.connections.endpoint import Endpoint
+
+
+_PROTOCOL = "postgresql"
+"""The name by which TLS (ALPN) knows PostgreSQL's protocol since version 17."""
+
+
+@contextmanager
+def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
+    """What libpq is told; it reads certificates from files alone."""
+    settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
+    with ExitStack() as stack:
+        if endpoint.ca:
+            settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
+        elif endpoint.ssl_mode.startswith("verify-"):
+            # Of the system's roots anybody has a certificate for some name: libpq wants the name
+            # verified too.
+            settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
+        if endpoint.certificate:
+            settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
+            settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
+            settings["sslcertmode"] = "allow" if endpoint.password else "require"
+        yield settings
+
+
+def unverified(endpoint: Endpoint) -> ssl.SSLContext:
+    """Of a connection over which nothing goes that a stranger may not see.
+
+    It verifies nothing and takes what any server speaks, so that it never fails where libpq would
+    not.
+
+    Raises:
+        OSError: the certificate or its key is none.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.set_alpn_protocols([_PROTOCOL])
+    if endpoint.certificate:
+        with _file("tls.crt", endpoint.certificate) as own, _file("tls.key", endpoint.key) as key:
+            # Without a password OpenSSL would ask for that of an encrypted key at the terminal.
+            context.load_cert_chain(own, key, password="")
+    return context
+
+
+@contextmanager
+def _file(name: str, content: str) -> Iterator[str]:
+    """A path to the content, that only we can read.
+
+    The file is in memory where there is such a thing: a container's disk may be read-only.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create(name), "w") as file:
+            # libpq takes no key that others could read.
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("w", suffix=f"-{name}") as file_:
+            file_.write(content)
+            file_.flush()
+            yield file_.name
