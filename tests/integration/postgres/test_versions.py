@@ -109,6 +109,7 @@ def encrypted(authority: Authority) -> Iterator[EmbeddedPostgres]:
 _HBA = """
 hostssl all certified 127.0.0.1/32 cert
 hostssl all twice     127.0.0.1/32 scram-sha-256 clientcert=verify-ca
+host    all twice     127.0.0.1/32 reject
 host    all all       127.0.0.1/32 scram-sha-256
 """
 
@@ -119,6 +120,7 @@ host    all all       127.0.0.1/32 scram-sha-256
         pytest.param("127.0.0.1", "verify-full", True, True, id="verify-full"),
         pytest.param("127.0.0.1", "verify-ca", True, True, id="verify-ca"),
         pytest.param("127.0.0.1", "require", False, True, id="require-does-not-verify"),
+        pytest.param("127.0.0.1", "prefer", False, True, id="prefer"),
         pytest.param("127.0.0.1", "verify-full", False, False, id="system-roots-do-not-know-it"),
         pytest.param("localhost", "verify-full", True, False, id="another-host-name"),
     ],
@@ -305,6 +307,30 @@ async def test_a_certificate_takes_the_password_s_place_only_where_the_server_is
     mine = stored("mine", tls_crt=pair.certificate, tls_key=pair.key)
     with pytest.raises(AccessError, match=r"spec\.connection\.password is missing"):
         await found_endpoint(connection, mine)
+
+
+@pytest.mark.parametrize("mode", ["allow", "prefer"])
+async def test_a_server_without_tls_where_none_is_asked_for(
+    postgres: EmbeddedPostgres, mode: str
+) -> None:
+    async with connect(replace(endpoint_of(postgres), ssl_mode=mode), "postgres") as session:
+        query = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        assert await session.rows(psycopg.sql.SQL(query)) == [(False,)]
+
+
+async def test_a_server_that_lets_in_by_tls_alone_where_it_is_allowed(
+    encrypted: EmbeddedPostgres, authority: Authority
+) -> None:
+    mine = authority.issue("twice", hosts=("app",))
+    endpoint = replace(
+        endpoint_of(encrypted, "twice", "twice"),
+        ssl_mode="allow",
+        certificate=mine.certificate.decode(),
+        key=mine.key.decode(),
+    )
+    async with connect(endpoint, "postgres") as session:
+        query = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        assert await session.rows(psycopg.sql.SQL(query)) == [(True,)]
 
 
 async def test_a_server_without_tls_is_refused_by_default(postgres: EmbeddedPostgres) -> None:
