@@ -282,7 +282,10 @@ async def test_why_each_host_failed_is_told_by_the_worst(endpoint: Endpoint) -> 
         assert "2147483647 rounds" in (await refused(there, server)).message
 
 
-async def test_a_directory_of_sockets(endpoint: Endpoint, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["disable", "prefer", "verify-full"])
+async def test_a_directory_of_sockets(endpoint: Endpoint, tmp_path: Path, mode: str) -> None:
+    """None of them is encrypted, and libpq asks none for it."""
+    endpoint = replace(endpoint, ssl_mode=mode)
     scripted = Scripted([ASK_SCRAM, 5])
     place = Place(str(tmp_path), "", 5432)
     assert await ask(endpoint, "postgres", place, 10.0) is None

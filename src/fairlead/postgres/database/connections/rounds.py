@@ -83,7 +83,9 @@ async def ask(endpoint: Endpoint, database: str, place: Place, seconds: float) -
         TimeoutError: it did not answer in time.
     """
     async with asyncio.timeout(seconds):
-        for encrypted in _ENCRYPTED.get(endpoint.ssl_mode, (True,)):
+        # A socket of this machine is never encrypted, whatever is asked for.
+        mode = endpoint.ssl_mode if place.address else "disable"
+        for encrypted in _ENCRYPTED.get(mode, (True,)):
             try:
                 return await _asked(endpoint, database, place, encrypted=encrypted)
             # What is wrong with the connection, or with the server, libpq says better.
