@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -230,9 +231,12 @@ class BaseContext:
 
     def drop_superseded(self) -> None:
         """Have generated Secrets deleted that nothing reads any more."""
-        kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
-        self._wanted.superseded = superseded(self.reader, self.owner, kinds, self.secret, changing)
+        self._wanted.superseded = self._superseded(self.secret, changing)
+
+    def _superseded(self, current: str, changing: Iterable[Workload]) -> list[tuple[str, str]]:
+        kinds = dict.fromkeys([self.workload_reference().lookup, *(self.kinds or ())])
+        return superseded(self.reader, self.owner, kinds, current, changing)
 
     def refuse(self, projection: Operations, why: str) -> None:
         """Leave a workload as it is, and say why; the others are projected onto all the same."""
@@ -368,6 +372,10 @@ class BaseContext:
         if not kept:
             self.changes.secret = None
             self.secret = self.former_secret
+            self.changes.withheld = not self.changes.leftovers
+            # What has not been asked yet is not asked for this.
+            with contextlib.suppress(Need):
+                self.changes.superseded = self._superseded(self.secret, ())
 
     def changed_leftovers(self) -> list[Workload]:
         """The workloads of Kubernetes to write that have something taken away."""

@@ -27,13 +27,15 @@ class Changes(msgspec.Struct):
 
     ``leftovers`` have something taken away, ``workloads`` are those that are selected.
     ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
-    names and uids of the Secrets to delete once these workloads are as they have to be.
+    names and uids of the Secrets to delete once these workloads are as they have to be. Where all
+    workloads are ``withheld`` it has those that no workload reads as it is.
     """
 
     secret: SecretWrite | None = None
     leftovers: list[Operations] = []
     workloads: list[Operations] = []
     annotation: bool = False
+    withheld: bool = False
     superseded: list[tuple[str, str]] = []
 
 

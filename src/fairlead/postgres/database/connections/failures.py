@@ -77,7 +77,10 @@ _SENTENCES = {
     ),
     "AuthenticationMethod": (
         "AuthenticationFailed",
-        "the server {server} wants a login other than scram-sha-256 or md5; change its hba file",
+        (
+            "the server {server} wants a login other than scram-sha-256 or md5; change its hba"
+            " file, or set sslMode to verify-full where a certificate alone is to log in"
+        ),
     ),
     "HostRefused": (
         "AuthenticationFailed",
