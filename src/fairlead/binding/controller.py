@@ -118,8 +118,6 @@ class BindingController:
         self._fights = Fights(_seconds)
         self._pace = pace or workload_pace(monotonic)
         self._passes = pass_pace(_seconds)
-        self._taken: set[int] = set()
-        """Passes of whose writes a workload's server has taken one."""
         self._waits = Waits(_seconds)
         self._versions: dict[Request, int] = {}
         # No namespace waits for all that another one has.
@@ -384,13 +382,12 @@ class BindingController:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
         settled = False
-        self._taken.discard(id(context))
+        context.changes.arrived = False
         try:
             written = await self._committer.write(context, stored)
             settled = not context.flow.error
         finally:
-            if id(context) in self._taken:
-                self._taken.discard(id(context))
+            if context.changes.arrived:
                 self._fights.arrived(request, _projected(context))
             for resource, _, name in places:
                 found = stored.get((resource, name)) if settled else None
@@ -464,7 +461,7 @@ class BindingController:
     def _arrived(self, context: BaseContext, workload: Workload) -> None:
         """Count what the server has taken; what it refused has changed nothing."""
         if any(workload is one for one in context.changed_selected()):
-            self._taken.add(id(context))
+            context.changes.arrived = True
             if _is_known(context, workload):
                 self._pace.done(_place(workload))
 

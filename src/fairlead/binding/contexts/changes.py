@@ -28,13 +28,15 @@ class Changes(msgspec.Struct):
     ``leftovers`` have something taken away, ``workloads`` are those that are selected.
     ``annotation`` tells that the annotation of the superseded mapping goes, ``superseded`` has
     names and uids of the Secrets to delete once these workloads are as they have to be. Where all
-    workloads are ``withheld`` it has those that no workload reads as it is.
+    workloads are ``withheld`` it has those that no workload reads as it is. Something has
+    ``arrived`` when a server has taken a change of a selected workload.
     """
 
     secret: SecretWrite | None = None
     leftovers: list[Operations] = []
     workloads: list[Operations] = []
     annotation: bool = False
+    arrived: bool = False
     withheld: bool = False
     superseded: list[tuple[str, str]] = []
 
