@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from fairlead.api.label_names import label_value_errors, qualified_name_errors
@@ -77,14 +77,19 @@ class LabelSelector(NamedTuple):
         return cls(tuple(sorted(_Parser(text).requirements(), key=lambda term: term.key)))
 
     @classmethod
-    def from_dict(cls, selector: JSON | None) -> LabelSelector:
+    def from_dict(cls, selector: JSON | None, *, most: int | None = None) -> LabelSelector:
         """The selector of a ``metav1.LabelSelector``; None matches nothing, {} everything.
 
+        ``most`` is how many terms it may have, and each of them how many values.
+
         Raises:
-            SelectorError: an operator is unknown, or a key or value is not valid.
+            SelectorError: an operator is unknown, a key or value is not valid, or there are more
+                than ``most``.
         """
         if selector is None:
             return cls(nothing=True)
+        if most is not None:
+            _check_length(selector, most)
         terms = [
             _requirement(key, "=", [value])
             for key, value in sorted((selector.get("matchLabels") or {}).items())
@@ -111,6 +116,66 @@ class LabelSelector(NamedTuple):
 
     def __str__(self) -> str:
         return ",".join(str(term) for term in self.requirements)
+
+
+class LabelMatcher:
+    """A selector made ready for many objects: of one it looks up no more labels than it has."""
+
+    def __init__(self, selector: LabelSelector) -> None:
+        self._nothing = selector.nothing
+        self._wanted: dict[str, frozenset[str] | None] = {}
+        self._refused: dict[str, frozenset[str] | None] = {}
+        """By keys, None for every value."""
+        self._others: list[Requirement] = []
+        for term in selector.requirements:
+            values = frozenset(term.values)
+            match term.operator:
+                case "=" | "==" | "in":
+                    before = self._wanted.get(term.key)
+                    self._wanted[term.key] = values if before is None else before & values
+                case "exists":
+                    self._wanted.setdefault(term.key, None)
+                case "!=" | "notin":
+                    denied = self._refused.get(term.key, frozenset())
+                    self._refused[term.key] = None if denied is None else denied | values
+                case "!":
+                    self._refused[term.key] = None
+                case _:
+                    self._others.append(term)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The labels that every object has which is selected."""
+        return self._wanted.keys()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        if self._nothing or len(self._wanted) > len(labels):
+            return False
+        for key, values in self._wanted.items():
+            if key not in labels or (values is not None and labels[key] not in values):
+                return False
+        fewer = labels if len(labels) < len(self._refused) else self._refused
+        for key in fewer:
+            if key in labels and key in self._refused:
+                denied = self._refused[key]
+                if denied is None or labels[key] in denied:
+                    return False
+        return all(term.matches(labels) for term in self._others)
+
+
+def _check_length(selector: JSON, most: int) -> None:
+    labels, expressions = (
+        selector.get(name) or () for name in ("matchLabels", "matchExpressions")
+    )
+    if len(labels) + len(expressions) > most:
+        raise SelectorError(f"it has more than {most} terms: select by a label of their own")
+    for expression in expressions:
+        if len(expression.get("values") or ()) > most:
+            raise SelectorError(
+                f'the term of "{expression.get("key", "")}" has more than {most} values: '
+                "select by a label of their own"
+            )
 
 
 def _requirement(key: str, operator: Operator, values: list[str]) -> Requirement:

@@ -10,13 +10,14 @@ is exactly what the binding depends on, and so what the controller watches.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
 from typing import Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.api.selectors import LabelSelector
+from fairlead.api.selectors import LabelMatcher, LabelSelector
 
 
 T = TypeVar("T")
@@ -31,13 +32,18 @@ class Get(msgspec.Struct, frozen=True):
     spec_only: bool = False
 
 
-class ListAll(msgspec.Struct, frozen=True):
+class ListAll(msgspec.Struct, frozen=True, cache_hash=True, dict=True):
     """All objects of a resource in a namespace that ``labels`` match: without terms, every one."""
 
     resource: Resource
     namespace: str
     spec_only: bool = False
     labels: LabelSelector = LabelSelector()
+
+    @cached_property
+    def matcher(self) -> LabelMatcher:
+        """``labels`` for many objects: each change of one is compared with them."""
+        return LabelMatcher(self.labels)
 
 
 class Marked(msgspec.Struct, frozen=True):

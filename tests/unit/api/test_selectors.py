@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.api.selectors import FieldSelector, LabelSelector, SelectorError
+from fairlead.api.selectors import FieldSelector, LabelMatcher, LabelSelector, SelectorError
 
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "selectors.jsonl"
@@ -25,6 +25,74 @@ def test_label_selectors_are_those_of_the_originals(case: JSON) -> None:
     selector = LabelSelector.from_dict(case["input"]["selector"])
     matches = selector.matches(case["input"]["labels"])
     assert case["expect"] == {"matches": matches, "string": str(selector)}
+    assert LabelMatcher(selector).matches(case["input"]["labels"]) == matches
+
+
+_LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["", "1", "2", "3"]))
+_TEXTS = st.lists(
+    st.sampled_from(
+        [
+            "a",
+            "!a",
+            "a=1",
+            "a!=1",
+            "a in (1,2)",
+            "a in (2,3)",
+            "a notin (1,3)",
+            "b",
+            "!b",
+            "b!=2",
+            "c=",
+            "c>1",
+            "c<3",
+        ]
+    )
+)
+
+
+@given(_TEXTS, _LABELS)
+def test_a_matcher_selects_what_its_selector_does(
+    terms: list[str], labels: dict[str, str]
+) -> None:
+    selector = LabelSelector.parse(",".join(terms))
+    assert LabelMatcher(selector).matches(labels) == selector.matches(labels)
+
+
+@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist", "In", "Exists"])
+def test_a_matcher_looks_up_no_more_labels_than_there_are(operator: str) -> None:
+    values = ["x"] if operator in {"In", "NotIn"} else []
+    terms = [{"key": f"k{n}", "operator": operator, "values": values} for n in range(15_000)]
+    matcher = LabelMatcher(LabelSelector.from_dict({"matchExpressions": terms}))
+
+    class Counting(dict[str, str]):
+        looked = 0
+
+        def __contains__(self, key: object) -> bool:
+            self.looked += 1
+            return super().__contains__(key)
+
+    labels = Counting(k1="x", other="y")
+    assert not matcher.matches(labels)
+    assert labels.looked <= len(labels)
+
+
+@pytest.mark.parametrize(
+    ("selector", "said"),
+    [
+        ({"matchLabels": {"a": "1", "b": "1", "c": "1"}}, "it has more than 2 terms"),
+        (
+            {"matchLabels": {"a": "1", "b": "1"}, "matchExpressions": [{"key": "a"}]},
+            "it has more than 2 terms",
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2", "3"]}]},
+            'the term of "a" has more than 2 values',
+        ),
+    ],
+)
+def test_a_selector_may_be_too_long(selector: JSON, said: str) -> None:
+    with pytest.raises(SelectorError, match=said):
+        LabelSelector.from_dict(selector, most=2)
 
 
 @pytest.mark.parametrize(

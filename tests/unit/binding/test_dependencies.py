@@ -141,6 +141,35 @@ async def test_the_status_of_a_service_is_what_is_waited_for() -> None:
     assert bench.tell(DEPLOYMENTS, delta) == [ONE]
 
 
+@pytest.mark.parametrize(
+    "term",
+    [
+        pytest.param({"key": "app", "operator": "Exists"}, id="any value"),
+        pytest.param({"key": "app", "operator": "In", "values": ["x", "y"]}, id="several values"),
+    ],
+)
+async def test_a_change_is_not_compared_with_selectors_of_labels_that_it_does_not_have(
+    monkeypatch: pytest.MonkeyPatch, term: JSON
+) -> None:
+    compared: list[object] = []
+    concerns = module._concerns
+
+    def counted(read: Any, *rest: Any, **more: Any) -> bool:
+        compared.append(read)
+        return concerns(read, *rest, **more)
+
+    monkeypatch.setattr(module, "_concerns", counted)
+    bench = Bench()
+    read = ListAll(SECRETS, "ns", labels=LabelSelector.from_dict({"matchExpressions": [term]}))
+    await bench.watches.join(ONE, read)
+    assert bench.tell(SECRETS, modified(body("s"), body("s", labels={"other": "x"}))) == []
+    assert not compared
+    assert bench.tell(SECRETS, modified(body("s"), body("s", labels={"app": "x"}))) == [ONE]
+    assert bench.tell(SECRETS, modified(body("s", labels={"app": "x"}), body("s"))) == [ONE]
+    await bench.watches.settle(ONE, ())
+    assert bench.cluster.informers[SECRETS, "ns"].closed
+
+
 async def test_what_was_there_before_the_answer_is_no_news() -> None:
     bench = Bench()
     assert await bench.watches.join(ONE, SECRET)

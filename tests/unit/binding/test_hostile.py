@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
+    conditions,
     coreos_binding,
     database,
     deleted,
@@ -29,7 +30,7 @@ from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.coreos import CoreosContext
 from fairlead.binding.contexts.outcome import invalid_status
 from fairlead.binding.contexts.spec import SpecContext
-from fairlead.binding.reads import Snapshot
+from fairlead.binding.reads import ListAll, Snapshot
 from fairlead.binding.workloads.records import RECORD_PREFIX
 
 
@@ -331,6 +332,37 @@ def test_a_status_of_any_kind_is_said(status: Any) -> None:
         not_broken(binding)
         assert message(binding, "Ready")
         assert cluster.get("deployments", "web") == deployment()
+
+
+_TERM = {"key": "k", "operator": "NotIn", "values": ["x"]}
+_LONG = {
+    "terms": {"matchExpressions": [{**_TERM, "key": f"k{number}"} for number in range(101)]},
+    "labels": {"matchLabels": {f"k{number}": "x" for number in range(101)}},
+    "values": {"matchExpressions": [{**_TERM, "values": [f"v{number}" for number in range(101)]}]},
+}
+
+
+@pytest.mark.parametrize("what", _LONG)
+@pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
+def test_a_selector_that_is_too_long_is_said_and_not_looked_for(what: str, coreos: bool) -> None:
+    service = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}
+    binding = (
+        coreos_binding(services=[service], application={"labelSelector": _LONG[what]})
+        if coreos
+        else spec_binding(service=SECRET_SERVICE, workload={"selector": _LONG[what]})
+    )
+    neighbour = spec_binding(service=SECRET_SERVICE)
+    neighbour["metadata"] |= {"name": "other", "uid": "uid-other"}
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    cluster.reconcile(binding)
+    cluster.reconcile(neighbour)
+    said = 'the term of "k" has more than 100 values' if what == "values" else "than 100 terms"
+    assert said in message(binding, "Ready")
+    assert said in message(binding, "InjectionReady")
+    assert not any(
+        isinstance(read, ListAll) for read in cluster.process(binding).reader.snapshot.asked
+    )
+    assert conditions(neighbour)["Ready"] == ("True", "ApplicationsBound")
 
 
 def test_a_message_is_no_longer_than_a_condition_holds() -> None:

@@ -18,7 +18,7 @@ from fairlead.api.conditions import get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.patch import create_json_patch
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.apis import Api, coreos_api, spec_api
@@ -29,6 +29,7 @@ from fairlead.binding.cluster.mappings import is_mapping
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Answer, Failure, Get, ListAll, Need, Read, Snapshot
+from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import read_kinds
 from fairlead.binding.workloads.workload import FIXED
 from fairlead.client import ClientError
@@ -166,7 +167,7 @@ class Projector:
                 mine = workload.name and read.name == workload.name
                 return item if mine else Failure("NotFound", f"{read.name} is not being created")
             case ListAll():
-                mine = workload.is_of(read.resource) and read.labels.matches(item.meta.labels)
+                mine = workload.is_of(read.resource) and read.matcher.matches(item.meta.labels)
                 return (item,) if mine else ()
         return await fetch(self._client, read)
 
@@ -211,7 +212,7 @@ class _Created:
         if reference.get("name"):
             return bool(reference["name"] == self.name)
         try:
-            return LabelSelector.from_dict(_selector(reference)).matches(self._labels)
+            return label_selector(_selector(reference)).matches(self._labels)
         except SelectorError:
             return False
 

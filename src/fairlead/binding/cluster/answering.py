@@ -81,7 +81,7 @@ class Answers:
         reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
-        selected = tuple(one for one in whole if read.labels.matches(one.meta.labels))
+        selected = tuple(one for one in whole if read.matcher.matches(one.meta.labels))
         # One that has gone since the watch showed it is selected no more, and no failure.
         refused = (one for one in answers if isinstance(one, Failure) and not _is_gone(one))
         snapshot.put(read, next(refused, selected))

@@ -31,7 +31,7 @@ MOST_NAMESPACES = 16
 _LOOK_SECONDS = 0.02
 """Between looks at whether the watch has its first list."""
 
-_MARKS, _OWNERS, _LABELS = "records", "owners", "labels"
+_MARKS, _OWNERS, _LABELS, _KEYS = "records", "owners", "labels", "keys"
 
 Enqueue: TypeAlias = Callable[[Request], None]
 _Watched: TypeAlias = Get | ListAll | Marked
@@ -180,7 +180,7 @@ class Dependencies:
         return [
             item
             for item in found
-            if _within(read, item.meta) and read.labels.matches(item.meta.labels)
+            if _within(read, item.meta) and read.matcher.matches(item.meta.labels)
         ]
 
     def wrote(self, request: Request, resource: Resource, before: Object) -> None:
@@ -323,7 +323,10 @@ def _topic(read: _Watched) -> _Topic:
             return (_OWNERS, read.owner) if read.owner else (_MARKS, read.annotation)
         case ListAll():
             pair = _pair(read.labels)
-            return (_LABELS, pair) if pair else _ANYTHING
+            if pair:
+                return _LABELS, pair
+            key = next(iter(read.matcher.keys), None)
+            return _ANYTHING if key is None else (_KEYS, key)
 
 
 def _topics(delta: Delta) -> Iterator[_Topic]:
@@ -336,6 +339,7 @@ def _topics(delta: Delta) -> Iterator[_Topic]:
             yield from ((_MARKS, name) for name in state.meta.annotations)
             yield from ((_OWNERS, uid) for uid in _owners(state))
             yield from ((_LABELS, pair) for pair in _labels(state))
+            yield from ((_KEYS, key) for key in state.meta.labels)
 
 
 def _within(read: _Watched, meta: ObjectMeta) -> bool:
@@ -357,7 +361,7 @@ def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
         case Get():
             return read.name == delta.object.meta.name
         case ListAll():
-            return any(read.labels.matches(meta.labels) for meta in states)
+            return any(read.matcher.matches(meta.labels) for meta in states)
         case Marked(optional=True):
             return _lets_go(read, delta)
         case Marked():

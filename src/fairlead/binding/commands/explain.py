@@ -14,7 +14,7 @@ import msgspec
 from fairlead.api.conditions import stored_conditions
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import SECRETS, Resource, split_api_version
-from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.binding.commands.chain import (
@@ -31,6 +31,7 @@ from fairlead.binding.commands.chain import (
     service_link,
     workload_links,
 )
+from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import Record, read_records
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
 from fairlead.client.lookups import find
@@ -319,7 +320,7 @@ class _Explaining:
             found, _ = await self._find(resource, reference.namespace, reference.name, text)
             return [found]
         try:
-            matcher = LabelSelector.from_dict(reference.selector)
+            matcher = label_selector(reference.selector)
             listed = await self._client.list(resource, reference.namespace)
         except SelectorError as error:
             return [Seen(text=reference.text, sight="Error", problem=str(error))]

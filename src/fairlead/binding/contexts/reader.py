@@ -17,7 +17,7 @@ from fairlead.api.resource import (
     SERVICES,
     Resource,
 )
-from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.selectors import LabelMatcher, LabelSelector, SelectorError
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.mapping import (
     CLUSTERWORKLOADRESOURCEMAPPINGS,
@@ -225,7 +225,7 @@ class Reader:
         if reference.selector is None:
             found = [self._by_name(resource, reference.name)] if reference.name else []
         else:
-            found = self._by_selector(resource, reference.selector)
+            found = self._by_selector(resource, reference)
         return resource, found
 
     def workloads(self, reference: WorkloadReference) -> list[Workload]:
@@ -400,15 +400,27 @@ class Reader:
                 raise
             raise _failure("NotFound", f"{NO_WORKLOADS}: {error}") from None
 
-    def _by_selector(self, resource: Resource, selector: JSON) -> list[Object]:
+    def labels(self, reference: WorkloadReference) -> LabelSelector:
+        """The selector of a reference, read once a pass.
+
+        Raises:
+            SelectorError: it is too long, or wrong.
+        """
+        return self.snapshot.noted("labels", reference.labels)
+
+    def _by_selector(self, resource: Resource, reference: WorkloadReference) -> list[Object]:
         namespace = self.binding.namespace
         refusal = f"cannot read application in namespace {namespace}"
         self._check("list", resource, namespace, "", refusal)
         try:
-            matcher = LabelSelector.from_dict(selector)
+            labels = self.labels(reference)
         except SelectorError as error:
             raise _failure("Invalid", f"the workload's label selector is wrong: {error}") from None
-        found = self.snapshot.list(ListAll(resource, namespace, spec_only=True, labels=matcher))
+        read = self.snapshot.noted(
+            ("selected", resource),
+            lambda: ListAll(resource, namespace, spec_only=True, labels=labels),
+        )
+        found = self.snapshot.list(read)
         if not found:
             raise _failure("NotFound", NO_WORKLOADS)
         return list(found)
@@ -454,13 +466,13 @@ def _review(
     return Review(user, groups, verb, resource, namespace, name)
 
 
-def selection(reference: WorkloadReference, resource: Resource | None) -> Wanted:
+def selection(reader: Reader, reference: WorkloadReference, resource: Resource | None) -> Wanted:
     """Whether a reference to workloads of a resource, None when not served, selects one."""
     try:
-        labels = LabelSelector.from_dict(reference.selector)
+        labels = LabelMatcher(reader.labels(reference))
     except SelectorError:
         # What it should select is not known, so nothing is taken away for it.
-        labels = LabelSelector()
+        labels = LabelMatcher(LabelSelector())
 
     def selects(known: Resource, meta: ObjectMeta) -> bool:
         if resource is None or (known.group, known.plural) != (resource.group, resource.plural):

@@ -82,7 +82,7 @@ class Finder:
         if not self._reader.is_eligible(known):
             return True
         if self._selection is None:
-            self._selection = selection(self._reference, self._resource())
+            self._selection = selection(self._reader, self._reference, self._resource())
         return not self._selection(known, meta)
 
     def _resource(self) -> Resource | None:

@@ -202,7 +202,7 @@ class Objects:
         kind = resource.group, resource.plural, read.namespace
         found = self._objects.get(kind, {})
         if isinstance(read, ListAll):
-            yield from (one for one in found.values() if read.labels.matches(one.meta.labels))
+            yield from (one for one in found.values() if read.matcher.matches(one.meta.labels))
             return
         names: dict[str, None] = {}
         for mark in (read.annotation, read.owner):

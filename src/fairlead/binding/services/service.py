@@ -8,8 +8,13 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
+from fairlead.api.selectors import LabelSelector
 from fairlead.binding.reads import Lookup
 from fairlead.binding.services.items import Source
+
+
+MOST_TERMS = 100
+"""Of the selector of workloads, and values of each: what changes is compared with all of them."""
 
 
 class ServiceReference(msgspec.Struct, frozen=True):
@@ -31,6 +36,23 @@ class WorkloadReference(msgspec.Struct, frozen=True):
     containers: tuple[str, ...] = ()
     containers_path: str = ""
     secret_path: str = ""
+
+    def labels(self) -> LabelSelector:
+        """What the selector says.
+
+        Raises:
+            SelectorError: it is too long, or wrong.
+        """
+        return label_selector(self.selector)
+
+
+def label_selector(selector: JSON | None) -> LabelSelector:
+    """A selector of workloads.
+
+    Raises:
+        SelectorError: it is too long, or wrong.
+    """
+    return LabelSelector.from_dict(selector, most=MOST_TERMS)
 
 
 class Service:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from fairlead.api.selectors import LabelSelector, SelectorError
+from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
 from fairlead.binding.contexts.base import BaseContext
@@ -242,7 +242,7 @@ class ComposeWorkloads:
             wanted = f"is named {reference.name}"
         else:
             try:
-                selector = LabelSelector.from_dict(reference.selector)
+                selector = reference.labels()
             except SelectorError as error:
                 text = f"the workload's label selector is wrong: {error}"
                 raise ReadError(Failure("Invalid", text)) from None
