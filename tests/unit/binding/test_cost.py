@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from tests.unit.binding.cluster import FakeCluster
@@ -14,6 +15,7 @@ from tests.unit.binding.objects import (
     deleted,
     deployment,
     meta,
+    pod,
     secret,
     spec_binding,
 )
@@ -26,8 +28,15 @@ from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.selectors import LabelSelector
 from fairlead.binding.cluster import dependencies as module
 from fairlead.binding.cluster.answering import _FEW
-from fairlead.binding.reads import Get, ListAll, Marked, Read
-from fairlead.binding.workloads.records import record_key
+from fairlead.binding.contexts import superseded, workloads
+from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Read
+from fairlead.binding.workloads.records import (
+    KINDS_ANNOTATION,
+    Record,
+    kinds_text,
+    read_records,
+    record_key,
+)
 from fairlead.runtime import Request
 
 
@@ -131,6 +140,39 @@ def test_unbinding_reads_what_is_bound(workload: JSON) -> None:
     deleted(binding)
     lists = [read for read in _reads_of(cluster, binding) if isinstance(read, ListAll)]
     assert all(read.labels.requirements for read in lists)
+
+
+@pytest.mark.parametrize("unbound", [False, True])
+def test_a_kind_costs_once_however_often_and_under_which_names_it_is_noted(
+    monkeypatch: pytest.MonkeyPatch, unbound: bool
+) -> None:
+    read = 0
+
+    def counted(annotations: Mapping[str, str]) -> dict[str, Record]:
+        nonlocal read
+        read += 1
+        return read_records(annotations)
+
+    monkeypatch.setattr(workloads, "read_records", counted)
+    monkeypatch.setattr(superseded, "read_records", counted)
+    counts = []
+    own = Lookup("apps", "v1", kind="Deployment")
+    named = [Lookup("apps", "v1", kind=f"X{n}", plural="deployments") for n in range(90)]
+    for kinds in ([own], [own] * 4000, [own, *named]):
+        cluster = FakeCluster(objects=[database(), secret(), *selected(5)])
+        binding = coreos_binding(application={"labelSelector": SELECTOR["selector"]})
+        cluster.reconcile(binding)
+        binding["metadata"]["annotations"][KINDS_ANNOTATION] = kinds_text(kinds)
+        for one in cluster.of("deployments"):
+            one["metadata"]["labels"] = {}
+        cluster.set(secret(password="new"))
+        if unbound:
+            deleted(binding)
+        read = 0
+        cluster.reconcile(binding)
+        counts.append(read)
+        assert not any(pod(one).get("volumes") for one in cluster.of("deployments"))
+    assert counts[0] == counts[1] == counts[2] > 0
 
 
 def test_what_a_service_owns_is_found_without_a_list_of_everything() -> None:

@@ -317,8 +317,21 @@ class Reader:
             return None
         return _review(*self._requester, verb, resource, meta.namespace, meta.name)
 
+    def served(self, lookup: Lookup) -> Resource | None:
+        """The resource of a kind; None where it is not served.
+
+        Raises:
+            ReadError: that cannot be told.
+        """
+        try:
+            return self.snapshot.lookup(lookup)
+        except ReadError as error:
+            if error.missing:
+                return None
+            raise
+
     def marked(
-        self, lookup: Lookup, annotation: str, wanted: Wanted = lambda *_: True
+        self, resource: Resource, annotation: str, wanted: Wanted = lambda *_: True
     ) -> list[Workload]:
         """The workloads of a kind with an annotation; none where the kind is not served.
 
@@ -327,9 +340,8 @@ class Reader:
         Raises:
             ReadError: they cannot be read.
         """
+        read = Marked(resource, self.binding.namespace, annotation)
         try:
-            resource = self.snapshot.lookup(lookup)
-            read = Marked(resource, self.binding.namespace, annotation)
             found = self.snapshot.list(read)
         except ReadError as error:
             if error.missing:

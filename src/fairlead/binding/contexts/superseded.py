@@ -69,9 +69,11 @@ def superseded(
     if not candidates:
         return []
     try:
-        for kind in kinds:
+        # Many a lookup may lead to one kind, whose records are read once.
+        found = [reader.snapshot.lookup(kind) for kind in kinds]
+        for resource in {(one.group, one.plural): one for one in found}.values():
             names = [name for name, _ in candidates]
-            used = set(_used(reader, owner, kind, names, places))
+            used = set(_used(reader, owner, resource, names, places))
             candidates = [(name, uid) for name, uid in candidates if name not in used]
     except (ReadError, LookupError):
         return []
@@ -94,7 +96,11 @@ def _generated(reader: Reader, owner: Owner, current: str) -> Iterator[tuple[str
 
 
 def _used(
-    reader: Reader, owner: Owner, kind: Lookup, names: list[str], changing: Collection[_Place]
+    reader: Reader,
+    owner: Owner,
+    resource: Resource,
+    names: list[str],
+    changing: Collection[_Place],
 ) -> Iterator[str]:
     """The Secrets that workloads of a kind, or what is made of them, have.
 
@@ -102,7 +108,6 @@ def _used(
         ReadError: they cannot be read.
         LookupError: a record cannot be read.
     """
-    resource = reader.snapshot.lookup(kind)
     copies = _COPIES.get((resource.group, resource.plural))
     yield from _recorded(reader, owner, resource, changing)
     if copies is not None:

@@ -82,17 +82,9 @@ class Finder:
         if not self._reader.is_eligible(known):
             return True
         if self._selection is None:
-            self._selection = selection(self._reader, self._reference, self._resource())
+            resource = self._reader.served(self._reference.lookup)
+            self._selection = selection(self._reader, self._reference, resource)
         return not self._selection(known, meta)
-
-    def _resource(self) -> Resource | None:
-        """What the reference is to; None where its kind is not served."""
-        try:
-            return self._reader.snapshot.lookup(self._reference.lookup)
-        except ReadError as error:
-            if error.missing:
-                return None
-            raise
 
     def bound(self) -> list[Projection]:
         """The workloads that have something of the binding.
@@ -129,14 +121,18 @@ class Finder:
         """Those with an annotation; unless ``strict`` the current kind need not be readable."""
         current = self._reference.lookup
         found: list[Workload] = []
-        try:
-            found += self._reader.marked(current, key, wanted)
-        except ReadError:
-            if strict:
-                raise
-        for lookup in self._kinds or ():
-            if lookup != current:
-                found += self._reader.marked(lookup, key, wanted)
+        # Many a lookup may lead to one kind, whose objects are looked at once.
+        seen: set[tuple[str, str]] = set()
+        for lookup in dict.fromkeys([current, *(self._kinds or ())]):
+            try:
+                resource = self._reader.served(lookup)
+                if resource is None or (resource.group, resource.plural) in seen:
+                    continue
+                found += self._reader.marked(resource, key, wanted)
+                seen.add((resource.group, resource.plural))
+            except ReadError:
+                if strict or lookup != current:
+                    raise
         return [self._projection(item) for item in found if key in item.original.meta.annotations]
 
     def _everything(self) -> list[Workload]:
