@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, cast
 
 import pytest
@@ -23,10 +24,11 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.api.status import Status
+from fairlead.api.status import Status, StatusCause, StatusDetails
 from fairlead.binding.cluster.committing import Committer
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.client import (
+    ApiError,
     ClientError,
     Conflict,
     ConnectionFailed,
@@ -151,6 +153,91 @@ async def test_refusals_end_up_in_the_status(
     assert text in message(after, "Ready")
     assert context.flow.transient
     assert client.object("Deployment", "web") == deployment()
+
+
+_OBJECT = '{"metadata":{"name":"web"},"spec":{"adminPassword":"RIGSECRET"}}'
+_SPEC = 'core.PodTemplateSpec{Spec:core.PodSpec{Env:[]core.EnvVar{Value:"RIGSECRET"}}}'
+_UNREAD = 'expect [ or n, but found ", error found in #10 byte of ...|:"RIGSECRET","x"|...'
+
+
+def _refused(message: str, *causes: tuple[str, str, str], code: int = 422) -> ApiError:
+    found = [StatusCause(reason, text, field) for reason, text, field in causes]
+    details = StatusDetails(name="web", causes=found)
+    return Invalid(Status("Failure", message, "Invalid", code, details if causes else None))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        pytest.param(
+            _refused(
+                f"Rig web is invalid: patch: Invalid value: {_OBJECT!r}: {_UNREAD}",
+                ("FieldValueInvalid", f"Invalid value: {json.dumps(_OBJECT)}: {_UNREAD}", "patch"),
+            ),
+            "patch: Invalid value",
+            id="the whole object",
+        ),
+        pytest.param(
+            _refused(
+                f"Job web is invalid: spec.template: Invalid value: {_SPEC}: field is immutable",
+                (
+                    "FieldValueInvalid",
+                    f"Invalid value: {_SPEC}: field is immutable",
+                    "spec.template",
+                ),
+            ),
+            "spec.template: Invalid value",
+            id="as Go prints it",
+        ),
+        pytest.param(
+            _refused(
+                "Rig web is invalid",
+                (
+                    "FieldValueInvalid",
+                    'Invalid value: "RIGSECRET": in body should be at most 8 chars long',
+                    "spec.adminPassword",
+                ),
+                ("FieldValueDuplicate", 'Duplicate value: "RIGSECRET"', "spec.a[1].b"),
+                ("FieldValueRequired", "Required value: must be set", "spec.c"),
+                ("FieldValueRequired", "Required value", "spec.d"),
+                ("FieldValueForbidden", f"Forbidden: pods may not change\n{_SPEC}", "spec"),
+                ("FieldValueTypeInvalid", "Invalid value: 5: must be of type string", "spec.e"),
+                ("Odd", "", "spec.f"),
+            ),
+            "spec.adminPassword: Invalid value: in body should be at most 8 chars long; "
+            "spec.a[1].b: Duplicate value; spec.c: Required value: must be set; "
+            "spec.d: Required value; spec: Forbidden: pods may not change; "
+            "spec.e: Invalid value: must be of type string; spec.f: Odd",
+            id="several fields",
+        ),
+        pytest.param(
+            _refused(f"Rig cannot be handled as a Rig: v1.Rig.Spec: {_UNREAD}", code=400),
+            'Rig cannot be handled as a Rig: v1.Rig.Spec: expect [ or n, but found ", ...',
+            id="no causes",
+        ),
+        pytest.param(
+            _refused('admission webhook "a.b" denied the request: no Secrets here', code=400),
+            'admission webhook "a.b" denied the request: no Secrets here',
+            id="a webhook",
+        ),
+        pytest.param(
+            _refused("x", *(("R", "Required value", f"spec.f{n:03}") for n in range(100))),
+            "; ".join(f"spec.f{n:03}: Required value" for n in range(100))[:496] + " ...",
+            id="many fields",
+        ),
+    ],
+)
+@pytest.mark.parametrize("resource", ["deployments", "secrets"])
+async def test_a_refusal_tells_why_and_not_what_was_refused(
+    resource: str, error: ApiError, said: str
+) -> None:
+    body = binding(type="t")
+    client = FakeClient(body, deployment())
+    client.fail["create" if resource == "secrets" else "patch", resource] = error
+    after = await commit(client, collected(body))
+    told = message(after, "Ready")
+    assert told.removeprefix("Deployment ns/web was not updated: ") == said
+    assert "RIGSECRET" not in str(after)
 
 
 async def test_what_may_be_updated_and_not_patched_is_put() -> None:

@@ -19,6 +19,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
+from fairlead.binding.cluster.refusals import told
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
 from fairlead.binding.reads import Answer, Failure, Get
@@ -139,9 +140,9 @@ class Committer:
         except Conflict:
             raise
         except Forbidden as error:
-            context.secret_failed(f"{error}; {grant(SECRETS, 'create and patch')}")
+            context.secret_failed(f"{told(error)}; {grant(SECRETS, 'create and patch')}")
         except ApiError as error:
-            context.secret_failed(str(error))
+            context.secret_failed(told(error))
         except SecretTaken as error:
             context.secret_failed(str(error))
         else:
@@ -191,9 +192,9 @@ class Committer:
             raise Conflict(error.status) from None
         except Forbidden as error:
             remedy = grant(resource, "get, list, watch, update and patch")
-            context.workload_failed(f"{error}; {remedy}")
+            context.workload_failed(f"{told(error)}; {remedy}")
         except ApiError as error:
-            context.workload_failed(f"{workload} was not updated: {error}")
+            context.workload_failed(f"{workload} was not updated: {told(error)}")
 
     async def _commit(self, workload: Workload) -> Object:
         """Patch a workload, or put it where patching alone is forbidden.
