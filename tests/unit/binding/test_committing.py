@@ -20,13 +20,14 @@ from tests.unit.binding.objects import (
     spec_binding,
 )
 
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.status import Status, StatusCause, StatusDetails
 from fairlead.binding.cluster.committing import Committer
 from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.workloads.workload import Workload
 from fairlead.client import (
     ApiError,
     ClientError,
@@ -238,6 +239,68 @@ async def test_a_refusal_tells_why_and_not_what_was_refused(
     told = message(after, "Ready")
     assert told.removeprefix("Deployment ns/web was not updated: ") == said
     assert "RIGSECRET" not in str(after)
+
+
+def _pathed(path: str) -> JSON:
+    services = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
+    application = {"name": "web", "bindingPath": {"secretPath": path}}
+    return coreos_binding(services=services, application=application)
+
+
+class Pruning(FakeClient):
+    """Of a workload's spec it keeps what the schema has, as servers do."""
+
+    async def merge_patch(self, *given: Any, **more: Any) -> Object:
+        stored = (await super().merge_patch(*given, **more)).to_dict()
+        stored.get("spec", {}).pop("nope", None)
+        self.objects[stored["kind"], stored["metadata"]["name"]] = stored
+        return object_from_dict(stored)
+
+
+@pytest.mark.parametrize("path", ["spec.nope", "spec.nope.deeper"])
+async def test_a_name_that_the_server_does_not_keep_is_said(path: str) -> None:
+    body = _pathed(path)
+    client = Pruning(body, deployment())
+    context = collected(body)
+    seen: list[Workload] = []
+    made = Committer(
+        client.client,
+        COREOS_SERVICEBINDINGS,
+        cast("EventRecorder", Events()),
+        lambda _, workload: seen.append(workload),
+    )
+    await made.write(context)
+    after = client.object("ServiceBinding", "sb")
+    assert conditions(after)["Ready"] == ("False", "ApplicationUpdateError")
+    assert conditions(after)["InjectionReady"] == ("False", "Error")
+    assert f"Deployment ns/web does not keep the Secret's name at .{path}" in message(
+        after, "InjectionReady"
+    )
+    # Nobody writes it back, so that nobody is fought.
+    assert not seen
+
+
+async def test_a_name_that_the_server_keeps_is_where_it_was_asked_for() -> None:
+    body = _pathed("metadata.annotations.login")
+    client = FakeClient(body, deployment())
+    await Committer(client.client, COREOS_SERVICEBINDINGS, cast("EventRecorder", Events())).write(
+        collected(body)
+    )
+    assert conditions(client.object("ServiceBinding", "sb"))["Ready"][0] == "True"
+    assert client.object("Deployment", "web")["metadata"]["annotations"]["login"] == "s1"
+
+
+async def test_what_cannot_even_be_sent_is_said_and_keeps_no_other_from_being_written() -> None:
+    body = binding(workload={"selector": {"matchLabels": {"a": "b"}}})
+    workloads = [deployment(name, labels={"a": "b"}) for name in ("one", "two")]
+    client = FakeClient(body, *workloads)
+    context = collected(body, *workloads)
+    context.changed_workloads()[0].body["metadata"]["name"] = "else"
+    after = await commit(client, context)
+    assert pod(client.object("Deployment", "two"))["volumes"]
+    for type_ in ("InjectionReady", "Ready"):
+        assert conditions(after)[type_][0] == "False"
+        assert "Deployment ns/one cannot be updated" in message(after, type_)
 
 
 async def test_what_may_be_updated_and_not_patched_is_put() -> None:

@@ -30,6 +30,17 @@ BOTH = {"name": "web", "selector": {}}
 FOREIGN = {"group": "", "version": "v1", "kind": "Secret", "name": "s", "namespace": "other"}
 
 
+def secret_path(path: str) -> JSON:
+    return coreos_binding(application={"name": "web", "bindingPath": {"secretPath": path}})
+
+
+@pytest.mark.parametrize(
+    "path", ["", "spec.a", "data.password", "metadata.labels.a", "metadata.annotations.a"]
+)
+def test_a_secret_path_to_what_may_be_written_is_taken(path: str) -> None:
+    assert make(secret_path(path)).workload_reference().secret_path == path
+
+
 def make(binding: JSON, **options: Any) -> SpecContext | CoreosContext:
     body = object_from_dict(binding)
     if binding["apiVersion"].startswith("servicebinding.io/"):
@@ -51,6 +62,30 @@ def make(binding: JSON, **options: Any) -> SpecContext | CoreosContext:
         pytest.param(coreos_binding(name="."), "spec.name", id="coreos: this directory"),
         pytest.param(
             coreos_binding(services=[FOREIGN]), "--cross-namespace", id="coreos: other namespace"
+        ),
+        *(
+            pytest.param(secret_path(path), "secretPath .* has an empty step", id=f"path {path!r}")
+            for path in (".", " ", ".spec.a", "spec..a", "spec.a.", "spec. .a")
+        ),
+        *(
+            pytest.param(secret_path(path), "nothing that a binding may write", id=f"path {path}")
+            for path in (
+                "status",
+                "status.binding.name",
+                "kind",
+                "apiVersion",
+                "metadata",
+                "metadata.name",
+                "metadata.namespace",
+                "metadata.uid",
+                "metadata.finalizers",
+                "metadata.labels",
+                "metadata.annotations",
+                "metadata.annotations.a.b",
+            )
+        ),
+        pytest.param(
+            secret_path(".".join("a" * 101)), "secretPath .* more than 100 steps", id="steps"
         ),
     ],
 )

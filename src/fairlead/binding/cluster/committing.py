@@ -22,6 +22,7 @@ from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.cluster.refusals import told
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.changes import SecretWrite, secret_body
+from fairlead.binding.expressions.fixedpath import read
 from fairlead.binding.reads import Answer, Failure, Get
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
@@ -182,6 +183,10 @@ class Committer:
         resource = workload.resource
         try:
             answer = await self._commit(workload)
+            if lost := _lost_name(workload, answer):
+                # Written again and again it changes nothing, so nobody undoes it either.
+                context.injection_failed(lost)
+                return
             self._arrived(context, workload)
             if _holds(workload.body, answer):
                 stored[resource, workload.original.meta.name] = answer
@@ -195,6 +200,9 @@ class Committer:
             context.workload_failed(f"{told(error)}; {remedy}")
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {told(error)}")
+        # What cannot even be sent, as another name of the object.
+        except ValueError as error:
+            context.injection_failed(f"{workload} cannot be updated: {error}")
 
     async def _commit(self, workload: Workload) -> Object:
         """Patch a workload, or put it where patching alone is forbidden.
@@ -209,6 +217,18 @@ class Committer:
                 return await self._client.update(resource, workload.body)
             except Forbidden:
                 raise forbidden from None
+
+
+def _lost_name(workload: Workload, stored: Object) -> str:
+    """What is wrong where the server has not kept the Secret's name; "" where it has."""
+    path = tuple(workload.secret_path.split("."))
+    if not workload.secret_path or read(stored.to_dict(), path) == read(workload.body, path):
+        return ""
+    return (
+        f"{workload} does not keep the Secret's name at .{workload.secret_path}: its schema has "
+        "no such field, or something else changes it back; correct "
+        "spec.application.bindingPath.secretPath"
+    )
 
 
 def _holds(wanted: JSON, stored: Object) -> bool:

@@ -17,6 +17,7 @@ from fairlead.api.servicebinding.common import (
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
     COLLECTION_READY,
+    ERROR,
     ERROR_PERSISTING_SECRET,
     INJECTION_READY,
     MAPPING_ANNOTATION,
@@ -352,6 +353,11 @@ class BaseContext:
         text = f"{self.flow.error}; {message}" if self.flow.error else message
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
         self.flow.retry_processing(text, transient=True)
+
+    def injection_failed(self, message: str) -> None:
+        """Say also in InjectionReady that a workload was not stored as it was to be."""
+        self.workload_failed(message)
+        self.set_condition(INJECTION_READY, "False", ERROR, self.flow.error)
 
     def secret_failed(self, message: str) -> None:
         """Say in Ready that the intermediate Secret could not be written; project nothing."""

@@ -22,6 +22,10 @@ from fairlead.binding.services.service import Service, ServiceReference, Workloa
 
 _MOST_SERVICES = 200
 """Services of one binding."""
+_MOST_STEPS = 100
+"""Of a path, each of which may become an object in the one before."""
+_UNWRITABLE = {"apiVersion", "kind", "metadata", "status"}
+"""Where servers do not keep what others write, or where it makes another object of a workload."""
 _NOTHING: JSON = {
     "services": [{"group": "", "version": ""}],
     "application": {"group": "", "version": ""},
@@ -80,6 +84,8 @@ class CoreosContext(BaseContext):
             )
         if self.spec_name() in {".", ".."}:
             raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")
+        if spec.application.binding_path:
+            _validate_path(spec.application.binding_path.secret_path)
 
     def _judge_foreign(self, requester_key: tuple[str, str] | None) -> None:
         foreign = foreign_services(self._parsed.spec, self.meta.namespace)
@@ -179,6 +185,24 @@ class CoreosContext(BaseContext):
         result["conditions"] = self.conditions(now)
         result["secret"] = self.secret or self.former_secret
         return result
+
+
+def _validate_path(path: str) -> None:
+    """Refuse what no workload keeps where a Secret's name is written there."""
+    if not path:
+        return
+    first, *rest = steps = path.split(".")
+    field = f"spec.application.bindingPath.secretPath {path[:200]!r}"
+    if len(steps) > _MOST_STEPS:
+        raise InvalidBinding(f"{field} has more than {_MOST_STEPS} steps")
+    if not all(step and step == step.strip() for step in steps):
+        raise InvalidBinding(f"{field} has an empty step: it is as spec.login.secretName")
+    kept = first == "metadata" and len(rest) == 2 and rest[0] in {"labels", "annotations"}
+    if first in _UNWRITABLE and not kept:
+        raise InvalidBinding(
+            f"{field} is nothing that a binding may write: name a string of the workload's spec, "
+            "or a label or annotation without dots in its key"
+        )
 
 
 def workload_kind(binding: Object) -> Lookup | None:
