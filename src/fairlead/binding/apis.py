@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER, COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
@@ -15,7 +15,7 @@ from fairlead.binding.contexts import coreos, spec
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.reads import Lookup
-from fairlead.binding.workloads.records import kinds_text, read_kinds
+from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
 
 
 class Api(msgspec.Struct, frozen=True):
@@ -43,19 +43,29 @@ class Api(msgspec.Struct, frozen=True):
         ours = {self.finalizer, *self.former}
         return [one for one in binding.meta.finalizers if one in ours]
 
-    def kinds(self, binding: Object) -> str | None:
+    def kinds(self, binding: Object, *, found: bool) -> str | None:
         """The annotation of the kinds of workloads, where it has to change before projecting.
 
-        A binding that was projected before kinds were noted gets it when its projections have
-        records.
+        The binding's own is one of them once workloads of it could be looked for: onto others
+        nothing is projected. A binding that was projected before kinds were noted gets the
+        annotation when its projections have records.
         """
         known = read_kinds(binding.meta.annotations)
-        if known is None and not self.secret(binding):
-            known = []
-        kind = self.kind(binding)
-        if known is None or kind is None or kind in known:
+        if known is None and self.secret(binding):
             return None
-        return kinds_text([*known, kind])
+        kind = self.kind(binding) if found else None
+        kinds = list(dict.fromkeys([*(known or ()), *([kind] if kind else ())]))
+        return None if kinds == known else kinds_text(kinds)
+
+    def unnoted(self, binding: Object) -> Object:
+        """The binding without the kinds that others have noted on it before it was ever seen."""
+        if KINDS_ANNOTATION not in binding.meta.annotations or self.held(binding):
+            return binding
+        if self.secret(binding):
+            return binding
+        body = binding.to_dict()
+        del body["metadata"]["annotations"][KINDS_ANNOTATION]
+        return object_from_dict(body)
 
 
 def spec_api(workloads: FindWorkloads | None = None) -> Api:

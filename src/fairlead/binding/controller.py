@@ -47,7 +47,12 @@ from fairlead.binding.pacing import (
 )
 from fairlead.binding.pipeline import Pipeline
 from fairlead.binding.reads import Get, Lookup, Need, Read, Snapshot
-from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, record_key
+from fairlead.binding.workloads.records import (
+    KINDS_ANNOTATION,
+    kinds_text,
+    read_kinds,
+    record_key,
+)
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import Conflict, NotFound
 from fairlead.runtime import (
@@ -198,8 +203,6 @@ class BindingController:
             return Result(requeue_after=left)
         self._passes.done(request)
         try:
-            if not binding.meta.deleting:
-                binding = self._wrote(request, await self._prepare(binding))
             return await self._process(request, binding)
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
@@ -231,31 +234,38 @@ class BindingController:
             self._versions[request] = int(binding.meta.resource_version)
         return binding
 
-    async def _prepare(self, binding: Object) -> Object:
-        """The finalizer and the kinds of workloads, before anything is projected.
+    async def _prepare(self, request: Request, context: BaseContext) -> None:
+        """Note the finalizer and the kinds of workloads, before anything is projected.
 
         Or a binding could go, or turn to another kind, and leave its projection.
         """
+        binding = context.binding
         fields: JSON = {}
         if self._api.finalizer not in binding.meta.finalizers:
             fields["finalizers"] = binding.meta.with_finalizer(self._api.finalizer)
-        kinds = self._api.kinds(binding)
+        kinds = self._api.kinds(binding, found=context.reader.kind_is_read)
         if kinds is not None:
             fields["annotations"] = {KINDS_ANNOTATION: kinds}
-        if not fields:
-            return binding
-        return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
+        if fields:
+            patched = await patch_metadata(
+                self._cluster.client, self._api.resource, binding, fields
+            )
+            context.binding = self._wrote(request, patched)
 
     async def _note_kinds(self, binding: Object, context: BaseContext) -> Object:
         """Once all is projected as it should be, nothing of former kinds or without record is."""
         kind = self._api.kind(binding)
-        if context.flow.error or kind is None or context.kinds == [kind]:
+        if context.flow.error or kind is None or not context.reader.kind_is_read:
+            return binding
+        if read_kinds(binding.meta.annotations) == [kind]:
             return binding
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
         return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
 
     async def _process(self, request: Request, binding: Object) -> Result | None:
         snapshot = Snapshot()
+        if not binding.meta.deleting:
+            binding = self._api.unnoted(binding)
         try:
             context, blind = await self._run(request, binding, snapshot)
         except (InvalidBinding, msgspec.ValidationError) as error:
@@ -266,6 +276,8 @@ class BindingController:
         # Where reading has failed nobody knows what there is to take off: the binding stays.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
+        if not context.meta.deleting:
+            await self._prepare(request, context)
         written = await self._write(request, context)
         self._metrics.passed(self.name, context)
         self._wrote(request, await self._note_kinds(written, context))
@@ -511,7 +523,8 @@ def _unfinished(context: BaseContext) -> bool:
 
     Also whether all have records now, so that it can be told which Secrets are former ones.
     """
-    former = bool(context.changes.superseded) or context.kinds is None
+    unrecorded = context.kinds is None and bool(context.former_secret)
+    former = bool(context.changes.superseded) or unrecorded
     return former and bool(context.changed_workloads())
 
 

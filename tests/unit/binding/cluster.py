@@ -176,10 +176,11 @@ class FakeCluster:
     def reconcile(self, binding: JSON) -> BaseContext:
         """One pass, and what it collected written to the objects and to the binding.
 
-        As the controller does it, the kinds of workloads are noted on new bindings first.
+        As the controller does it, the kinds of workloads are noted before anything is written.
         """
-        self._note_kinds(binding)
         context = self.process(binding)
+        if not context.meta.deleting:
+            self._note_kinds(binding, context)
         if context.changes.secret:
             self.set(_secret(context))
         for workload in context.changed_workloads():
@@ -192,13 +193,13 @@ class FakeCluster:
         binding["status"] = context.status(NOW)
         return context
 
-    def _note_kinds(self, binding: JSON) -> None:
+    def _note_kinds(self, binding: JSON, context: BaseContext) -> None:
         body = object_from_dict(binding)
         module = spec if binding["apiVersion"].startswith("servicebinding.io/") else coreos
         known = read_kinds(body.meta.annotations)
         if known is None and module.status_secret(body):
             return
-        kind = module.workload_kind(body)
+        kind = module.workload_kind(body) if context.reader.kind_is_read else None
         kinds = dict.fromkeys([*(known or []), *([kind] if kind else [])])
         annotations = binding["metadata"].setdefault("annotations", {})
         annotations[KINDS_ANNOTATION] = kinds_text(list(kinds))

@@ -74,6 +74,8 @@ class Reader:
         self.cluster_services: Callable[[], bool] = lambda: False
         """Whether services may be of kinds without namespaces, which no right in one is about."""
         self._effort = Effort()
+        self.kind_is_read = False
+        """Whether workloads could be looked for, so that something may be projected onto them."""
 
     def _collect(self, found: Object) -> None:
         """Count a service; decoded, all of them are in memory together."""
@@ -240,7 +242,13 @@ class Reader:
         resource = self.snapshot.lookup(reference.lookup)
         self.check_eligible(resource)
         template = self.template(resource, reference)
-        _, found = self.selected(reference)
+        try:
+            _, found = self.selected(reference)
+        except ReadError as error:
+            # That none is there was read.
+            self.kind_is_read = error.missing
+            raise
+        self.kind_is_read = True
         return [
             self.workload(item, resource, template, secret_path=reference.secret_path)
             for item in found

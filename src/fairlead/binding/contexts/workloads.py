@@ -102,9 +102,28 @@ class Finder:
             for key in keys
             for item in self._marked(key, strict=self._reference.selector is not None)
         ]
-        if self._former.secret:
-            found += self._unmarked(self._everything() if self._legacy else self._still_selected())
+        if self._legacy:
+            found += self._unmarked(self._everything())
+        elif self._is_noted(self._reference.lookup):
+            found += self._unmarked(self._still_selected())
         return _distinct(found)
+
+    def _is_noted(self, lookup: Lookup) -> bool:
+        """Whether something may be on workloads of a kind, whatever there is to read of them.
+
+        Without a Secret in the status nothing was projected at all, and a kind is noted before
+        anything is projected onto its workloads. Whoever may edit the binding writes notes, too.
+        """
+        return bool(self._former.secret) and (self._kinds is None or lookup in self._kinds)
+
+    def _is_missed(self, lookup: Lookup) -> bool:
+        """Whether something may be on workloads of a kind that cannot be read."""
+        if not self._is_noted(lookup):
+            return False
+        try:
+            return self._reader.is_eligible(self._reader.snapshot.lookup(lookup))
+        except ReadError:
+            return True
 
     @property
     def _of_reference(self) -> bool:
@@ -118,7 +137,10 @@ class Finder:
     def _marked(
         self, key: str, *, strict: bool, wanted: Wanted = lambda *_: True
     ) -> list[Projection]:
-        """Those with an annotation; unless ``strict`` the current kind need not be readable."""
+        """Those with an annotation; unless ``strict`` the current kind need not be readable.
+
+        Nor need kinds be that nothing can have been projected onto.
+        """
         current = self._reference.lookup
         found: list[Workload] = []
         # Many a lookup may lead to one kind, whose objects are looked at once.
@@ -131,7 +153,7 @@ class Finder:
                 found += self._reader.marked(resource, key, wanted)
                 seen.add((resource.group, resource.plural))
             except ReadError:
-                if strict or lookup != current:
+                if (strict or lookup != current) and self._is_missed(lookup):
                     raise
         return [self._projection(item) for item in found if key in item.original.meta.annotations]
 
@@ -148,7 +170,9 @@ class Finder:
         try:
             resource, selected = self._reader.selected(self._reference)
         except ReadError as error:
-            if error.missing:
+            # What a server or nobody can read as a selector or a name has selected nothing.
+            lost = error.missing or error.failure.code == "Invalid"
+            if lost or not self._is_missed(self._reference.lookup):
                 return []
             raise
         marked = [item for item in selected if self._key in item.meta.annotations]

@@ -148,7 +148,7 @@ class Bindings:
     def _noted(self, objects: Objects, api: Api, place: Place) -> Object:
         """The binding with the kinds of its workloads noted, as the controller does it first."""
         binding = self._binding(place)
-        kinds = None if binding.meta.deleting else api.kinds(binding)
+        kinds = None if binding.meta.deleting else api.kinds(binding, found=True)
         if kinds is not None:
             body = binding.to_dict()
             body["metadata"].setdefault("annotations", {})[KINDS_ANNOTATION] = kinds
