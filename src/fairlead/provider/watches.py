@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from operator import attrgetter
 
 import msgspec
 
@@ -15,8 +16,10 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
     LABEL_EXPORTED,
     ExportResource,
+    NamespaceName,
     crd_name,
 )
+from fairlead.api.kubebind.types import MOST_NAMESPACES
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -29,11 +32,21 @@ from fairlead.api.resource import (
 from fairlead.provider.namespaces import owner_of
 from fairlead.provider.offer import record_of
 from fairlead.provider.rights import MANAGED_BY, export_of
-from fairlead.runtime import Cluster, Delta, Informer, Reconciler, Request, Result, TerminalError
+from fairlead.runtime import (
+    Cluster,
+    Controller,
+    Delta,
+    Informer,
+    Reconciler,
+    Request,
+    Result,
+    TerminalError,
+)
 
 
 BY_SCHEMA = "schema"
 BY_CRD = "crd"
+BY_NAMESPACE = "namespace"
 BY_CONSUMER = "consumer"
 BY_OWNER = "owner"
 BY_EXPORT = "export"
@@ -63,6 +76,7 @@ class ProviderWatches:
         for informer in (self.requests, self.exports):
             informer.add_index(BY_SCHEMA, schema_keys)
             informer.add_index(BY_CRD, crd_names)
+        self.requests.add_index(BY_NAMESPACE, namespace_keys)
         self.cluster_bindings.add_index(BY_TEMPLATE, template_names)
         self.namespaces.add_index(BY_CONSUMER, consumer_of)
         self.namespaces.add_index(BY_OWNER, owner_key)
@@ -87,6 +101,15 @@ def schema_keys(obj: Object) -> list[str]:
 def crd_names(obj: Object) -> list[str]:
     """The names of the CRDs that a request asks for."""
     return [crd_name(resource.resource, resource.group) for resource in _resources(obj)]
+
+
+def namespace_keys(request: Object) -> list[str]:
+    """Namespace and name of every APIServiceNamespace that a request has made beforehand."""
+    names = [item.name for item in _spec(request).namespaces]
+    if len(names) > MOST_NAMESPACES:
+        # It is refused, and has none made.
+        return []
+    return [f"{request.meta.namespace}/{name}" for name in names]
 
 
 def consumer_of(namespace: Object) -> list[str]:
@@ -132,6 +155,15 @@ def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[
     )
 
 
+def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]) -> Controller:
+    """A controller of what consumers write, in which their namespaces take turns.
+
+    A consumer makes as many objects as it likes, and no other is to wait for more than one of
+    them.
+    """
+    return Controller(name, terminal_when_invalid(reconcile), group=attrgetter("namespace"))
+
+
 def terminal_when_invalid(
     reconcile: Callable[[Request], Awaitable[Result | None]],
 ) -> Reconciler:
@@ -148,15 +180,20 @@ def terminal_when_invalid(
 
 class _Spec(msgspec.Struct):
     resources: list[ExportResource] = []
+    namespaces: list[NamespaceName] = []
 
 
-class _WithResources(msgspec.Struct):
+class _WithSpec(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 def _resources(obj: Object) -> list[ExportResource]:
+    return _spec(obj).resources
+
+
+def _spec(obj: Object) -> _Spec:
     try:
-        return obj.decode(_WithResources).spec.resources
+        return obj.decode(_WithSpec).spec
     except msgspec.ValidationError:
         # An index may not stop the watch: what is wrong with the object its reconciler tells.
-        return []
+        return _Spec()

@@ -147,6 +147,42 @@ def test_claims_that_can_never_be_granted_are_terminal(given: list[JSON], reason
     assert result.create_export is None
 
 
+TOO_MUCH = [
+    pytest.param(
+        {"namespaces": [{"name": f"n{number}"} for number in range(101)]},
+        "TooManyNamespaces",
+        "spec.namespaces names 101 namespaces, and one request can have 100 of them made",
+        id="too many namespaces",
+    ),
+]
+
+
+@pytest.mark.parametrize("made", [None, export()], ids=["new", "exported by an older version"])
+@pytest.mark.parametrize(("given", "reason", "message"), TOO_MUCH)
+def test_too_much_in_one_request_is_terminal(
+    given: JSON, reason: str, message: str, made: Object | None
+) -> None:
+    asked = request(schemaUpdatePolicy="Always", **given)
+    result = plan(asked, made=made, offer=Offer(InvitationRecord(()), {}))
+    assert phase(result) == "Failed"
+    found = conditions(result.status)["ExportsReady"]
+    assert found["reason"] == reason
+    assert message in found["message"]
+    assert result.status is not None
+    assert result.status["status"]["terminalMessage"] == found["message"]
+    assert result == Plan(status=result.status)
+    assert not follows(asked)
+    failed = request(phase="Failed", **given)
+    assert plan(failed, made=made) == Plan()
+
+
+def test_a_request_may_name_a_hundred_namespaces() -> None:
+    names = [{"name": f"n{number}"} for number in range(100)]
+    schemas = [bound_schema(owner="widgets")]
+    result = plan(request(namespaces=names), made=export(), schemas=schemas)
+    assert len(result.create_namespaces) == 100
+
+
 @pytest.mark.parametrize(
     ("given", "crds", "options", "reason"),
     [

@@ -46,6 +46,9 @@ Resources = Annotated[
         extra_json_schema=immutable("resources"),
     ),
 ]
+MOST_NAMESPACES = 100
+"""So many namespaces one request may have made beforehand."""
+
 Claims = Annotated[
     list[PermissionClaim],
     Meta(description="Related objects.", extra_json_schema=immutable("permissionClaims")),
@@ -138,7 +141,7 @@ class ExportRequestSpec(
         list[NamespaceName],
         Meta(
             description="Namespaces to prepare beforehand.",
-            extra_json_schema=immutable("namespaces"),
+            extra_json_schema={"maxItems": MOST_NAMESPACES, **immutable("namespaces")},
         ),
     ] = []
     schema_update_policy: Annotated[

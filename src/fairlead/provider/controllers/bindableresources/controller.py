@@ -33,8 +33,8 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import TemplateMissingError, invite
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.watches import requests_for, terminal_when_invalid
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter, commit
+from fairlead.provider.watches import in_turns, requests_for
+from fairlead.runtime import Cluster, Delta, Request, Result, StatusWriter, commit
 
 
 NAME = "bindableresourcesrequest"
@@ -56,7 +56,7 @@ class BindableResourcesController:
         self._options = options
         self._requests = cluster.informer(BINDABLERESOURCESREQUESTS)
         self._requests.add_index(_BY_TEMPLATE, _template)
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(self._requests, cluster=cluster.name)
         self.controller.watch(cluster.informer(APISERVICEEXPORTTEMPLATES), self._from_template)
 

@@ -19,8 +19,8 @@ from fairlead.client.lookups import find
 from fairlead.provider.controllers.clusterbinding.reconcile import reconcile
 from fairlead.provider.konnectors import shortcoming, unwatchable
 from fairlead.provider.options import ProviderOptions
-from fairlead.provider.watches import ProviderWatches, terminal_when_invalid
-from fairlead.runtime import Cluster, Controller, Delta, Request, Result, StatusWriter
+from fairlead.provider.watches import ProviderWatches, in_turns
+from fairlead.runtime import Cluster, Delta, Request, Result, StatusWriter
 
 
 NAME = "clusterbinding"
@@ -42,7 +42,7 @@ class ClusterBindingController:
         )
         self._watches = watches
         self._told: dict[Key, str] = {}
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
         self.controller.watch(watches.exports, self._from_export)
 

@@ -16,10 +16,10 @@ from fairlead.provider.controllers.export.reconcile import (
 from fairlead.provider.watches import (
     ProviderWatches,
     by_schema,
+    in_turns,
     schema_names,
-    terminal_when_invalid,
 )
-from fairlead.runtime import Cluster, Controller, Request, StatusWriter, commit
+from fairlead.runtime import Cluster, Request, StatusWriter, commit
 
 
 NAME = "serviceexport"
@@ -34,7 +34,7 @@ class ExportController:
             cluster.client, APISERVICEEXPORTS, cluster.events(NAME), status_events
         )
         self._watches = watches
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.exports, cluster=cluster.name)
         self.controller.watch(watches.schemas, by_schema(cluster.name, watches.exports))
 

@@ -47,16 +47,16 @@ from fairlead.provider.offer import Offer, record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import (
     BY_CRD,
+    BY_NAMESPACE,
     BY_TEMPLATE,
     ProviderWatches,
     by_schema,
     crd_names,
+    in_turns,
     requests_for,
-    terminal_when_invalid,
 )
 from fairlead.runtime import (
     Cluster,
-    Controller,
     Delta,
     Request,
     Result,
@@ -187,7 +187,7 @@ class RequestController:
         self._options = options
         self._sources = Sources(cluster.client, watches, options.schema_sync_interval)
         self._offers = Offers(cluster.client, watches)
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller = in_turns(NAME, self.reconcile)
         self._watch(cluster.name)
 
     def _watch(self, cluster: str) -> None:
@@ -200,6 +200,10 @@ class RequestController:
         def from_namespace(delta: Delta) -> list[Request]:
             namespace = delta.object.meta.namespace
             return list(requests_for(cluster, watches.requests.list(namespace)))
+
+        def from_service_namespace(delta: Delta) -> list[Request]:
+            name = str(delta.object.key)
+            return list(requests_for(cluster, watches.requests.by_index(BY_NAMESPACE, name)))
 
         def from_template(delta: Delta) -> list[Request]:
             name = delta.object.meta.name
@@ -218,7 +222,7 @@ class RequestController:
         controller.watch(watches.crds, from_crd)
         controller.watch(
             watches.service_namespaces,
-            from_namespace,
+            from_service_namespace,
             # A namespace that a request names is made again when somebody deletes it; nothing else
             # about it matters to a request.
             predicate=lambda delta: delta.type == "DELETED",

@@ -1,9 +1,9 @@
 """What a request leads to: a function of what is there.
 
-A claim that can never be granted fails a request for ever, and what its consumer was not invited
-to fails it until it is. Anything else that is missing keeps it Pending, with a condition that says
-what is awaited. Once its export exists a request has Succeeded; it is kept, because a request with
-policy Always goes on to carry schema changes.
+A claim that can never be granted fails a request for ever, as too much in one request does, and
+what its consumer was not invited to fails it until it is. Anything else that is missing keeps it
+Pending, with a condition that says what is awaited. Once its export exists a request has
+Succeeded; it is kept, because a request with policy Always goes on to carry schema changes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
     true,
 )
+from fairlead.api.kubebind.extent import check_extent
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
 from fairlead.provider.offer import Offer, beyond
@@ -152,9 +153,12 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
                 state.request, [refused], now=now, phase="Failed", terminalMessage=error.message
             )
         )
+    if too_much := check_extent(request.spec):
+        return Plan(status=_failed(state.request, *too_much, now=now))
     excess = _beyond(request, state)
     if excess and state.export is None:
-        return _refusal(state.request, excess, now=now)
+        # Failed, so that everybody who waits for the request learns it at once.
+        return Plan(status=_failed(state.request, NOT_INVITED, excess, now=now), excess=excess)
     try:
         return _export(request, state, options, excess, now=now)
     except NotYetError as waiting:
@@ -184,18 +188,18 @@ def _beyond(request: APIServiceExportRequest, state: State) -> str:
     return beyond(state.offer, request.spec.resources, request.spec.permission_claims)
 
 
-def _refusal(request: Object, why: str, *, now: str) -> Plan:
-    """Failed, so that everybody who waits for the request learns it at once."""
-    refused = [true(PERMISSION_CLAIM), false(EXPORTS_READY, NOT_INVITED, why)]
-    status = with_status(request, refused, now=now, phase="Failed", terminalMessage=why)
-    return Plan(status=status, excess=why)
+def _failed(request: Object, reason: str, why: str, *, now: str) -> JSON:
+    refused = [true(PERMISSION_CLAIM), false(EXPORTS_READY, reason, why)]
+    return with_status(request, refused, now=now, phase="Failed", terminalMessage=why)
 
 
 def follows(request: Object) -> bool:
     """Whether a request goes on to carry the changes of its CRDs."""
     parsed = request.decode(APIServiceExportRequest)
     alive = not parsed.metadata.deleting and not _failed_for_ever(parsed)
-    return alive and parsed.spec.schema_update_policy == "Always"
+    # Following asks the server, which is done for no request that is going to be refused.
+    wanted = parsed.spec.schema_update_policy == "Always" and check_extent(parsed.spec) is None
+    return alive and wanted
 
 
 def waiting_status(request: Object, condition: Condition, *, now: str) -> JSON:

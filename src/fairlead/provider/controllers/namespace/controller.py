@@ -24,13 +24,12 @@ from fairlead.provider.rights import Grounds, Id, export_of, rights
 from fairlead.provider.watches import (
     BY_OWNER,
     ProviderWatches,
+    in_turns,
     requests_for,
     states,
-    terminal_when_invalid,
 )
 from fairlead.runtime import (
     Cluster,
-    Controller,
     Delta,
     Request,
     Result,
@@ -61,7 +60,7 @@ class NamespaceController:
         self._options = options
         self._departure = Departure(cluster.client, options)
         watches.service_namespaces.add_index(_BY_TARGET, self._targets)
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
         self.controller.watch(watches.namespaces, self._from_namespace)
         # A namespace is announced once the consumer has its rights there, which the controller of

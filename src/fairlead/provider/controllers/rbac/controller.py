@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
+from enum import Enum, auto
+
+import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTER_BINDING_NAME
 from fairlead.api.kubebind.conditions import (
     PERMISSIONS_GRANTED,
     Condition,
     false,
+    get_condition,
     status_events,
+    stored_conditions,
     true,
 )
 from fairlead.api.meta import JSON, Key, Object
@@ -43,19 +49,23 @@ from fairlead.provider.watches import (
     ProviderWatches,
     by_schema,
     consumer_of,
+    in_turns,
     requests_for,
     states,
-    terminal_when_invalid,
 )
 from fairlead.runtime import (
+    BackoffPolicy,
     Cluster,
-    Controller,
     Delta,
     Informer,
     Request,
+    Result,
     StatusWriter,
+    any_of,
     came_or_went,
+    changed,
     commit,
+    metadata_changed,
     spec_changed,
 )
 
@@ -63,6 +73,23 @@ from fairlead.runtime import (
 NAME = "serviceexport-rbac"
 
 _MESSAGE_LIMIT = 500
+
+WRITES = 20
+"""After so many an export's turn is over: whoever has a thousand namespaces gets their rights in
+many turns, between which others have theirs."""
+_LOOKS = 25
+"""Comparisons without a pause of the event loop."""
+_LAGGING = BackoffPolicy(initial=0.2, maximum=30.0)
+"""Seconds until a look at what is there already and has not come to the caches."""
+
+
+class _Left(Enum):
+    """What a turn leaves to be written."""
+
+    NOTHING = auto()
+    SOME = auto()
+    UNSEEN = auto()
+    """Some, and the caches do not have all that earlier turns have written."""
 
 
 class RbacController:
@@ -84,15 +111,25 @@ class RbacController:
             CLUSTERROLES: watches.cluster_roles,
             CLUSTERROLEBINDINGS: watches.cluster_role_bindings,
         }
-        self.controller = Controller(NAME, terminal_when_invalid(self.reconcile))
+        self._refused: dict[Key, dict[Key, Forbidden | Invalid]] = {}
+        self.controller = in_turns(NAME, self.reconcile)
         self._watch()
 
     def _watch(self) -> None:
         watches, controller = self._watches, self.controller
-        controller.watch(watches.exports, cluster=self._cluster)
-        controller.watch(watches.schemas, by_schema(self._cluster, watches.exports))
-        controller.watch(watches.service_namespaces, self._from_neighbour)
-        controller.watch(watches.namespaces, self._from_namespace)
+        # A consumer writes labels and statuses as often as it likes, and each look goes through
+        # all of its namespaces. Of an export's status our own condition alone matters, which is
+        # written anew where somebody changes it.
+        controller.watch(
+            watches.exports,
+            cluster=self._cluster,
+            predicate=any_of(spec_changed, changed(_told)),
+        )
+        schemas = by_schema(self._cluster, watches.exports)
+        controller.watch(watches.schemas, schemas, predicate=spec_changed)
+        controller.watch(watches.service_namespaces, self._from_neighbour, predicate=came_or_went)
+        of_use = metadata_changed("uid", "annotations", "deletion_timestamp")
+        controller.watch(watches.namespaces, self._from_namespace, predicate=of_use)
         # A revocation is recorded in the spec; heartbeats change the status alone.
         controller.watch(watches.cluster_bindings, self._from_neighbour, predicate=spec_changed)
         # Of a CRD the rights need the scope alone, which is immutable. One that gets or loses the
@@ -103,14 +140,14 @@ class RbacController:
         controller.watch(watches.roles, self._from_role)
         controller.watch(watches.cluster_roles, self._from_role)
 
-    async def reconcile(self, request: Request) -> None:
-        """Bring the rights that go with one export into line."""
+    async def reconcile(self, request: Request) -> Result:
+        """Bring the rights that go with one export into line, or nearer to it."""
         key = Key(request.namespace, request.name)
         owner = self._owner(key.namespace)
         if owner != key.namespace and self._owner(owner) == owner:
             # A role was listed before its namespace was, so that nobody knew yet whose it is.
             self.controller.enqueue(Request(self._cluster, owner, key.name))
-            return
+            return Result()
         export = self._watches.exports.get(*key)
         if export is not None and export.meta.deleting:
             export = None
@@ -118,8 +155,15 @@ class RbacController:
         state = self._state(key, None if revoked else export)
         if export is None and state.existing and not await self._gone(key):
             # A cache that was emptied is filled again; nobody loses rights meanwhile.
-            return
-        refusal = await self._carry_out(reconcile(state), state)
+            return Result()
+        left = await self._carry_out(key, reconcile(state), state)
+        if left is _Left.UNSEEN:
+            return Result(backoff=_LAGGING)
+        if left is _Left.SOME:
+            # It comes again once the others have had their turns.
+            self.controller.enqueue(request)
+            return Result()
+        refusal = next(iter(self._refused.pop(key, {}).values()), None)
         if export is not None:
             condition = _REVOKED if revoked else _condition(refusal)
             body = with_status(export, [condition], now=now(), summary=False)
@@ -127,6 +171,7 @@ class RbacController:
         if refusal is not None:
             # Nothing tells when the provider's own rights grow: look again after a while.
             raise refusal
+        return Result()
 
     def _revoked(self, key: Key) -> bool:
         """Whether the consumer's revocation has begun: its rights are not to come back."""
@@ -190,57 +235,79 @@ class RbacController:
                 found[Id(roles, name)] = role
         return found
 
-    async def _carry_out(self, plan: Plan, state: State) -> Forbidden | Invalid | None:
-        """Write what can be written; the first refusal, if there was any."""
+    async def _carry_out(self, key: Key, plan: Plan, state: State) -> _Left:
+        """Write what can be written in one turn, and note what is refused."""
         # What is not due any more goes first, so that no failure to write anything else keeps it.
-        for identity in plan.delete:
-            await self._delete(identity, state.existing[identity])
-        refusal: Forbidden | Invalid | None = None
-        refused: set[Key] = set()
-        for resource, body in plan.apply:
+        unseen = False
+        for identity in plan.delete[:WRITES]:
+            unseen = not await self._delete(identity, state.existing[identity]) or unseen
+        if len(plan.delete) > WRITES:
+            return _Left.UNSEEN if unseen else _Left.SOME
+        writes = WRITES - len(plan.delete)
+        refused = self._refused.setdefault(key, {})
+        for number, (resource, body) in enumerate(plan.apply):
+            if number % _LOOKS == 0:
+                await asyncio.sleep(0)
             metadata = body["metadata"]
             identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
             if identity.key in refused:
-                # A binding to a role that was refused would bind nothing.
+                # A binding to a role that was refused would bind nothing, and what was refused in
+                # an earlier turn is left alone until all has had one.
                 continue
+            if writes <= 0:
+                return _Left.UNSEEN if unseen else _Left.SOME
+            stored = state.existing.get(identity)
             try:
-                await self._apply(identity, body, state.existing.get(identity))
+                if stored is None:
+                    written = True
+                    unseen = not await self._create(identity, body) or unseen
+                else:
+                    written = await self._update(identity, body, stored)
             except (Forbidden, Invalid) as error:
-                refused.add(identity.key)
-                refusal = refusal or error
-        return refusal
+                refused[identity.key] = error
+                written = True
+            writes -= written
+        return _Left.NOTHING
 
-    async def _apply(self, identity: Id, body: JSON, stored: Object | None) -> None:
+    async def _create(self, identity: Id, body: JSON) -> bool:
+        """Have an object that the cache lacks; whether the server lacked it too."""
         resource, key = identity
-        if stored is None:
-            try:
-                await self._client.create(resource, body)
-            except AlreadyExists:
-                # The watch knows only what has our label, and may lag: an object that has lost the
-                # label gets it again.
-                stored = await self._client.get(resource, key.name, key.namespace)
-            else:
-                return
+        try:
+            await self._client.create(resource, body)
+        except AlreadyExists:
+            # The watch knows only what has our label, and may lag: an object that has lost the
+            # label gets it again.
+            stored = await self._client.get(resource, key.name, key.namespace)
+            await self._update(identity, body, stored)
+            return False
+        return True
+
+    async def _update(self, identity: Id, body: JSON, stored: Object) -> bool:
+        """Make an object as it is to be; whether it was not."""
+        resource = identity.resource
         live = stored.to_dict()
         if "roleRef" in body and live.get("roleRef") != body["roleRef"]:
             # A binding cannot be pointed to another role.
             await self._delete(identity, stored)
             await self._client.create(resource, body)
-            return
+            return True
         # Labels and annotations that others put there stay.
         labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
         content = {name: body[name] for name in ("rules", "subjects") if name in body}
         metadata = live["metadata"] | {"labels": labels}
-        await commit(self._client, resource, stored, live | content | {"metadata": metadata})
+        wanted = live | content | {"metadata": metadata}
+        return await commit(self._client, resource, stored, wanted) is not stored
 
-    async def _delete(self, identity: Id, stored: Object) -> None:
+    async def _delete(self, identity: Id, stored: Object) -> bool:
+        """Delete an object that the cache has; whether the server had it too."""
         key = identity.key
         try:
             await self._client.delete(
                 identity.resource, key.name, key.namespace, uid=stored.meta.uid
             )
         except NotFound:
-            return
+            return False
+        return True
 
     def _from_neighbour(self, delta: Delta) -> Iterator[Request]:
         yield from self._exports_in(delta.object.meta.namespace)
@@ -272,6 +339,15 @@ class RbacController:
 
     def _exports_in(self, namespace: str) -> Iterator[Request]:
         return requests_for(self._cluster, self._watches.exports.list(namespace))
+
+
+def _told(export: Object | None) -> Condition | None:
+    """What an export says of its rights."""
+    try:
+        known = stored_conditions(export) if export is not None else []
+    except msgspec.ValidationError:
+        return None
+    return get_condition(known, PERMISSIONS_GRANTED)
 
 
 _REVOKED = false(
