@@ -79,7 +79,7 @@ def unwatchable(export: Object, granted: Callable[[str], bool]) -> list[str]:
         kinds += [resource.name for resource in spec.resources]
     if spec.informer_scope == "Cluster" and not granted(claimed):
         kinds += [claim.name for claim in spec.permission_claims if claimable(claim)]
-    return kinds
+    return list(dict.fromkeys(kinds))
 
 
 def _watched_everywhere(informer_scope: str, isolation: str) -> bool:

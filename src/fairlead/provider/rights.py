@@ -133,8 +133,9 @@ def _wanted(grounds: Grounds) -> dict[Id, JSON]:
     if spec.informer_scope == "Cluster" or (foreign and spec.isolation == "Namespaced"):
         rules += _rules(others, READ_VERBS)
     objects = _grant(key, "", resources_everywhere, rules)
+    rules = _rules(others, ALL_VERBS)
     for namespace in _object_namespaces(spec, grounds):
-        objects |= _grant(key, namespace, resources, _rules(others, ALL_VERBS))
+        objects |= _grant(key, namespace, resources, rules)
     claimed = _rules(filter(claimable, spec.permission_claims), ALL_VERBS)
     if foreign and spec.informer_scope == "Cluster":
         return objects | _grant(key, "", claims_everywhere, claimed)
@@ -157,9 +158,14 @@ def _by_scope(
 
     Kinds of Kubernetes are neither, whoever wrote them into an export.
     """
-    resources = [one for one in spec.resources if bindable(one.group)]
-    everywhere = [one for one in resources if _cluster_scoped(one, spec, grounds)]
-    return everywhere, [one for one in resources if one not in everywhere]
+    # Exports of older versions may name one resource many times, and each look at it decodes its
+    # schema.
+    resources = {one.group_resource: one for one in spec.resources if bindable(one.group)}
+    everywhere: list[ExportResource] = []
+    others: list[ExportResource] = []
+    for one in resources.values():
+        (everywhere if _cluster_scoped(one, spec, grounds) else others).append(one)
+    return everywhere, others
 
 
 def _cluster_scoped(resource: ExportResource, spec: ExportSpec, grounds: Grounds) -> bool:

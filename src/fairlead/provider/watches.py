@@ -90,7 +90,7 @@ class ProviderWatches:
 
 def schema_names(obj: Object) -> list[str]:
     """The names of the BoundSchemas that a request or an export needs."""
-    return [resource.name for resource in _resources(obj)]
+    return list(dict.fromkeys(resource.name for resource in _resources(obj)))
 
 
 def schema_keys(obj: Object) -> list[str]:
@@ -100,7 +100,8 @@ def schema_keys(obj: Object) -> list[str]:
 
 def crd_names(obj: Object) -> list[str]:
     """The names of the CRDs that a request asks for."""
-    return [crd_name(resource.resource, resource.group) for resource in _resources(obj)]
+    names = (crd_name(resource.resource, resource.group) for resource in _resources(obj))
+    return list(dict.fromkeys(names))
 
 
 def namespace_keys(request: Object) -> list[str]:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from unittest import mock
+
 import pytest
 from tests.support.kubebind import NOW, bound_schema, conditions, export, kube, resource
 
@@ -12,6 +14,7 @@ from fairlead.provider.controllers.export.reconcile import (
     conditioned,
     reconcile,
 )
+from fairlead.provider.watches import crd_names, schema_names
 
 
 def schemas(*items: Object) -> dict[str, Object]:
@@ -22,6 +25,17 @@ def test_all_schemas_there_means_in_sync_and_hashed() -> None:
     plan = reconcile(export(), schemas(bound_schema()))
     assert plan.condition == true("ProviderInSync")
     assert len(plan.source_spec_hash) == 64
+
+
+def test_a_resource_that_is_named_many_times_is_one() -> None:
+    many = export(resources=[resource()] * 1000)
+    with mock.patch.object(Object, "decode", autospec=True, side_effect=Object.decode) as decode:
+        plan = reconcile(many, schemas(bound_schema()))
+    assert decode.call_count == 2
+    assert plan == reconcile(export(), schemas(bound_schema()))
+    assert len(plan.adopt) == 1
+    assert schema_names(many) == ["widgets.example.org"]
+    assert crd_names(many) == ["widgets.example.org"]
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,24 @@ TOO_MUCH = [
         "spec.namespaces names 101 namespaces, and one request can have 100 of them made",
         id="too many namespaces",
     ),
+    pytest.param(
+        {"resources": [resource(f"k{number}s") for number in range(65)]},
+        "TooManyResources",
+        "spec.resources names 65 resources, and one request can have 64",
+        id="too many resources",
+    ),
+    pytest.param(
+        {"resources": [resource()] * 15_000},
+        "TooManyResources",
+        "spec.resources names 15000 resources",
+        id="one resource 15,000 times",
+    ),
+    pytest.param(
+        {"resources": [resource(), resource("gadgets"), resource(versions=["v2"])]},
+        "DuplicateResource",
+        "spec.resources[2]: widgets.example.org is named twice; join all versions in one entry",
+        id="one resource twice",
+    ),
 ]
 
 
@@ -174,6 +192,66 @@ def test_too_much_in_one_request_is_terminal(
     assert not follows(asked)
     failed = request(phase="Failed", **given)
     assert plan(failed, made=made) == Plan()
+
+
+def labels(*expressions: JSON, **match: str) -> JSON:
+    return {"labelSelector": {"matchLabels": match, "matchExpressions": list(expressions)}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        pytest.param(
+            {"namedResources": [{"name": f"n{number}"} for number in range(257)]},
+            "namedResources has 257 items, and can have 256",
+            id="names",
+        ),
+        pytest.param(
+            labels(*[{"key": "x", "operator": "Exists"}] * 65),
+            "matchExpressions has 65 items, and can have 64",
+            id="expressions",
+        ),
+        pytest.param(
+            labels(**{f"k{number}": "v" for number in range(65)}),
+            "matchLabels has 65 items, and can have 64",
+            id="labels",
+        ),
+        pytest.param(
+            labels({"key": "x", "operator": "In", "values": ["y"] * 257}),
+            "values has 257 items, and can have 256",
+            id="values",
+        ),
+        pytest.param(
+            {
+                "references": [
+                    {"group": "example.org", "resource": "widgets", "jsonPath": {"name": "x"}}
+                ]
+                * 65
+            },
+            "references has 65 items, and can have 64",
+            id="references",
+        ),
+    ],
+)
+def test_a_claim_that_is_too_large_is_terminal(selector: JSON, message: str) -> None:
+    result = plan(request(permissionClaims=[claim("configmaps"), claim(**selector)]))
+    assert phase(result) == "Failed"
+    found = conditions(result.status)["PermissionClaim"]
+    assert found["reason"] == "LargePermissionClaim"
+    assert f"spec.permissionClaims[1]: secrets.core: {message}" in found["message"]
+    assert result == Plan(status=result.status)
+
+
+def test_as_much_as_a_request_may_ask_for_is_granted() -> None:
+    kinds = [f"k{number}s" for number in range(64)]
+    named = [{"name": f"n{number}"} for number in range(256)]
+    asked = request(
+        resources=[resource(kind) for kind in kinds],
+        permissionClaims=[claim(namedResources=named)],
+    )
+    result = plan(asked, crds=[crd(kind) for kind in kinds])
+    assert phase(result) == "Succeeded"
+    assert len(result.create_schemas) == 64
 
 
 def test_a_request_may_name_a_hundred_namespaces() -> None:

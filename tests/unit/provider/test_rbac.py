@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from tests.support.kubebind import NS, bound_schema, claim, crd, export, resource
 
+from fairlead.api.kubebind import APIServiceExport, BoundSchema, ExportResource
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -178,6 +180,35 @@ def test_only_cluster_scoped_kinds_of_an_export_are_granted_everywhere() -> None
         EVERYWHERE: [rule("example.org", "gadgets", ALL)],
         f"a/{RESOURCES}": [WIDGETS],
     }
+
+
+def test_a_resource_that_an_export_names_many_times_is_looked_at_once() -> None:
+    many = export(resources=[resource(), resource("gadgets")] * 1000)
+    with mock.patch.object(Object, "decode", autospec=True, side_effect=Object.decode) as decode:
+        result = plan(many, "a", "b", schema=bound_schema("gadgets", scope="Cluster"))
+    decoded = [call.args[1] for call in decode.call_args_list]
+    assert decoded == [APIServiceExport, BoundSchema]
+    assert grants(result)[EVERYWHERE] == [rule("example.org", "gadgets", ALL)]
+    assert grants(result)[f"b/{RESOURCES}"] == [WIDGETS]
+
+
+def test_many_cluster_scoped_resources_are_not_compared_with_one_another() -> None:
+    kinds = [f"k{number}s" for number in range(500)]
+    schemas = {
+        one.meta.name: one for one in (bound_schema(kind, scope="Cluster") for kind in kinds)
+    }
+    many = export(resources=[resource(kind) for kind in kinds])
+    compared = 0
+
+    def equal(one: ExportResource, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return one is other
+
+    with mock.patch.object(ExportResource, "__eq__", equal):
+        result = reconcile(State(Grounds(many, schemas, frozenset({"a"})), {}))
+    assert len(grants(result)[EVERYWHERE][0]["resources"]) == 500
+    assert compared <= 500
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,24 @@ one. kube-bind itself has no bounds.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from fairlead.api.kubebind.types import MOST_NAMESPACES, ExportRequestSpec
+from fairlead.api.kubebind.fields import PermissionClaim, Selector
+from fairlead.api.kubebind.types import MOST_NAMESPACES, MOST_RESOURCES, ExportRequestSpec
 
 
 TOO_MANY_NAMESPACES = "TooManyNamespaces"
+TOO_MANY_RESOURCES = "TooManyResources"
+DUPLICATE_RESOURCE = "DuplicateResource"
+LARGE_PERMISSION_CLAIM = "LargePermissionClaim"
+
+MOST_NAMED = 256
+"""So many objects one claim may name, and so many values one of its expressions may have."""
+MOST_TERMS = 64
+"""So many labels, expressions or references one claim may have."""
+_LONG = 128
+"""So many characters of a name are told: a consumer writes what it likes into its request."""
 
 
 class ExtentError(NamedTuple):
@@ -22,7 +34,22 @@ class ExtentError(NamedTuple):
 
 
 def check_extent(spec: ExportRequestSpec) -> ExtentError | None:
-    """How a request asks for too much; None when it does not."""
+    """How a request's resources or namespaces are too much; None when they are not."""
+    if len(spec.resources) > MOST_RESOURCES:
+        return ExtentError(
+            TOO_MANY_RESOURCES,
+            f"spec.resources names {len(spec.resources)} resources, and one request can have "
+            f"{MOST_RESOURCES}: make several requests",
+        )
+    seen: set[str] = set()
+    for index, resource in enumerate(spec.resources):
+        if resource.name in seen:
+            return ExtentError(
+                DUPLICATE_RESOURCE,
+                f"spec.resources[{index}]: {resource.name[:_LONG]} is named twice; join all "
+                "versions in one entry",
+            )
+        seen.add(resource.name)
     if len(spec.namespaces) > MOST_NAMESPACES:
         return ExtentError(
             TOO_MANY_NAMESPACES,
@@ -31,3 +58,29 @@ def check_extent(spec: ExportRequestSpec) -> ExtentError | None:
             "an object needs it",
         )
     return None
+
+
+def check_selectors(claims: Iterable[PermissionClaim]) -> ExtentError | None:
+    """The first claim whose selector is too much; None when none is."""
+    for index, claim in enumerate(claims):
+        for field, number, most in _sizes(claim.selector):
+            if number > most:
+                return ExtentError(
+                    LARGE_PERMISSION_CLAIM,
+                    f"spec.permissionClaims[{index}]: {claim.name[:_LONG]}: {field} has {number} "
+                    f"items, and can have {most}: select by a label instead",
+                )
+    return None
+
+
+def _sizes(selector: Selector) -> Iterable[tuple[str, int, int]]:
+    """The lists of a selector: their names, how long they are and may be."""
+    yield "namedResources", len(selector.named_resources), MOST_NAMED
+    yield "references", len(selector.references), MOST_TERMS
+    terms = selector.label_selector
+    if terms is None:
+        return
+    yield "matchLabels", len(terms.match_labels), MOST_TERMS
+    yield "matchExpressions", len(terms.match_expressions), MOST_TERMS
+    for expression in terms.match_expressions:
+        yield "values", len(expression.values), MOST_NAMED

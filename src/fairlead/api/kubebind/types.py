@@ -46,6 +46,8 @@ Resources = Annotated[
         extra_json_schema=immutable("resources"),
     ),
 ]
+MOST_RESOURCES = 64
+"""So many resources one request may name."""
 MOST_NAMESPACES = 100
 """So many namespaces one request may have made beforehand."""
 
@@ -135,7 +137,9 @@ class ExportRequestSpec(
     """What a consumer asks for."""
 
     parameters: Annotated[Parameters, Meta(extra_json_schema=immutable("parameters"))] = {}
-    resources: Resources
+    # Of exports there is no such bound: one that is stored and has more could not be changed any
+    # more, not even for its finalizers to be taken off.
+    resources: Annotated[Resources, Meta(extra_json_schema={"maxItems": MOST_RESOURCES})]
     permission_claims: Claims = []
     namespaces: Annotated[
         list[NamespaceName],

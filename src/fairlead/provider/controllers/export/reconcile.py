@@ -36,19 +36,21 @@ def reconcile(export: Object, schemas: Mapping[str, Object]) -> Plan:
     specs: dict[str, JSON] = {}
     adopt: list[Object] = []
     conflict: Condition | None = None
-    for resource in export.decode(APIServiceExport).spec.resources:
-        stored = schemas.get(resource.name)
+    resources = export.decode(APIServiceExport).spec.resources
+    # Exports of older versions may name one resource many times.
+    for name in dict.fromkeys(resource.name for resource in resources):
+        stored = schemas.get(name)
         if stored is None:
-            return Plan(condition=_missing(f"BoundSchema {resource.name} does not exist yet"))
+            return Plan(condition=_missing(f"BoundSchema {name} does not exist yet"))
         try:
-            specs[resource.name] = msgspec.to_builtins(stored.decode(BoundSchema).spec)
+            specs[name] = msgspec.to_builtins(stored.decode(BoundSchema).spec)
         except msgspec.ValidationError as error:
-            return Plan(condition=_missing(f"BoundSchema {resource.name} is not valid: {error}"))
+            return Plan(condition=_missing(f"BoundSchema {name} is not valid: {error}"))
         owner = stored.meta.controller()
         if owner is None:
             adopt.append(stored)
         elif owner.uid != export.meta.uid:
-            conflict = conflict or _conflict(resource.name, owner, export)
+            conflict = conflict or _conflict(name, owner, export)
     if conflict is not None:
         return Plan(source_spec_hash=spec_hash(specs), condition=conflict)
     condition = true(PROVIDER_IN_SYNC)

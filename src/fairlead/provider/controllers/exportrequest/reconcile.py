@@ -40,7 +40,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
     true,
 )
-from fairlead.api.kubebind.extent import check_extent
+from fairlead.api.kubebind.extent import check_extent, check_selectors
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.provider.changes import with_status
 from fairlead.provider.offer import Offer, beyond
@@ -146,7 +146,8 @@ def reconcile(state: State, options: ProviderOptions, *, now: str) -> Plan:
     request = state.request.decode(APIServiceExportRequest)
     if request.metadata.deleting or _failed_for_ever(request):
         return Plan()
-    if error := check_claims(request.spec.permission_claims):
+    claims = request.spec.permission_claims
+    if error := check_claims(claims) or check_selectors(claims):
         refused = false(PERMISSION_CLAIM, error.reason, error.message)
         return Plan(
             status=with_status(
