@@ -107,7 +107,7 @@ class Desk:
             with suppress(NotFound, Conflict):
                 await self.client.delete(resource, meta.name, meta.namespace, uid=meta.uid)
 
-        await _each(due, one)
+        await each(due, one)
         return len(due)
 
     async def change(
@@ -160,7 +160,7 @@ class Desk:
                     pass
                 return
 
-        await _each(list(objects), one)
+        await each(list(objects), one)
 
     async def gone(
         self,
@@ -234,7 +234,12 @@ async def forgotten(config: ClusterConfig, token: str) -> None:
             await asyncio.sleep(_PAUSE)
 
 
-async def _each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
+async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
+    """Do something to all objects, many at a time, and to each of them whatever fails.
+
+    Raises:
+        Exception: the first that failed did so with it.
+    """
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def guarded(obj: Object) -> None:

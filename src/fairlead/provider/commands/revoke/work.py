@@ -41,6 +41,7 @@ from fairlead.provider.commands.revoke.cluster import (
     Holding,
     Progress,
     UnseenError,
+    each,
     forgotten,
 )
 from fairlead.provider.namespaces import identity_of
@@ -255,16 +256,17 @@ class _Revocation:
         return bool(page.items)
 
     async def _take_access(self) -> None:
-        """Rights first: servers remember for some seconds that a token was good."""
-        rights = await self._take_rights()
-        gone = 0
-        with self._noted(f"ServiceAccount {self._name}/{BINDER_NAME}"), suppress(NotFound):
-            gone = await self._take_account()
+        """The login first, which takes a few requests, however many rights there are."""
         tokens: list[TokenSecret] = []
-        dead = 0
+        dead = gone = 0
         with self._noted(f"the tokens in namespace {self._name}"):
+            # Listed before the account goes, which takes them along.
             tokens = token_secrets((await self._client.list(SECRETS, self._name)).items)
             dead = await self._desk.delete(SECRETS, [token.secret for token in tokens])
+        with self._noted(f"ServiceAccount {self._name}/{BINDER_NAME}"), suppress(NotFound):
+            gone = await self._take_account()
+        # Servers remember for some seconds that a token was good, but not what it may do.
+        rights = await self._take_rights()
         if rights or dead or gone:
             bindings = count(rights, "binding of rights", "bindings of rights")
             self._say(f"access taken away: {bindings}, {count(dead, 'token')}")
@@ -287,12 +289,16 @@ class _Revocation:
         """Every binding that names the consumer, and the roles that were made for it alone."""
         taken = 0
         for resource in (ROLEBINDINGS, CLUSTERROLEBINDINGS):
+
+            async def one(binding: Object, resource: Resource = resource) -> None:
+                nonlocal taken
+                with self._noted(f"{resource.kind} {binding.key}"):
+                    await self._take_binding(resource, binding)
+                    taken += 1
+
             with self._noted(f"{resource.kind}s"):
-                for binding in (await self._client.list(resource)).items:
-                    if belonging.names(binding, self._name):
-                        with self._noted(f"{resource.kind} {binding.key}"):
-                            await self._take_binding(resource, binding)
-                            taken += 1
+                listed = (await self._client.list(resource)).items
+                await each([one for one in listed if belonging.names(one, self._name)], one)
         return taken
 
     async def _take_binding(self, resource: Resource, binding: Object) -> None:
