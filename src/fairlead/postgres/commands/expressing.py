@@ -290,8 +290,10 @@ def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
         inherit=None if role.inherit else False,
         config=dict(sorted(role.config.items())),
     )
-    if len(found.config) > _MAX_SETTINGS or any(
-        len(value) > _MAX_VALUE for value in found.config.values()
+    if (
+        role.overfull
+        or len(found.config) > _MAX_SETTINGS
+        or any(len(value) > _MAX_VALUE for value in found.config.values())
     ):
         return None, "it has more parameters, or longer ones, than spec.attributes takes"
     try:

@@ -165,6 +165,8 @@ def setting_statements(
     wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
     stored = {name.lower(): value for name, value in (role.config if role else {}).items()}
     owner = sql.Identifier(username)
+    if role is not None and role.overfull:
+        yield reset_settings(username)
     for key, (name, value) in sorted(wanted.items()):
         same = key in stored and _items(key, stored[key]) == _items(key, value)
         if same or key in reserved:
@@ -182,6 +184,19 @@ def setting_statements(
             f"reset {key} of role {username}",
             "the role has it, and spec.attributes.config does not name it",
         )
+
+
+def reset_settings(username: str, database: str = "") -> RoleStatement:
+    """Reset what is too large to be read, in all databases or as far as it is one database's."""
+    where = (
+        sql.SQL(" IN DATABASE {}").format(sql.Identifier(database)) if database else sql.SQL("")
+    )
+    return RoleStatement(
+        sql.SQL("ALTER ROLE {}{} RESET ALL").format(sql.Identifier(username), where),
+        f"reset the parameters of role {username}"
+        + (f" in database {database}" if database else ""),
+        "they are larger than spec.attributes.config takes, and are not read one by one",
+    )
 
 
 def refused_settings(

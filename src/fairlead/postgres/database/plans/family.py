@@ -19,6 +19,7 @@ from fairlead.postgres.database.plans.attributes import (
     Around,
     GroupFacts,
     membership_statements,
+    reset_settings,
     setting_statements,
 )
 from fairlead.postgres.database.plans.logins import (
@@ -87,6 +88,11 @@ def acting_steps(
     )
     for step in steps:
         yield LoginStep(step.statement, step.what, _MEMBER)
+    if role is not None and role.overfull:
+        yield LoginStep(*reset_settings(login)[:3])
+        role = msgspec.structs.replace(role, overfull=False)
+    for database in role.overfull_in if role is not None else ():
+        yield LoginStep(*reset_settings(login, database)[:3])
     config = dict(role.config) if role is not None else {}
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"

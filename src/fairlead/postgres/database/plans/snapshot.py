@@ -151,7 +151,9 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     claims.
     ``connection_limit`` is -1 for none, ``valid_until`` a timestamp in ISO 8601 and UTC, "" for
     none. ``config`` are the settings that hold in every database, ``turned_in`` the databases in
-    which its sessions begin as another role instead, ``groups`` the memberships.
+    which its sessions begin as another role instead, ``groups`` the memberships. ``overfull`` says
+    that the settings are larger than anybody asks for, and were not read; ``overfull_in`` names
+    the databases whose own settings for the role are.
     """
 
     oid: int
@@ -167,6 +169,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     valid_until: str = ""
     config: Mapping[str, str] = {}
     turned_in: tuple[str, ...] = ()
+    overfull: bool = False
+    overfull_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
     group: GroupClaim | None = None
 

@@ -41,6 +41,15 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
  WHERE r.rolname = current_user
 """)
 
+_SETTINGS_BYTES = 160 << 10
+"""That a role's settings may have together; spec.attributes.config takes less.
+
+A login may give itself settings of any size, and those of all roles are read together. What is
+larger is not even unpacked: the first look is at what it takes on the server's disk.
+"""
+_VERIFIER_CHARACTERS = 1000
+"""Of a verifier, whose salt may be as long as its login likes; ours is much shorter."""
+
 _ROLES = """
 SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
        r.rolreplication, r.rolbypassrls, d.description, {verifier},
@@ -49,16 +58,27 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
             WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
             ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
                                     'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
-       COALESCE(s.setconfig, ARRAY[]::text[]), COALESCE(e.databases, ARRAY[]::text[])
+       CASE WHEN s.size <= %(bytes)s THEN s.settings END, s.setrole IS NOT NULL,
+       COALESCE(e.turned, ARRAY[]::text[]), COALESCE(e.overfull, ARRAY[]::text[])
   FROM {roles} r
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-  LEFT JOIN pg_catalog.pg_db_role_setting s ON s.setrole = r.oid AND s.setdatabase = 0
+  LEFT JOIN (SELECT x.setrole, c.settings, c.size
+               FROM ({settings}) x
+              CROSS JOIN LATERAL (
+                    SELECT pg_catalog.array_agg(c.text) AS settings,
+                           pg_catalog.sum(pg_catalog.octet_length(c.text)) AS size
+                      FROM pg_catalog.unnest(x.small) c(text)) c
+              WHERE x.setdatabase = 0) s ON s.setrole = r.oid
   LEFT JOIN (SELECT x.setrole,
-                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname) AS databases
-               FROM pg_catalog.pg_db_role_setting x
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname)
+                      FILTER (WHERE x.small IS NOT NULL) AS turned,
+                    pg_catalog.array_agg(b.datname::text ORDER BY b.datname)
+                      FILTER (WHERE x.small IS NULL) AS overfull
+               FROM ({settings}) x
                JOIN pg_catalog.pg_database b ON b.oid = x.setdatabase
-              WHERE EXISTS (SELECT FROM pg_catalog.unnest(x.setconfig) c
+              WHERE x.small IS NULL
+                 OR EXISTS (SELECT FROM pg_catalog.unnest(x.small) c
                              WHERE pg_catalog.starts_with(c, 'role='))
               GROUP BY 1) e ON e.setrole = r.oid
  WHERE r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
@@ -72,9 +92,18 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
         AND NOT EXISTS (SELECT FROM pg_catalog.pg_auth_members m
                          WHERE m.roleid = r.oid AND m.member <> %(admin)s::oid {has}))
 """
+_SETTINGS = """
+       SELECT a.setrole, a.setdatabase,
+              CASE WHEN pg_catalog.pg_column_size(a.setconfig) <= %(bytes)s
+                   THEN a.setconfig END AS small
+         FROM pg_catalog.pg_db_role_setting a
+         JOIN pg_catalog.pg_roles n ON n.oid = a.setrole
+        WHERE %(whole)s AND n.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+"""
 _READING = {
     True: (
-        "CASE WHEN r.rolname = ANY (%(names)s::text[]::pg_catalog.name[]) THEN r.rolpassword END",
+        """CASE WHEN %(whole)s AND r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+            THEN pg_catalog.left(r.rolpassword, %(characters)s) END""",
         "pg_catalog.pg_authid",
     ),
     False: ("NULL::text", "pg_catalog.pg_roles"),
@@ -82,7 +111,9 @@ _READING = {
 # Since PostgreSQL 16 some members may make others members, and have nothing of it themselves.
 _HAVING = {True: "AND (m.inherit_option OR m.set_option)", False: ""}
 _ROLES_QUERIES = {
-    (reads, options): sql.SQL(_ROLES.format(verifier=verifier, roles=roles, has=has))
+    (reads, options): sql.SQL(
+        _ROLES.format(verifier=verifier, roles=roles, has=has, settings=_SETTINGS)
+    )
     for reads, (verifier, roles) in _READING.items()
     for options, has in _HAVING.items()
 }
@@ -225,6 +256,7 @@ async def read_snapshot(
     databases: Collection[str] = (),
     groups: Collection[str] = (),
     claims: bool = False,
+    whole: bool = True,
 ) -> Snapshot:
     """What is known of roles and databases, in six statements however many there are.
 
@@ -235,6 +267,8 @@ async def read_snapshot(
         databases: that are asked for, beside those in which the roles have something.
         groups: of ours that are asked for too.
         claims: whether to read the claims of all roles.
+        whole: whether to read also what tenants have any amount of: settings, verifiers, and where
+            roles have something. Without that the answer has nothing whose size they choose.
     """
     server = await read_server(session)
     query = _ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
@@ -245,6 +279,9 @@ async def read_snapshot(
         "pattern": CLAIM_PATTERN,
         "groups": GROUP_PATTERN,
         "admin": server.admin_oid,
+        "whole": whole,
+        "bytes": _SETTINGS_BYTES,
+        "characters": _VERIFIER_CHARACTERS,
     }
     rows = await session.rows(query, parameters)
     oids = [row[0] for row in rows if row[1] in asked]
@@ -256,9 +293,9 @@ async def read_snapshot(
     return Snapshot(
         server=server,
         roles={role.name: role for role in found if role.name in asked},
-        databases=await _read_databases(session, oids, databases),
-        dependents=_sets(await session.rows(_DEPENDENTS, {"roles": oids})),
-        held=await _read_held(session, oids),
+        databases=await _read_databases(session, oids, databases) if whole else {},
+        dependents=_sets(await session.rows(_DEPENDENTS, {"roles": oids})) if whole else {},
+        held=await _read_held(session, oids) if whole else {},
         claimed={
             role.name: role.claim
             for role in found
@@ -363,7 +400,8 @@ def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
-    oid, name, login, *powers, comment, verifier, inherit, limit, until, config, others = row
+    oid, name, login, *powers, comment, verifier, inherit, limit, until = row[:-4]
+    config, has_settings, turned, overfull = row[-4:]
     return RoleFacts(
         oid=oid,
         name=name,
@@ -376,8 +414,10 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         inherit=inherit,
         connection_limit=limit,
         valid_until="" if until == "infinity" else until,
-        config=dict(one.split("=", 1) for one in config),
-        turned_in=tuple(others),
+        config=dict(one.split("=", 1) for one in config or ()),
+        turned_in=tuple(turned),
+        overfull=has_settings and config is None,
+        overfull_in=tuple(overfull),
         groups=groups,
         group=parse_group(comment),
     )

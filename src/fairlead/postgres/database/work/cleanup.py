@@ -167,7 +167,7 @@ async def _read(
 ) -> tuple[_Removal | None, list[_Removal]]:
     """The role and its logins, as far as they are this claim's."""
     names = family(username)
-    snapshot = await read_snapshot(session, names, "")
+    snapshot = await read_snapshot(session, names, "", whole=False)
     found = {
         name: _Removal(sessions, session, role, snapshot.server, heir, brief=brief)
         for name, role in snapshot.roles.items()
@@ -247,7 +247,7 @@ async def fence(sessions: Sessions, username: str, claim: Claim) -> bool:
         AccessError: the server could not be worked on.
     """
     async with working(sessions, f"take the login of role {username} away") as session:
-        snapshot = await read_snapshot(session, [username], "")
+        snapshot = await read_snapshot(session, [username], "", whole=False)
         role = snapshot.roles.get(username)
         if role is None or role.claim is None or not role.claim.same_object(claim):
             return False
@@ -265,7 +265,7 @@ async def drop_login(sessions: Sessions, username: str) -> None:
         AccessError: it owns something, or the server could not be worked on.
     """
     async with working(sessions, f"drop role {username}") as session:
-        snapshot = await read_snapshot(session, [username], "")
+        snapshot = await read_snapshot(session, [username], "", whole=False)
         role = snapshot.roles.get(username)
         if role is None or role.claim is not None or role.powers:
             return
@@ -288,7 +288,9 @@ async def give_up(sessions: Sessions, username: str, claim: Claim, *, fence: boo
 
         async def release() -> None:
             async with session.transaction():
-                role = (await read_snapshot(session, [username], "")).roles.get(username)
+                role = (await read_snapshot(session, [username], "", whole=False)).roles.get(
+                    username
+                )
                 if role is not None and role.claim == claim:
                     await hold(sessions, session, [role])
                     # Not nothing, for unmanagedUsers Drop takes a login without a word for a
@@ -436,7 +438,7 @@ class _Removal:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction(self._patience):
-                found = await read_snapshot(self._session, [self.role.name], "")
+                found = await read_snapshot(self._session, [self.role.name], "", whole=False)
                 role = found.roles.get(self.role.name)
                 # Looked at again inside the transaction: the name may be another access's by now.
                 if role is None or role.claim != self.role.claim:
@@ -481,7 +483,7 @@ async def _drop(sessions: Sessions, name: str, installation: str, *, brief: bool
     async with working(sessions, f"drop group {name}") as session:
         if not await _is_unused(session, name, installation):
             return False
-        snapshot = await read_snapshot(session, [], "", groups=[name])
+        snapshot = await read_snapshot(session, [], "", groups=[name], whole=False)
         role = snapshot.roles.get(name)
         if role is None:
             return False

@@ -38,7 +38,7 @@ async def reserve(sessions: Sessions, claims: Mapping[str, Claim]) -> dict[str, 
             # The transaction may be tried again, and what the try before has found is void then.
             refused.clear()
             async with session.transaction():
-                found = await read_snapshot(session, claims, "")
+                found = await read_snapshot(session, claims, "", whole=False)
                 for name, claim in claims.items():
                     problem = await _claim(session, found.roles.get(name), name, claim)
                     if problem is not None:

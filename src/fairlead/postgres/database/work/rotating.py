@@ -110,7 +110,7 @@ class _Rotation:
     async def _role(self, session: Session) -> RoleFacts | None:
         """The login as this access has it so far."""
         wanted = self._wanted
-        snapshot = await read_snapshot(session, wanted.names, "")
+        snapshot = await read_snapshot(session, wanted.names, "", whole=False)
         check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
         role = snapshot.roles.get(wanted.login)
         if role is None or role.claim is None or role.claim.is_imported:

@@ -99,7 +99,7 @@ async def check_claims(
     """
     async with working(sessions, "read the catalogs") as session:
         names = {name for one in asked for name in one.names}
-        snapshot = await read_snapshot(session, names, "")
+        snapshot = await read_snapshot(session, names, "", whole=False)
         taken_over = [
             one.username
             for one in asked

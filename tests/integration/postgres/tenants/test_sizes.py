@@ -1,0 +1,128 @@
+"""What tenants' logins have more of than anybody else: the operator's other work goes on.
+
+A login may give itself settings, objects and grants without any privilege. Each test has a
+neighbour whose access is brought in, looked at and removed beside that.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.integration.postgres.tenants.test_neighbours import brief, reason
+from tests.integration.postgres.test_roles import Admin, role
+from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
+
+from fairlead.api.postgresaccess import Attributes
+from fairlead.postgres.database.plans.logins import LoginTurns
+from fairlead.postgres.database.plans.plan import Wanted
+from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.rotating import rotate
+from fairlead.postgres.database.work.sync import Claimed, check_claims
+
+
+HUGE = "repeat('a', 33 << 20)"
+"""Two of them are more than any answer may have."""
+LARGE = "(SELECT string_agg(md5(n::text), '') FROM generate_series(1, 4000) n)"
+"""More than is read of a role."""
+
+
+async def fatten(admin: Admin, username: str, database: str = "", value: str = LARGE) -> None:
+    where = f"IN DATABASE {database}" if database else ""
+    async with await login(admin.server, username, PASSWORD) as session:
+        await session.set_autocommit(True)
+        await session.execute("SET ROLE NONE")
+        for name in ("temp_tablespaces", "application_name"):
+            await session.execute(
+                f"""DO $$ BEGIN EXECUTE format(
+                    'ALTER ROLE {username} {where} SET {name} = %L', {value}); END $$"""
+            )
+
+
+async def settings(admin: Admin, username: str) -> list[tuple[str, list[str]]]:
+    """Its databases, "" for all, and what is set in them."""
+    return await fetch(
+        admin.server,
+        "postgres",
+        """SELECT COALESCE(d.datname, ''), s.setconfig FROM pg_db_role_setting s
+             LEFT JOIN pg_database d ON d.oid = s.setdatabase
+            WHERE setrole = %s::regrole""",
+        username,
+    )
+
+
+@pytest.mark.differs("administrator")
+async def test_settings_of_any_size_are_reset_and_keep_no_role(admin: Admin) -> None:
+    neighbour = role("neighbour", uid="u2", grants=(grant("postgres", "CONNECT"),))
+    fat, other = role("fat"), role("other", uid="u3")
+    await brief(admin, fat, other, neighbour)
+    await fatten(admin, "fat", value=HUGE)
+    await fatten(admin, "fat", "postgres")
+    await fatten(admin, "other")
+    # All are looked at together, and what nobody asks about differs for nobody.
+    looked = await admin.look(fat, other, neighbour)
+    assert looked.differing & {"fat", "other"} == set()
+    assert {*looked.claimed} >= {"fat", "other", "neighbour"}
+    asking = role("fat", attributes=Attributes(config={"work_mem": "8MB"}))
+    assert "fat" in (await admin.look(asking, neighbour)).differing
+    changed = role("neighbour", uid="u2", attributes=Attributes(connection_limit=3))
+    found = await brief(admin, asking, other, changed)
+    assert {reason(one) for one in found.values()} == {""}
+    assert ("", ["work_mem=8MB"]) in await settings(admin, "fat")
+    assert reason((await brief(admin, asking))["fat"]) == ""
+    # Whoever goes is not asked for any of it.
+    assert await cleanup(admin.sessions, "other", other.claim, "Restrict", brief=True)
+    assert await cleanup(admin.sessions, "neighbour", changed.claim, "Restrict", brief=True)
+    assert not await can_login(admin.server, "other", PASSWORD)
+
+
+@pytest.mark.differs("version", "administrator")
+async def test_a_login_in_turn_is_its_owners_whatever_it_sets(admin: Admin) -> None:
+    turns = LoginTurns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1))
+    access = role("app", turns=turns)
+    await admin.one(access)
+    await fatten(admin, "app_a")
+    await fatten(admin, "app_a", "postgres")
+    assert "app" in (await admin.look(access)).differing
+    assert reason((await brief(admin, access))["app"]) == ""
+    assert await settings(admin, "app_a") == [("", ["role=app"])]
+
+
+@pytest.mark.differs("administrator")
+async def test_what_needs_no_settings_reads_none(admin: Admin) -> None:
+    fat = role("fat")
+    await admin.one(fat)
+    await fatten(admin, "fat")
+    async with admin.sessions.maintenance() as session:
+        for whole in (True, False):
+            facts = (await read_snapshot(session, ["fat"], "", whole=whole)).roles["fat"]
+            assert (dict(facts.config), facts.overfull) == ({}, whole)
+    assert await check_claims(admin.sessions, [Claimed(("fat",), fat.claim)]) == {"fat": None}
+
+    async def publish() -> None:
+        pass
+
+    rotated: Wanted = role("fat", password="another")
+    await rotate(admin.sessions, rotated, admin.verifiers, publish, brief=True)
+    assert await can_login(admin.server, "fat", "another")
+
+
+@pytest.mark.differs("version")
+@pytest.mark.only(administrator="superuser")
+async def test_a_verifier_is_as_long_as_it_likes(admin: Admin) -> None:
+    """Its salt has no end before PostgreSQL 18, and only superusers read it."""
+    await brief(admin, role("fat"), role("neighbour", uid="u2"))
+    if admin.version < 18:
+        async with await login(admin.server, "fat", PASSWORD) as session:
+            await session.execute(
+                """DO $$ BEGIN EXECUTE format('ALTER ROLE fat PASSWORD %L',
+                   'SCRAM-SHA-256$4096:' || repeat('AAAA', 17 << 20) || '$' || repeat('A', 43)
+                   || '=:' || repeat('A', 43) || '='); END $$"""
+            )
+            await session.commit()
+    found = await brief(
+        admin, role("fat"), role("neighbour", uid="u2", attributes=Attributes(connection_limit=3))
+    )
+    assert {reason(one) for one in found.values()} == {""}
+    assert await can_login(admin.server, "fat", PASSWORD)
