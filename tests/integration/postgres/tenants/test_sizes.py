@@ -6,6 +6,8 @@ neighbour whose access is brought in, looked at and removed beside that.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -14,12 +16,15 @@ from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
 from fairlead.api.postgresaccess import Attributes
+from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Wanted
 from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.database.work.sync import Claimed, check_claims
+from fairlead.postgres.errors import AccessError
 
 
 HUGE = "repeat('a', 33 << 20)"
@@ -126,3 +131,50 @@ async def test_a_verifier_is_as_long_as_it_likes(admin: Admin) -> None:
     )
     assert {reason(one) for one in found.values()} == {""}
     assert await can_login(admin.server, "fat", PASSWORD)
+
+
+@asynccontextmanager
+async def crowd(admin: Admin, username: str, number: int = 100_000) -> AsyncIterator[None]:
+    """Large objects, for which a login needs no privilege."""
+    async with await login(admin.server, username, PASSWORD) as session:
+        await session.execute("SELECT count(lo_create(0)) FROM generate_series(1, %s)", [number])
+        await session.commit()
+    try:
+        yield
+    finally:
+        # To drop them in one transaction takes more locks than there are.
+        await admin.execute(
+            "DELETE FROM pg_shdepend WHERE classid = 'pg_largeobject'::regclass",
+            "DELETE FROM pg_largeobject_metadata",
+        )
+
+
+@pytest.mark.differs("administrator")
+async def test_who_owns_a_hundred_thousand_objects_is_told_of_the_first(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded, neighbour = role("crowded"), role("neighbour", uid="u2")
+    await brief(admin, crowded, neighbour)
+    async with crowd(admin, "crowded"):
+        oid = await fetch(admin.server, "postgres", "SELECT 'crowded'::regrole::oid::int8")
+        async with admin.sessions.maintenance() as session:
+            # To identify them all takes several times as long.
+            async with session.transaction(Patience(200, 150)):
+                assert len(await read_owned(session, oid[0][0])) == 4
+                found = await read_dependencies(session, oid[0][0], most=1000)
+            whole = await read_dependencies(session, oid[0][0])
+        assert (found.cut, found.databases[0].owned) == (True, 1000)
+        assert (whole.cut, whole.databases[0].owned) == (False, 100_000)
+        with pytest.raises(AccessError) as blocked:
+            await cleanup(admin.sessions, "crowded", crowded.claim, "Restrict", brief=True)
+        assert blocked.value.reason == "OwnsObjects"
+        assert "large object" in blocked.value.message
+        # What has to count them all is done where no other removal waits for it.
+        monkeypatch.setattr("fairlead.postgres.database.work.cleanup._FIRST_TRY", Patience(20, 2))
+        with pytest.raises(AccessError) as slow:
+            await cleanup(admin.sessions, "crowded", crowded.claim, "Orphan", brief=True)
+        assert (slow.value.reason, "remove role crowded" in slow.value.message) == (
+            "TimedOut",
+            True,
+        )
+        assert await cleanup(admin.sessions, "neighbour", neighbour.claim, "Restrict")

@@ -33,27 +33,40 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
-    """Databases, and the shared objects owned, in words."""
+    """Databases, and the shared objects owned, in words; ``cut`` says that there may be more."""
 
     databases: tuple[Dependent, ...] = ()
     shared: tuple[str, ...] = ()
+    cut: bool = False
 
 
 # Default privileges are recorded as if their role owned them. They go with DROP OWNED, and are
 # not counted.
 _DATABASES = sql.SQL("""
-SELECT d.datname::text, d.datallowconn,
-       pg_catalog.count(*) FILTER (
-         WHERE s.deptype = 'o'
-           AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass),
-       pg_catalog.count(u.oid)
-  FROM pg_catalog.pg_shdepend s
-  LEFT JOIN pg_catalog.pg_subscription u
-    ON s.classid = 'pg_catalog.pg_subscription'::pg_catalog.regclass AND u.oid = s.objid
-  JOIN pg_catalog.pg_database d ON d.oid = COALESCE(u.subdbid, s.dbid)
- WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND s.refobjid = %(role)s::oid
- GROUP BY 1, 2
+WITH dependent AS MATERIALIZED (
+  SELECT s.dbid, pg_catalog.count(*) AS seen,
+         pg_catalog.count(*) FILTER (
+           WHERE s.deptype = 'o'
+             AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass) AS owned
+    FROM (SELECT s.dbid, s.deptype, s.classid
+            FROM pg_catalog.pg_shdepend s
+           WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+             AND s.refobjid = %(role)s::oid
+           LIMIT %(most)s::int8) s
+   GROUP BY 1
+), subscribed AS MATERIALIZED (
+  SELECT u.subdbid, pg_catalog.count(*) AS owned
+    FROM pg_catalog.pg_subscription u
+   WHERE u.subowner = %(role)s::oid
+   GROUP BY 1
+)
+SELECT d.datname::text, d.datallowconn, COALESCE(t.owned, 0) + COALESCE(u.owned, 0),
+       COALESCE(u.owned, 0),
+       (SELECT pg_catalog.sum(x.seen) FROM dependent x)::int8
+  FROM pg_catalog.pg_database d
+  LEFT JOIN dependent t ON t.dbid = d.oid
+  LEFT JOIN subscribed u ON u.subdbid = d.oid
+ WHERE t.dbid IS NOT NULL OR u.subdbid IS NOT NULL
  ORDER BY 1
 """)
 
@@ -65,19 +78,26 @@ SELECT 'tablespace ' || t.spcname::text
 ORDER BY 1
 """)
 
-# The limit is one more than a message shows, which then says that there are more.
+# The last limit is one more than a message shows, which then says that there are more. A login may
+# own millions of large objects, and to say what one of them is takes a look at its own row.
 _OWNED = sql.SQL("""
-SELECT i.type || ' ' || i.identity
-  FROM pg_catalog.pg_shdepend s
-  LEFT JOIN pg_catalog.pg_subscription u
-    ON s.classid = 'pg_catalog.pg_subscription'::pg_catalog.regclass AND u.oid = s.objid
+SELECT pg_catalog.left(i.type || ' ' || i.identity, 300)
+  FROM ((SELECT s.classid, s.objid, s.objsubid
+           FROM pg_catalog.pg_shdepend s
+          WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d
+                           WHERE d.datname = pg_catalog.current_database())
+            AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+            AND s.refobjid = %(role)s::oid
+            AND s.deptype = 'o'
+            AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
+          LIMIT 200)
+         UNION ALL
+        (SELECT 'pg_catalog.pg_subscription'::pg_catalog.regclass, u.oid, 0
+           FROM pg_catalog.pg_subscription u
+           JOIN pg_catalog.pg_database d ON d.oid = u.subdbid
+          WHERE d.datname = pg_catalog.current_database() AND u.subowner = %(role)s::oid
+          LIMIT 200)) s
  CROSS JOIN LATERAL pg_catalog.pg_identify_object(s.classid, s.objid, s.objsubid) i
- WHERE COALESCE(u.subdbid, s.dbid) = (SELECT d.oid FROM pg_catalog.pg_database d
-                                       WHERE d.datname = pg_catalog.current_database())
-   AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND s.refobjid = %(role)s::oid
-   AND s.deptype = 'o'
-   AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
  ORDER BY 1
  LIMIT 4
 """)
@@ -107,18 +127,24 @@ _SHOWN = 3
 """Names that a message gives before it says "and more"."""
 
 
-async def read_dependencies(session: Session, role: int) -> Dependencies:
-    """All that depends on the role, two statements for any number of objects."""
-    databases = await session.rows(_DATABASES, {"role": role})
+async def read_dependencies(
+    session: Session, role: int, *, most: int | None = None
+) -> Dependencies:
+    """All that depends on the role, two statements for any number of objects.
+
+    With ``most`` it is only the first so many objects and privileges.
+    """
+    databases = await session.rows(_DATABASES, {"role": role, "most": most})
     shared = await session.rows(_SHARED, {"role": role})
     return Dependencies(
         databases=tuple(
             Dependent(
                 database=name, connectable=connectable, owned=owned, subscriptions=subscriptions
             )
-            for name, connectable, owned, subscriptions in databases
+            for name, connectable, owned, subscriptions, _ in databases
         ),
         shared=tuple(text for (text,) in shared),
+        cut=most is not None and any((seen or 0) >= most for *_, seen in databases),
     )
 
 

@@ -55,6 +55,8 @@ from fairlead.postgres.errors import AccessError
 
 _FIRST_TRY = Patience(BRIEF.lock, 1000)
 """What takes longer is done where no other removal waits for it."""
+_SOME = 5_000
+"""Of what depends on a role, that is enough to see why Restrict cannot be carried out."""
 _FENCE = Patience(1000)
 """Meanwhile whatever acts as the role is ended."""
 _GONE_MS = {True: 20, False: 200}
@@ -344,9 +346,16 @@ class _Removal:
 
     async def look(self, policy: CleanupPolicy) -> _Look:
         """What is to be removed, and what of it may not be."""
-        found = await read_dependencies(self._session, self.role.oid)
-        check_shared(self.role.name, found, policy)
-        blockers = await self._owned(found.databases) if policy == "Restrict" else []
+        async with self._session.transaction(self._patience):
+            restricted = policy == "Restrict"
+            most = _SOME if restricted else None
+            found = await read_dependencies(self._session, self.role.oid, most=most)
+            blockers = await self._owned(found.databases) if restricted else []
+            # A role that owns a million objects is told so by the first of them, each time anew.
+            if found.cut and not blockers:
+                found = await read_dependencies(self._session, self.role.oid)
+                blockers = await self._owned(found.databases)
+            check_shared(self.role.name, found, policy)
         return _Look(found.databases, blockers)
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
@@ -372,7 +381,10 @@ class _Removal:
         blockers = []
         for one in databases:
             if one.owned:
-                async with self._sessions.use(one.database) as session:
+                async with (
+                    self._sessions.use(one.database) as session,
+                    session.transaction(self._patience),
+                ):
                     owned = await read_owned(session, self.role.oid)
                 blockers.append((one.database, owned))
         return blockers if any(owned for _, owned in blockers) else []
