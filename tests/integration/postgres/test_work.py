@@ -535,3 +535,42 @@ async def test_closing_ends_what_is_done_and_names_what_was_kept(world: World) -
     del world.gates["db"]
     world.work.submit(place(), request("b"), sync_job("b"))
     assert isinstance((await world.answered(1))["b"], Synced)
+
+
+@pytest.mark.parametrize("reason", ["AnswerTooLarge", "TimedOut"])
+async def test_what_is_too_much_together_is_done_by_halves(world: World, reason: str) -> None:
+    """Who is to blame is found out, and nobody else has to do without."""
+    world.fails["f"] = AccessError(reason, "too much")
+    for name in "abcdefgh":
+        world.work.submit(place(), request(name), sync_job(name))
+    await world.until(lambda: len(world.answers) >= 7)
+    if reason == "TimedOut":
+        # What takes long by itself is done where nobody waits for it.
+        await world.until(lambda: ("alone", ["f"]) in world.tries)
+    found = await world.answered(8)
+    assert all(isinstance(found[name], Synced) for name in "abcdegh")
+    assert found["f"] is world.fails["f"]
+    assert [len(names) for names in world.of("sync")][:4] == [8, 4, 4, 2]
+    assert ("alone", ["f"]) in world.tries or reason == "AnswerTooLarge"
+
+
+async def test_a_server_that_hangs_is_not_asked_for_each_half(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_QUICK_SECONDS", -1.0)
+    world.fails["db"] = AccessError("TimedOut", "no answer")
+    for name in "abcd":
+        world.work.submit(place(), request(name), sync_job(name))
+    found = await world.answered(4)
+    assert all(answer is world.fails["db"] for answer in found.values())
+    assert world.of("sync") == [["a", "b", "c", "d"]]
+
+
+async def test_a_look_at_too_much_is_done_by_halves(world: World) -> None:
+    for name in "abcd":
+        world.work.keep(place(), request(name), kept(name))
+    world.fails["c"] = AccessError("AnswerTooLarge", "too much")
+    world.work.submit(place(), request("x"), sync_job("x"))
+    await world.until(lambda: world.swept)
+    assert [len(names) for names in world.looked] == [4, 2, 2, 1, 1]
+    assert world.differing == ["c"]

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from psycopg import sql
 from tests.integration.postgres.tenants.test_neighbours import brief, reason
 from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
@@ -18,8 +19,8 @@ from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 from fairlead.api.postgresaccess import Attributes
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.plans.logins import LoginTurns
-from fairlead.postgres.database.plans.plan import Wanted
-from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.plans.plan import Synced, Wanted
+from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.rotating import rotate
@@ -178,3 +179,52 @@ async def test_who_owns_a_hundred_thousand_objects_is_told_of_the_first(
             True,
         )
         assert await cleanup(admin.sessions, "neighbour", neighbour.claim, "Restrict")
+
+
+@pytest.mark.differs("administrator")
+async def test_who_has_more_than_others_is_brought_in_alone(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("sync", "drift"):
+        monkeypatch.setattr(f"fairlead.postgres.database.work.{module}.CROWD", 1_000)
+    crowded, neighbour = role("crowded"), role("neighbour", uid="u2")
+    await brief(admin, crowded, neighbour)
+    # What it is granted without being asked for comes after all that it owns.
+    await admin.execute("CREATE DATABASE d")
+    grants = (grant("d", "CONNECT"),)
+    async with crowd(admin, "crowded", 2_000):
+        await admin.execute("GRANT CREATE ON DATABASE d TO crowded")
+        assert (await admin.look(crowded, neighbour)).differing == {"crowded"}
+        more = Attributes(connection_limit=3)
+        found = await brief(
+            admin,
+            role("crowded", attributes=more),
+            role("neighbour", uid="u2", attributes=more, grants=grants if admin.superuser else ()),
+        )
+        assert [reason(found[name]) for name in ("crowded", "neighbour")] == ["TimedOut", ""]
+        alone = (await admin.sync(role("crowded", attributes=more)))["crowded"]
+        assert isinstance(alone, Synced)
+        assert alone.changed
+    held = await fetch(
+        admin.server,
+        "postgres",
+        "SELECT has_database_privilege('crowded', 'd', 'CREATE')",
+    )
+    assert held == [(not admin.superuser,)]
+
+
+async def test_nobody_else_is_looked_for_among_the_rows_of_one(admin: Admin) -> None:
+    """Where one has most rows, to read them all would be the way to any other by statistics."""
+    many = [role(f"r{number}", uid=f"r{number}") for number in range(50)]
+    await brief(admin, role("crowded"), *many)
+    async with crowd(admin, "crowded"):
+        await admin.execute("ANALYZE pg_shdepend")
+        names = [one.username for one in many]
+        async with admin.sessions.maintenance() as session:
+            read = "SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_all_tables"
+            where = " WHERE relname = 'pg_shdepend'"
+            before = await fetch(admin.server, "postgres", read + where)
+            await read_snapshot(session, ["crowded", *names], "", most=CROWD)
+            await session.rows(sql.SQL("SELECT pg_catalog.pg_stat_force_next_flush()"))
+        after = await fetch(admin.server, "postgres", read + where)
+    assert after == before

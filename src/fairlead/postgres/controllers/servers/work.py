@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import NamedTuple, TypeVar
 
@@ -61,6 +61,10 @@ _BATCH = 250
 """Accesses of one batch, for which whatever comes meanwhile has to wait."""
 _PATIENCE = 10
 """Batches that a look gives way to: there may always be somebody who tries again."""
+_QUICK_SECONDS = 15.0
+"""Within which a server that works has said that something is too much for it."""
+_TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
+"""Reasons for which fewer accesses may well be served at once."""
 _REST_SECONDS = 30.0
 """Without anything to do, after which the sessions are closed."""
 _OF_ONE_NAMESPACE = 32
@@ -69,6 +73,7 @@ JITTER = 0.1
 """The part of an interval by which looks come sooner or later, so that they spread."""
 
 T = TypeVar("T", Check, Sync, Rotate, Drop, Look)
+J = TypeVar("J", bound=Job)
 
 Sweep = Callable[[Place, Sessions, Mapping[str, Claim]], Awaitable[None]]
 """Looks at all claims of ours on a server, for those that no object holds."""
@@ -444,7 +449,8 @@ class _Server:
     ) -> None:
         """Do jobs, and give each its answer: what failed for all of them is that of each.
 
-        After a ``brief`` try what somebody else's session is in the way of is done alone.
+        After a ``brief`` try what somebody else's session is in the way of is done alone, and so
+        is what takes long by itself.
         """
         if not jobs:
             return
@@ -452,7 +458,7 @@ class _Server:
         failure: Exception | None = None
         try:
             async with asyncio.timeout(PASS_SECONDS):
-                answers = await work(jobs.values())
+                answers = await _divided(tuple(jobs.values()), work)
         except TimeoutError:
             failure = AccessError(
                 "TimedOut", f"the server has not done it all in {PASS_SECONDS:g} s; trying again"
@@ -462,7 +468,8 @@ class _Server:
         self._reached(failure)
         for request, job in jobs.items():
             answer = answers.get(job.username, failure)
-            if brief and _is_held_up(job, answer):
+            slow = job.username in answers and _is_slow(job, answer)
+            if brief and (slow or _is_held_up(job, answer)):
                 self._alone.put(request, job)
                 continue
             if isinstance(answer, Synced) and job.username in self._drifted:
@@ -481,6 +488,25 @@ class _Server:
             async with self._slot or nullcontext():
                 await self._look()
 
+    async def _found(self, kept: Sequence[Kept], installation: str) -> Found:
+        """Look at all at once, and by halves where that is too much."""
+        begun = asyncio.get_running_loop().time()
+        try:
+            return await look(self._sessions, kept, self._verifiers, installation)
+        except AccessError as error:
+            if not _is_divisible(error, begun) or not kept:
+                raise
+            if len(kept) == 1:
+                return Found(differing=frozenset({kept[0].wanted.username}), claimed={})
+        middle = len(kept) // 2
+        first = await self._found(kept[:middle], installation)
+        second = await self._found(kept[middle:], installation)
+        return Found(
+            differing=first.differing | second.differing,
+            claimed={**first.claimed, **second.claimed},
+            deserted=first.deserted & second.deserted,
+        )
+
     async def _look(self) -> None:
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         if self._timer is not None:
@@ -497,11 +523,8 @@ class _Server:
         begun, failure = loop.time(), None
         try:
             async with asyncio.timeout(PASS_SECONDS):
-                found = await look(
-                    self._sessions,
-                    list(kept.values()),
-                    self._verifiers,
-                    await self._surroundings.installation(),
+                found = await self._found(
+                    [*kept.values()], await self._surroundings.installation()
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self.place.endpoint), error=str(error))
@@ -550,3 +573,34 @@ def _is_held_up(job: Job, answer: Answer) -> bool:
     if not isinstance(answer, AccessError):
         return False
     return answer.reason == "Locked" or (isinstance(job, Drop) and answer.reason == "TimedOut")
+
+
+async def _divided(
+    jobs: Sequence[J],
+    work: Callable[[Iterable[J]], Awaitable[Mapping[str, Answer]]],
+) -> Mapping[str, Answer]:
+    """Do jobs together, and by halves where that is too much, so that but the guilty fail."""
+    begun = asyncio.get_running_loop().time()
+    try:
+        return await work(jobs)
+    except AccessError as error:
+        if not _is_divisible(error, begun):
+            raise
+        if len(jobs) == 1:
+            return {jobs[0].username: error}
+    middle = len(jobs) // 2
+    first = await _divided(jobs[:middle], work)
+    return {**first, **await _divided(jobs[middle:], work)}
+
+
+def _is_divisible(error: AccessError, begun: float) -> bool:
+    """Whether less may be done where this much cannot; a server that hangs does nothing at all."""
+    late = asyncio.get_running_loop().time() - begun > _QUICK_SECONDS
+    return error.reason in _TOO_MUCH and not late
+
+
+def _is_slow(job: Job, answer: Answer) -> bool:
+    """Whether an access by itself takes longer than others may be kept waiting."""
+    if not isinstance(job, Sync) or not isinstance(answer, AccessError):
+        return False
+    return answer.reason == "TimedOut"

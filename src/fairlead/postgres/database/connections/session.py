@@ -82,6 +82,8 @@ class Patience(NamedTuple):
 
 BRIEF = Patience(20)
 """Of work for many: whoever a lock is held against is tried alone later."""
+BRIEF_READING = Patience(20, 500)
+"""Of what such work reads: one that has any amount of something would keep all others waiting."""
 PATIENT = Patience(200)
 """Of work that nobody else waits for."""
 _LIMIT = sql.SQL("""
@@ -283,8 +285,12 @@ class Session:
         """A transaction that waits so long for others."""
         self.statements += 2
         async with self._connection.transaction():
-            await self.rows(_LIMIT, patience._asdict())
+            await self.limit(patience)
             yield
+
+    async def limit(self, patience: Patience) -> None:
+        """Have the rest of the transaction wait so long for others."""
+        await self.rows(_LIMIT, patience._asdict())
 
     @asynccontextmanager
     async def savepoint(self) -> AsyncIterator[None]:

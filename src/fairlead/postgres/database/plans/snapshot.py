@@ -208,6 +208,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Roles that carry a claim of this installation, when they were asked for."""
     groups: Mapping[str, GroupClaim] = {}
     """Groups of ours: those asked for, and those that the roles are members of."""
+    crowded: frozenset[str] = frozenset()
+    """Roles with more objects and privileges than were looked at."""
     deserted: frozenset[str] = frozenset()
     """Those of this installation without members, when claims were asked for."""
     intruders: Mapping[str, tuple[Intruder, ...]] = {}

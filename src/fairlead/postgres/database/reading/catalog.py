@@ -5,9 +5,10 @@ https://www.postgresql.org/docs/current/catalogs.html
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg import sql
 
@@ -170,20 +171,34 @@ SELECT pg_catalog.lower(s.name)
  WHERE s.context <> 'user' AND pg_catalog.lower(s.name) = ANY (%(names)s::text[])
 """)
 
+_DEPENDENTS = sql.SQL("""
+SELECT r.oid::int8, x.database::int8, x.itself, x.seen::int8
+  FROM pg_catalog.unnest(%(roles)s::oid[]) AS r(oid)
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN s.dbid <> 0 THEN s.dbid
+                   WHEN s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass THEN s.objid
+                   ELSE 0::oid END AS database,
+              s.dbid = 0 AS itself, pg_catalog.count(*) AS seen
+         -- A range, and an order, so that it goes by the index whatever statistics say: where one
+         -- role has most of all rows, those of any other would be looked for among them.
+         FROM (SELECT s.dbid, s.classid, s.objid
+                 FROM pg_catalog.pg_shdepend s
+                WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+                  AND s.refobjid >= r.oid AND s.refobjid <= r.oid
+                ORDER BY s.refobjid
+                LIMIT %(most)s::int8) s
+        GROUP BY 1, 2) x
+""")
+
 _DATABASES = sql.SQL("""
-SELECT d.datname::text, d.datallowconn, d.datdba::int8,
+SELECT d.oid::int8, d.datname::text, d.datallowconn, d.datdba::int8,
        -- Not aclexplode, for an ACL may have thousands of entries.
        ARRAY(SELECT p.privilege
                FROM pg_catalog.unnest(ARRAY['CREATE', 'TEMPORARY', 'CONNECT']) AS p(privilege)
               WHERE pg_catalog.has_database_privilege('public', d.oid, p.privilege))
   FROM pg_catalog.pg_database d
- WHERE d.datname = ANY (%(databases)s::text[]::pg_catalog.name[])
-    OR d.oid IN (
-       SELECT CASE s.dbid WHEN 0 THEN s.objid ELSE s.dbid END
-         FROM pg_catalog.pg_shdepend s
-        WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-          AND s.refobjid = ANY (%(roles)s::oid[])
-          AND (s.dbid <> 0 OR s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass))
+ WHERE d.datname = ANY (%(names)s::text[]::pg_catalog.name[])
+    OR d.oid = ANY (%(databases)s::oid[])
 """)
 
 _HELD = sql.SQL("""
@@ -194,24 +209,11 @@ SELECT d.datname::text, a.grantee::int8, a.privilege_type, pg_catalog.bool_or(a.
             CASE WHEN d.datacl IS NOT NULL THEN d.datacl || '{}'::pg_catalog.aclitem[] END) a
   JOIN pg_catalog.unnest(%(roles)s::oid[]) AS r(oid) ON r.oid = a.grantee
  WHERE a.grantee <> d.datdba
-   -- Whoever is in an ACL is in here too, but for roles that initdb made.
-   AND (d.oid IN (SELECT s.objid
-                    FROM pg_catalog.pg_shdepend s
-                   WHERE s.dbid = 0
-                     AND s.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
-                     AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-                     AND s.refobjid = ANY (%(roles)s::oid[]))
+   -- Whoever is in an ACL is among the dependents too, but for roles that initdb made.
+   AND (d.oid = ANY (%(databases)s::oid[])
         OR EXISTS (SELECT FROM pg_catalog.unnest(%(roles)s::oid[]) AS i(oid)
                     WHERE i.oid < 16384))
  GROUP BY 1, 2, 3
-""")
-
-_DEPENDENTS = sql.SQL("""
-SELECT DISTINCT s.refobjid::int8, d.datname::text
-  FROM pg_catalog.pg_shdepend s
-  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
- WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND s.refobjid = ANY (%(roles)s::oid[])
 """)
 
 _LOGINS = sql.SQL("""
@@ -223,6 +225,11 @@ SELECT r.rolname::text FROM pg_catalog.pg_roles r
  ORDER BY 1
  LIMIT %(limit)s
 """)
+CROWD = 50_000
+"""Objects and privileges of a role that are looked at in work for many: a login may have millions.
+
+To see that there are more takes some milliseconds.
+"""
 MAX_LOGINS = 10_000
 """Roles that are read at once where all are asked for."""
 
@@ -257,6 +264,7 @@ async def read_snapshot(
     groups: Collection[str] = (),
     claims: bool = False,
     whole: bool = True,
+    most: int | None = None,
 ) -> Snapshot:
     """What is known of roles and databases, in six statements however many there are.
 
@@ -269,6 +277,7 @@ async def read_snapshot(
         claims: whether to read the claims of all roles.
         whole: whether to read also what tenants have any amount of: settings, verifiers, and where
             roles have something. Without that the answer has nothing whose size they choose.
+        most: objects and privileges of one role that are looked at; who has more is ``crowded``.
     """
     server = await read_server(session)
     query = _ROLES_QUERIES[server.reads_verifiers, server.version >= GRANT_OPTIONS_VERSION]
@@ -290,12 +299,21 @@ async def read_snapshot(
     found = [_role(row, memberships.get(row[0], {})) for row in rows]
     shared = {role.name: role.group for role in found if role.group is not None}
     joined = {name for some in memberships.values() for name in some}
+    # Of no role there is nothing to be asked.
+    depending, known = _NOTHING, dict[int, DatabaseFacts]()
+    if whole:
+        depending = await _read_depending(session, oids, most)
+        known = await _read_databases(session, depending, databases)
     return Snapshot(
         server=server,
         roles={role.name: role for role in found if role.name in asked},
-        databases=await _read_databases(session, oids, databases) if whole else {},
-        dependents=_sets(await session.rows(_DEPENDENTS, {"roles": oids})) if whole else {},
-        held=await _read_held(session, oids) if whole else {},
+        databases={one.name: one for one in known.values()},
+        dependents={
+            role: frozenset(known[oid].name for oid in oids_ if oid in known)
+            for role, oids_ in depending.inside.items()
+        },
+        held=await _read_held(session, oids, depending.on) if whole else {},
+        crowded=frozenset(role.name for role in found if role.oid in depending.crowds),
         claimed={
             role.name: role.claim
             for role in found
@@ -371,32 +389,59 @@ async def _read_groups(
     return groups, intruders
 
 
+class _Depending(NamedTuple):
+    """Databases by oid in which roles have something, and those on which they do themselves.
+
+    ``crowds`` are oids of roles that have more than was asked for.
+    """
+
+    inside: Mapping[int, frozenset[int]]
+    on: frozenset[int]
+    crowds: frozenset[int]
+
+
+_NOTHING = _Depending({}, frozenset(), frozenset())
+
+
+async def _read_depending(session: Session, oids: Collection[int], most: int | None) -> _Depending:
+    seen: Counter[int] = Counter()
+    inside: dict[int, set[int]] = {}
+    on: set[int] = set()
+    parameters = {"roles": oids, "most": None if most is None else most + 1}
+    for role, database, itself, number in await session.rows(_DEPENDENTS, parameters):
+        seen[role] += number
+        if itself:
+            on.add(database)
+        else:
+            inside.setdefault(role, set()).add(database)
+    return _Depending(
+        inside={role: frozenset(found) for role, found in inside.items()},
+        on=frozenset(on),
+        crowds=frozenset(role for role in seen if most is not None and seen[role] > most),
+    )
+
+
 async def _read_databases(
-    session: Session, oids: Collection[int], databases: Collection[str]
-) -> dict[str, DatabaseFacts]:
-    parameters = {"roles": oids, "databases": list(databases)}
+    session: Session, depending: _Depending, databases: Collection[str]
+) -> dict[int, DatabaseFacts]:
+    oids = depending.on.union(*depending.inside.values())
+    parameters = {"databases": list(oids), "names": list(databases)}
     return {
-        name: DatabaseFacts(
+        oid: DatabaseFacts(
             name=name, connectable=connectable, owner=owner, public=frozenset(public)
         )
-        for name, connectable, owner, public in await session.rows(_DATABASES, parameters)
+        for oid, name, connectable, owner, public in await session.rows(_DATABASES, parameters)
     }
 
 
 async def _read_held(
-    session: Session, oids: Collection[int]
+    session: Session, oids: Collection[int], databases: Collection[int]
 ) -> dict[int, dict[str, dict[str, bool]]]:
     held: dict[int, dict[str, dict[str, bool]]] = {}
-    for name, role, privilege, grantable in await session.rows(_HELD, {"roles": oids}):
+    parameters = {"roles": oids, "databases": list(databases)}
+    for name, role, privilege, grantable in await session.rows(_HELD, parameters):
         held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
     return held
-
-
-def _sets(rows: Iterable[Sequence[Any]]) -> dict[int, frozenset[str]]:
-    found: dict[int, set[str]] = {}
-    for key, value in rows:
-        found.setdefault(key, set()).add(value)
-    return {key: frozenset(values) for key, values in found.items()}
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:

@@ -80,6 +80,20 @@ async def close_schema(
         raise not_applied(what, admin)
 
 
+def crowds(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> bool:
+    """Whether its roles, or the group, have more than was looked at."""
+    names = {*wanted.names, *filter(None, [sharing.group_of.get(wanted.username)])}
+    return not names.isdisjoint(snapshot.crowded)
+
+
+def too_many(username: str) -> AccessError:
+    """Why an access is not worked on among others."""
+    return AccessError(
+        "TimedOut",
+        f"role {username} has very many objects and privileges, and is looked at alone; waiting",
+    )
+
+
 def all_warnings(wanted: Wanted, sharing: Sharing, snapshot: Snapshot) -> list[str]:
     """What the role can do that its access does not ask for, also through its group."""
     asked = sharing.asked[wanted.username]

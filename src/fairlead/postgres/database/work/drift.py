@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 
 from fairlead.api.postgresaccess import Grant
+from fairlead.postgres.database.connections.session import PATIENT, Patience
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.family import retired
@@ -25,18 +26,23 @@ from fairlead.postgres.database.plans.plan import (
     plan_role,
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
-from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.databases import (
     PUBLIC_CREATES,
     all_warnings,
+    crowds,
     databases_of,
     look_around,
     role_grants,
 )
 from fairlead.postgres.database.work.retries import working
 from fairlead.postgres.errors import AccessError
+
+
+_PATIENCE = Patience(PATIENT.lock, 10_000)
+"""Of one statement that reads for all; what takes longer is to be asked of fewer at once."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +86,10 @@ async def look(
     """
     wanted = [one.wanted for one in kept]
     databases = {grant.database for one in wanted for grant in one.grants}
-    async with working(sessions, "read the catalogs") as session:
+    async with (
+        working(sessions, "read the catalogs") as session,
+        session.transaction(_PATIENCE),
+    ):
         snapshot = await read_snapshot(
             session,
             [name for one in wanted for name in one.names],
@@ -88,6 +97,7 @@ async def look(
             databases=databases,
             groups=share(wanted, session.server_version).groups,
             claims=True,
+            most=CROWD,
         )
         around = await look_around(session, wanted, snapshot)
     sharing = share(wanted, snapshot.server.version, snapshot.roles)
@@ -95,6 +105,8 @@ async def look(
     differing = {
         one.wanted.username for one in kept if _differs(one, sharing, snapshot, verifiers, around)
     }
+    # What has more than is looked at here is brought in again, by itself.
+    differing |= {one.username for one in wanted if crowds(one, sharing, snapshot)}
     differing |= _differing_groups(sharing, snapshot)
     for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
         differing.update(change.usernames)

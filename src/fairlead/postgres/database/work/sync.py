@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
+from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
 from fairlead.postgres.database.plans.claiming import (
@@ -43,7 +43,7 @@ from fairlead.postgres.database.plans.plan import (
     plan_role,
 )
 from fairlead.postgres.database.plans.snapshot import Claim, Snapshot
-from fairlead.postgres.database.reading.catalog import read_around, read_snapshot
+from fairlead.postgres.database.reading.catalog import CROWD, read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import RoleGrants
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
@@ -51,9 +51,11 @@ from fairlead.postgres.database.work.changing import Changing, Hold
 from fairlead.postgres.database.work.databases import (
     all_warnings,
     close_schema,
+    crowds,
     databases_of,
     look_around,
     role_grants,
+    too_many,
 )
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
@@ -136,7 +138,8 @@ async def sync(
         verifiers: what is known of the server's passwords.
         at_once: databases that are worked on at the same time.
         brief: whether whatever another session has locked is given up at once, for the sake of
-            the others: those accesses come out ``Locked``, and are to be tried alone.
+            the others: those accesses come out ``Locked``, and are to be tried alone. So is what
+            has very many objects, or is slow to read: ``TimedOut``.
 
     Raises:
         AccessError: the server could not be worked on.
@@ -224,14 +227,14 @@ class _RolePass:
 
     async def run(self) -> Snapshot:
         """Do it; returns what the catalogs say then."""
-        snapshot, changes = await self._look()
+        snapshot, changes = await self._look_apart()
         for _ in range(_WRITES):
             # What is refused is known by now, and not tried again at once.
             if all(name in self.problems for change in changes for name in change.usernames):
                 break
             # It looks again within its transaction: what was seen before is a guess there.
             await retried(self._write, "change roles")
-            snapshot, changes = await self._look()
+            snapshot, changes = await self._look_apart()
         for change in changes:
             for username in change.usernames:
                 # Where the server has refused something in words, those tell more than this.
@@ -239,14 +242,30 @@ class _RolePass:
                 self.problems.setdefault(username, [problem])
         return snapshot
 
+    async def _look_apart(self) -> tuple[Snapshot, list[Change]]:
+        """Look in no transaction, or where others wait in one that ends what takes long."""
+        if not self.brief:
+            return await self._look()
+        async with self._session.transaction(BRIEF_READING):
+            return await self._look()
+
     async def _look(self) -> tuple[Snapshot, list[Change]]:
         wanted = [one for name, one in self.wanted.items() if name not in self.failed]
         version = self._session.server_version
         names = [name for one in wanted for name in one.names]
-        groups_ = share(wanted, version).groups
+        shared = share(wanted, version)
         snapshot = await read_snapshot(
-            self._session, names, "", databases=self._databases, groups=groups_
+            self._session,
+            names,
+            "",
+            databases=self._databases,
+            groups=shared.groups,
+            most=CROWD if self.brief else None,
         )
+        for one in wanted:
+            if crowds(one, shared, snapshot):
+                self.failed[one.username] = too_many(one.username)
+        wanted = [one for one in wanted if one.username not in self.failed]
         # This comes before the passwords: to compare one takes thousands of rounds, or a login
         # where nobody may read verifiers.
         self._refuse(wanted, snapshot)
@@ -337,10 +356,12 @@ class _RolePass:
         failed = dict(self.failed)
         self.problems = {}
         try:
-            async with self._session.transaction(BRIEF if self.brief else PATIENT):
+            async with self._session.transaction(BRIEF_READING if self.brief else PATIENT):
                 # Another writer may have taken a name, or changed a role, since the last look.
                 snapshot, changes = await self._look()
                 stored = set(self._stored)
+                if self.brief:
+                    await self._session.limit(BRIEF)
                 # Verifiers of passwords are in these statements, and log_statement and
                 # pg_stat_statements would keep them.
                 await self._session.hush()
