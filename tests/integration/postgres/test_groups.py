@@ -675,4 +675,5 @@ async def test_a_cycle_has_no_more_statements_than_without(place: Place) -> None
 
     plain = await statements(*(sharer(f"p{number}", scope="") for number in range(20)))
     shared = await statements(*(sharer(f"s{number}") for number in range(20)))
-    assert shared <= plain <= 9
+    # Three of them are of the transaction whose limit ends what takes long.
+    assert shared <= plain <= 12

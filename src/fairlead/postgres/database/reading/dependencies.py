@@ -7,7 +7,7 @@ to a database (https://www.postgresql.org/docs/current/catalog-pg-subscription.h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from psycopg import sql
@@ -16,6 +16,7 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.snapshot import Claim, parse_claim, parse_group
 from fairlead.postgres.database.reading.catalog import POWERFUL
+from fairlead.postgres.database.reading.strangers import Left
 from fairlead.postgres.errors import AccessError
 
 
@@ -222,6 +223,21 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
         "OwnsObjects",
         f"role {username} owns {parts}; its login is taken away;"
         " drop or reassign them, or set spec.cleanupPolicy to Cascade or Orphan",
+        blockers=blockers,
+    )
+
+
+def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> AccessError:
+    """Why a role stays that has nothing left but what others have granted to it; by database."""
+    blockers = [
+        (name, [f"{one.text} of role {one.owner}" if one.owner else one.text for one in some])
+        for name, some in left.items()
+    ]
+    parts = "; ".join(f"{_some(told)} in database {name}" for name, told in blockers)
+    return AccessError(
+        "OwnsObjects",
+        f"role {username} has privileges on {parts}, which the administrator may not revoke; its"
+        " login is taken away; have who granted them, or a superuser, revoke them",
         blockers=blockers,
     )
 

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import islice
 from typing import Literal, NamedTuple
 
+import psycopg
 import structlog
 from psycopg import sql
 
@@ -39,6 +40,13 @@ from fairlead.postgres.database.reading.dependencies import (
     read_heir,
     read_owned,
     read_subscriptions,
+    strangers_grants,
+)
+from fairlead.postgres.database.reading.strangers import (
+    Left,
+    read_grantors,
+    read_left,
+    read_owners,
 )
 from fairlead.postgres.database.work.blockers import (
     Actor,
@@ -369,8 +377,13 @@ class _Removal:
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
         names = {self._sessions.endpoint.maintenance: 0} if not databases else {}
         names |= {one.database: one.owned for one in databases}
-        for name, owned in names.items():
-            await self._clean(name, policy, owned=owned)
+        left = {
+            name: granted
+            for name, owned in names.items()
+            if (granted := await self._clean(name, policy, owned=owned))
+        }
+        if left:
+            raise strangers_grants(self.role.name, left)
         await self._drop()
 
     async def _check(self, session: Session) -> None:
@@ -389,10 +402,11 @@ class _Removal:
                 blockers.append((one.database, owned))
         return blockers if any(owned for _, owned in blockers) else []
 
-    async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> None:
+    async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> list[Left]:
+        """Take all that the role has in a database; returns what others have left it with."""
         async with self._sessions.use(database) as session:
 
-            async def clean() -> None:
+            async def clean() -> list[Left]:
                 await self._check(session)
                 async with acting_as(session, self.role.name, superuser=self.superuser):
                     if policy == "Restrict":
@@ -404,13 +418,59 @@ class _Removal:
                     if policy == "Orphan" and owned:
                         await self._reassign(session, database)
                     how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
-                    await session.run(sql.SQL("DROP OWNED BY {} {}").format(self._name, how))
+                    drop = sql.SQL("DROP OWNED BY {} {}").format(self._name, how)
+                    async with self._acting_as_owners(session):
+                        await session.run(drop)
+                    await self._drop_as_grantors(session)
+                return await read_left(session, self.role.oid)
 
-            async def alone() -> None:
+            async def alone() -> list[Left]:
                 async with session.transaction(self._patience):
-                    await clean()
+                    return await clean()
 
-            await retried(alone, f"clear database {database} of role {self.role.name}")
+            try:
+                return await retried(alone, f"clear database {database} of role {self.role.name}")
+            except AccessError as error:
+                left = await read_left(session, self.role.oid)
+                if error.reason != "InsufficientPrivilege" or not left:
+                    raise
+                # Privileges on columns PostgreSQL refuses to take, where it passes over others.
+                return left
+
+    @asynccontextmanager
+    async def _acting_as_owners(self, session: Session) -> AsyncIterator[None]:
+        """Be a member of those on whose objects others' grants would keep the role for ever.
+
+        DROP OWNED takes then what these owners have granted to it, and nothing else of theirs.
+        """
+        async with AsyncExitStack() as stack:
+            if not self.superuser:
+                for owner in await read_owners(session, self.role.oid):
+                    await stack.enter_async_context(
+                        acting_as(session, owner.name, superuser=False)
+                    )
+            yield
+
+    async def _drop_as_grantors(self, session: Session) -> None:
+        """Take what was granted to it by who is no owner: each of them can only do so itself.
+
+        The role owns nothing here any more. To drop what is its own somebody has to be a member.
+        """
+        for grantor in await read_grantors(session, self.role.oid):
+            name = sql.Identifier(grantor.name)
+            try:
+                async with (
+                    session.savepoint(),
+                    acting_as(session, grantor.name, superuser=self.superuser),
+                ):
+                    await session.run(sql.SQL("GRANT {} TO {}").format(self._name, name))
+                    await session.run(sql.SQL("SET LOCAL ROLE {}").format(name))
+                    await session.run(sql.SQL("DROP OWNED BY {}").format(self._name))
+                    await session.run(sql.SQL("RESET ROLE"))
+                    await session.run(sql.SQL("REVOKE {} FROM {}").format(self._name, name))
+            except (psycopg.errors.InsufficientPrivilege, psycopg.errors.InvalidGrantOperation):
+                # What stays is told, with whose it is.
+                continue
 
     async def _unsubscribe(self, database: str, policy: CleanupPolicy) -> None:
         """Drop the subscriptions of a database, or give them away, disabled.
