@@ -65,9 +65,9 @@ def member(text: bytes, name: bytes) -> bytes:
 
 
 def without(text: bytes, *path: bytes) -> bytes:
-    """The text with an empty object in place of a value below objects, if there is one."""
+    """The text with an empty list in place of a list below objects, if there is one."""
     for one in members(text):
         if one.name == b'"%s"' % path[0]:
-            value = without(one.of(text), *path[1:]) if path[1:] else b"{}"
+            value = without(one.of(text), *path[1:]) if path[1:] else b"[]"
             return text[: one.begin] + value + text[one.end :]
     return text

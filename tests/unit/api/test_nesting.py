@@ -49,7 +49,7 @@ def test_the_texts_of_members_are_those_that_a_decoder_finds() -> None:
 
 def test_a_value_is_taken_out_where_it_stands() -> None:
     text = b'{"a": {"b": [1], "c": 2}, "b": 3}'
-    assert json.loads(without(text, b"a", b"b")) == {"a": {"b": {}, "c": 2}, "b": 3}
+    assert json.loads(without(text, b"a", b"b")) == {"a": {"b": [], "c": 2}, "b": 3}
     assert without(text, b"a", b"x") == text
     assert member(text, b"b").strip() == b"3"
     assert member(text, b"x") == b""
