@@ -64,6 +64,16 @@ WANTED: dict[str, tuple[str, ...]] = {
         "spec-env-mapping-root-valuefrom",
         f"spec-env-mapping-root-valuefrom{_UNBOUND}",
     ),
+    "a root that is empty or relative is an error, where no program finds its binding": (
+        f"files-direct-secret-root-empty{_UNBOUND}",
+        "spec-direct-secret-root-empty",
+        "spec-env-mapping-root-empty",
+        "files-direct-secret-root-relative",
+        f"files-direct-secret-root-relative{_UNBOUND}",
+        "spec-direct-secret-root-relative",
+        f"spec-direct-secret-root-relative{_UNBOUND}",
+        "spec-env-mapping-root-relative",
+    ),
     "what a mode does not use is neither made nor complained about": (
         "env-direct-secret-env-not-a-list",
         "env-direct-secret-env-item-not-map",

@@ -58,6 +58,16 @@ def container(cluster: FakeCluster, position: int = 0, name: str = "web") -> JSO
             [{"name": "SERVICE_BINDING_ROOT", "value": "/x/"}], "/x/sb", None, id="its own root"
         ),
         pytest.param(
+            [
+                {"name": "SERVICE_BINDING_ROOT", "value": "/one"},
+                {"name": "OTHER", "value": "/no"},
+                {"name": "SERVICE_BINDING_ROOT", "value": "/two"},
+            ],
+            "/two/sb",
+            None,
+            id="twice: programs see the last one",
+        ),
+        pytest.param(
             [{"name": "SERVICE_BINDING_ROOT", "value": "//x/../y"}], "/y/sb", None, id="cleaned"
         ),
     ],
@@ -80,6 +90,34 @@ def test_a_root_from_elsewhere_is_an_error() -> None:
     assert conditions(binding)["InjectionReady"] == ("False", "Error")
     assert "literal value" in message(binding, "Ready")
     assert "volumes" not in pod(cluster.get("deployments", "web"))
+
+
+@pytest.mark.parametrize(
+    ("root", "said"),
+    [
+        pytest.param([{}], "no absolute path", id="none"),
+        pytest.param([{"value": ""}], "no absolute path", id="empty"),
+        pytest.param([{"value": "x"}], "no absolute path", id="relative"),
+        pytest.param([{"value": "../.."}], "no absolute path", id="above"),
+        pytest.param([{"value": " /bindings"}], "no absolute path", id="blank"),
+        pytest.param([{"value": 5}], "no absolute path", id="a number"),
+        pytest.param([{"value": "/a/$(A)"}], "literal value", id="another variable in it"),
+        pytest.param([{"value": "$(A)/b"}], "no absolute path", id="another variable"),
+        pytest.param([{"value": "/a$$b"}], "literal value", id="what is escaped"),
+        pytest.param([{"value": "/one"}, {"value": ""}], "no absolute path", id="the last one"),
+    ],
+)
+def test_a_root_that_programs_see_elsewhere_is_an_error(root: list[JSON], said: str) -> None:
+    env = [{"name": "SERVICE_BINDING_ROOT", **value} for value in root]
+    web = deployment(containers=[{"name": "app", "env": env}])
+    cluster, binding = bound(web, deployment("other"))
+    assert conditions(binding)["InjectionReady"] == ("False", "Error")
+    assert said in message(binding, "Ready")
+    assert cluster.get("deployments", "web") == web
+    neighbour = spec_binding(service=SECRET_SERVICE, workload={"name": "other"})
+    neighbour["metadata"] |= {"name": "neighbour", "uid": "neighbour"}
+    cluster.reconcile(neighbour)
+    assert conditions(neighbour)["Ready"] == BOUND
 
 
 def test_a_root_that_the_binding_asks_for_itself_is_said_of_the_binding() -> None:

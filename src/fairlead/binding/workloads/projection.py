@@ -361,10 +361,12 @@ def mount_path(container: Container, directory: str) -> str:
     """Where a directory of the binding root is; SERVICE_BINDING_ROOT is set when it is not.
 
     Raises:
-        ProjectionError: the root is not known, since the variable takes it from elsewhere.
+        ProjectionError: the root is not known, since the variable takes it from elsewhere, or is
+            no absolute path.
     """
     env = container.env()
-    root = next((item for item in env if item.get("name") == ROOT_VARIABLE), None)
+    # Of several with one name the last one is what programs see.
+    root = next((item for item in reversed(env) if item.get("name") == ROOT_VARIABLE), None)
     if root is None:
         # The specification's default; apps find their bindings by this variable alone.
         env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
@@ -375,5 +377,17 @@ def mount_path(container: Container, directory: str) -> str:
             f"{container} sets {ROOT_VARIABLE} with valueFrom, so "
             "where to mount the binding is unknown; give the variable a literal value"
         )
-    path = posixpath.normpath(posixpath.join(str(root.get("value") or ""), directory))
-    return f"/{path.lstrip('/')}" if path.startswith("/") else path
+    value = root.get("value")
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise ProjectionError(
+            f"{container} sets {ROOT_VARIABLE} to what is no absolute path, so where programs "
+            "look for the binding is unknown; give it a literal value that begins with /"
+        )
+    # The kubelet expands variables, and not the paths of mounts.
+    if "$(" in value or "$$" in value:
+        raise ProjectionError(
+            f"{container} sets {ROOT_VARIABLE} with other variables, or with $$, so where to "
+            "mount the binding is unknown; give the variable a literal value"
+        )
+    path = posixpath.normpath(posixpath.join(value, directory))
+    return f"/{path.lstrip('/')}"
