@@ -45,7 +45,7 @@ from fairlead.provider.commands.revoke.cluster import (
     forgotten,
 )
 from fairlead.provider.namespaces import identity_of
-from fairlead.provider.tokens import TokenSecret, token_secrets
+from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 
 
 class Inventory(msgspec.Struct, frozen=True):
@@ -267,6 +267,7 @@ class _Revocation:
             gone = await self._take_account()
         # Servers remember for some seconds that a token was good, but not what it may do.
         rights = await self._take_rights()
+        dead += await self._take_other_tokens()
         if rights or dead or gone:
             bindings = count(rights, "binding of rights", "bindings of rights")
             self._say(f"access taken away: {bindings}, {count(dead, 'token')}")
@@ -275,6 +276,8 @@ class _Revocation:
             if token.token and not self._untaken:
                 await forgotten(self._client.config, token.token)
         self._desk.waiting = ""
+        # As long as a server remembers the login, or the rights, there may be new ones.
+        await self._take_other_tokens()
 
     async def _take_account(self) -> int:
         try:
@@ -284,6 +287,27 @@ class _Revocation:
             await self._client.delete(SERVICEACCOUNTS, BINDER_NAME, self._name)
             return 1
         return await self._desk.delete(SERVICEACCOUNTS, [account])
+
+    async def _take_other_tokens(self) -> int:
+        """Tokens of all other ServiceAccounts where the consumer could read or make them.
+
+        Who may create Secrets in a namespace gets a token of any ServiceAccount there by it, which
+        never expires.
+        """
+        taken = 0
+
+        async def one(namespace: Object) -> None:
+            nonlocal taken
+            name = namespace.meta.name
+            with self._noted(f"tokens of other ServiceAccounts in namespace {name}"):
+                found = await self._client.list(
+                    SECRETS, name, fields=f"type={TOKEN_TYPE}", metadata_only=True
+                )
+                taken += await self._desk.delete(SECRETS, found.items)
+
+        with self._noted("tokens in the provider namespaces"):
+            await each([self._consumer, *await self._provider_namespaces()], one)
+        return taken
 
     async def _take_rights(self) -> int:
         """Every binding that names the consumer, and the roles that were made for it alone."""
