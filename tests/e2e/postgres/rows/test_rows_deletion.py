@@ -104,7 +104,7 @@ async def test_row_24_cascade_drops_no_database(team: Team) -> None:
 
 
 async def test_row_24_orphan_gives_nothing_to_who_has_powers(team: Team) -> None:
-    """Where an administrator owns the database; anybody else gets the function as it is."""
+    """Where an administrator owns the database; and anybody else gets no code that runs as it."""
     heir = team.name("heir")
     await team.sql("CREATE ROLE {r}", r=heir)
     await team.sql("GRANT {r} TO {a}", r=heir, a=team.administrator.username)
@@ -122,6 +122,14 @@ async def test_row_24_orphan_gives_nothing_to_who_has_powers(team: Team) -> None
     assert f"owned by {team.administrator.username}, who is a superuser, has powers" in message
     assert await team.sql(owner) == [(f'"{name}"',)]
     await team.sql("ALTER DATABASE {d} OWNER TO {r}", d=team.database, r=heir)
+
+    def blocked(body: dict[str, Any]) -> bool:
+        blockers = body.get("status", {}).get("deletion", {}).get("blockers", [])
+        return [one["objects"] for one in blockers] == [["function public.risky()"]]
+
+    await team.wait(name, blocked)
+    assert await team.sql(owner) == [(f'"{name}"',)]
+    await team.sql("ALTER FUNCTION risky() SECURITY INVOKER")
     await team.gone(name)
     assert not await team.role_exists(name)
     assert await team.sql(owner) == [(f'"{heir}"',)]

@@ -124,6 +124,7 @@ SELECT o.rolname::text,
 """).format(POWERFUL)
 
 _POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
+_TAKEN = "is another PostgresAccess's, or a group"
 _SHOWN = 3
 """Names that a message gives before it says "and more"."""
 
@@ -163,7 +164,7 @@ async def read_heir(session: Session, name: str, database: str, claim: Claim | N
     """Who gets what a role owns in this database: the role of this name, or the database's owner.
 
     A SECURITY DEFINER function or a view would run with the heir's rights: so nobody with powers
-    over others may get it, nor, by name, a role that another object than ``claim``'s has claimed.
+    over others may get it, nor a role that another object than ``claim``'s has claimed.
 
     Raises:
         AccessError: OwnsObjects.
@@ -175,22 +176,20 @@ async def read_heir(session: Session, name: str, database: str, claim: Claim | N
             f"role {name} of spec.orphanTo does not exist; create it, or name another",
         )
     ((heir, unsafe, comment),) = rows
-    if not name:
-        if unsafe:
-            raise unsafe_owner(database, heir)
-        return str(heir)
-    if unsafe:
-        raise AccessError(
-            "OwnsObjects",
-            f"role {name} of spec.orphanTo {_POWERS}, and must not inherit objects; name another",
-        )
     held = parse_claim(comment)
     others = held is not None and not (claim is not None and held.same_object(claim))
-    if others or parse_group(comment) is not None:
+    taken = others or parse_group(comment) is not None
+    if not name:
+        if unsafe:
+            raise unsafe_owner(database, heir, _POWERS)
+        if taken:
+            raise unsafe_owner(database, heir, _TAKEN)
+        return str(heir)
+    if unsafe or taken:
+        why = _POWERS if unsafe else _TAKEN
         raise AccessError(
             "OwnsObjects",
-            f"role {name} of spec.orphanTo is another PostgresAccess's, or a group, and must not"
-            " inherit objects; name another",
+            f"role {name} of spec.orphanTo {why}, and must not inherit objects; name another",
         )
     return str(heir)
 
@@ -253,12 +252,23 @@ def keeps_subscription(name: str, database: str) -> AccessError:
     )
 
 
-def unsafe_owner(database: str, owner: str) -> AccessError:
+def unsafe_owner(database: str, owner: str, why: str) -> AccessError:
     """Why Orphan cannot be carried out."""
     return AccessError(
         "OwnsObjects",
-        f"database {database} is owned by {owner}, who {_POWERS}, and must not inherit objects;"
-        " set spec.orphanTo, or give the database an owner without powers",
+        f"database {database} is owned by {owner}, who {why}, and must not inherit objects;"
+        " set spec.orphanTo, or give the database another owner",
+    )
+
+
+def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[str]) -> AccessError:
+    """Why Orphan cannot be carried out without an heir that somebody has chosen."""
+    return AccessError(
+        "OwnsObjects",
+        f"role {username} owns {_some(objects)} in database {database}, which would run with the"
+        f" rights of the database's owner {owner}; set spec.orphanTo, drop or reassign them, or"
+        " set spec.cleanupPolicy to Cascade",
+        blockers=[(database, objects)],
     )
 
 

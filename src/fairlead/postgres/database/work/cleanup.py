@@ -40,8 +40,10 @@ from fairlead.postgres.database.reading.dependencies import (
     read_heir,
     read_owned,
     read_subscriptions,
+    runs_as_owner,
     strangers_grants,
 )
+from fairlead.postgres.database.reading.inheriting import read_running, transaction_id
 from fairlead.postgres.database.reading.strangers import (
     Left,
     read_grantors,
@@ -503,9 +505,14 @@ class _Removal:
 
     async def _reassign(self, session: Session, database: str) -> None:
         owner = await read_heir(session, self.heir, database, self.role.claim)
+        begun = "" if self.heir else await transaction_id(session)
         await session.run(
             sql.SQL("REASSIGN OWNED BY {} TO {}").format(self._name, sql.Identifier(owner))
         )
+        # Whom nobody has chosen gets data, and nothing that would act in its name.
+        running = await read_running(session, self.role.oid, owner, begun) if begun else []
+        if running:
+            raise runs_as_owner(self.role.name, database, owner, running)
 
     async def _drop(self) -> None:
         async def drop() -> None:
