@@ -16,7 +16,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
-from fairlead.postgres.database.connections.session import Session
+from fairlead.postgres.database.connections.session import BRIEF, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.errors import AccessError
@@ -66,6 +66,16 @@ SELECT DISTINCT a.usesysid::int8
   FROM pg_catalog.pg_stat_activity a
  WHERE a.usesysid = ANY (%(roles)s::oid[]) AND a.pid <> pg_catalog.pg_backend_pid()
 """)
+# From before its login is looked at a session has the lock on its own transaction, and only when
+# all of its start is done does it say whose it is.
+_STARTING = sql.SQL("""
+SELECT l.pid
+  FROM pg_catalog.pg_locks l
+  LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+ WHERE l.locktype = 'virtualxid' AND l.granted AND l.pid IS NOT NULL AND a.usesysid IS NULL
+ ORDER BY 1
+""")
+_END_ONE = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
 _END = sql.SQL("""
 SELECT pg_catalog.pg_terminate_backend(a.pid, %(wait)s)
   FROM pg_catalog.pg_stat_activity a
@@ -234,6 +244,27 @@ async def end_sessions(
     try:
         async with acting_as(session, actor.name, superuser=superuser):
             await session.rows(_END, parameters)
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
+        return
+
+
+async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> None:
+    """End the sessions of a role that are still being started, and may have passed its fence.
+
+    A start takes as long as whoever logs in likes. Whose it is PostgreSQL knows and does not say,
+    but it has only the role itself end it; so we ask as the role, which has a login no more.
+    """
+    pids = [pid for (pid,) in await session.rows(_STARTING)]
+    if not pids:
+        return
+    try:
+        async with session.transaction(BRIEF), acting_as(session, actor.name, superuser=superuser):
+            await session.run(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(actor.name)))
+            for pid in pids:
+                with suppress(psycopg.errors.InsufficientPrivilege):
+                    async with session.savepoint():
+                        await session.rows(_END_ONE, {"pid": pid})
+            await session.run(sql.SQL("RESET ROLE"))
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
         return
 

@@ -55,6 +55,7 @@ from fairlead.postgres.database.work.blockers import (
     Blockers,
     acting_as,
     end_sessions,
+    end_starting,
     open_sessions,
     watching,
 )
@@ -220,6 +221,8 @@ async def _fenced(
         try:
             if able:
                 await retried(fence, f"take the login of role {username} away")
+            for actor in actors:
+                await end_starting(session, actor, superuser=superuser)
             # A session that is ended before the login is taken away may be opened again.
             for actor in await open_sessions(session, actors) if actors else ():
                 await end_sessions(session, actor, superuser=superuser, wait=_GONE_MS[brief])
