@@ -232,11 +232,12 @@ def pooled(server: str) -> AccessError:
     return AccessError(reason, sentence.format(server=server))
 
 
-def shut(database: str) -> AccessError:
+def shut(database: str, who: str = "") -> AccessError:
     """A database answers to nobody who would connect to it, as when it is being renamed."""
+    waiting = f"{who} renames, moves or drops it, or waits to" if who else "waiting for it"
     return AccessError(
         "Locked",
-        f"another session holds a lock needed to connect to database {database}; waiting for it",
+        f"another session holds a lock needed to connect to database {database}; {waiting}",
     )
 
 

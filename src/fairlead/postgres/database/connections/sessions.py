@@ -10,14 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import ServerFullError, shut
-from fairlead.postgres.database.connections.session import Session, open_session
+from fairlead.postgres.database.connections.session import Session, connect, open_session
+from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.errors import AccessError
 
 
@@ -27,14 +28,27 @@ _WATCH_SECONDS = 2.0
 """Between two looks at who waits for our idle sessions; PostgreSQL has them wait for 5 s."""
 _WAITED_FOR = sql.SQL("""
 SELECT DISTINCT d.datname::text
-  FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.objid
+  FROM pg_catalog.pg_locks l
+  JOIN pg_catalog.pg_database d ON d.oid = l.objid
+  LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+  LEFT JOIN pg_catalog.pg_roles u ON u.oid = a.usesysid
  WHERE l.locktype = 'object' AND l.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
    AND l.mode IN ('ShareLock', 'AccessExclusiveLock')
-""")
+   AND {}
+""").format(MAY)
 """The databases that somebody drops, renames, moves or copies, which takes all others to leave.
 
 Each of these locks the database before it waits for its sessions, and everybody may see locks.
+Whoever may not do it waits all the same: for those nobody leaves, and lets the door fall shut.
 """
+_SHUT_SECONDS = 0.2
+"""That a login takes, before somebody looks whether the database lets anybody in."""
+_LOOK_SECONDS = 0.05
+"""Between two looks: whoever has shut it comes back."""
+_ELSEWHERE_SECONDS = 1.0
+"""That the first login takes, before another database is entered for these looks alone."""
+_ALWAYS = "template1"
+"""A database that every server has, and everybody may enter unless it was forbidden."""
 _HASTE_SECONDS = 0.5
 _LOGINS = 5
 """That a hasty session may take, and as many times as long as one in the maintenance database."""
@@ -116,8 +130,11 @@ class Sessions:
             return
         self._idle[session] = database
         while len(self._idle) > _KEPT:
-            oldest, _ = self._idle.popitem(last=False)
-            await oldest.close()
+            # One that is in the maintenance database goes on when that lets nobody in.
+            inside = [one for one, name in self._idle.items() if name == self._maintenance]
+            kept = inside[0] if len(inside) == 1 else None
+            oldest = next(one for one in self._idle if one is not kept)
+            await self._end(oldest)
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
@@ -150,16 +167,63 @@ class Sessions:
     async def _open(self, database: str) -> Session:
         limit = self.haste if database != self._maintenance else None
         begun = asyncio.get_running_loop().time()
+        found: list[Shutter] = []
+        opening = asyncio.create_task(self._open_up(database, found))
         try:
             async with asyncio.timeout(limit):
                 session = await open_session(self.endpoint, database)
         except TimeoutError:
-            raise shut(database) from None
+            raise shut(database, told(found)) from None
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
+        except AccessError as error:
+            if found and error.reason == "ConnectionFailed":
+                raise shut(database, told(found)) from None
+            raise
+        finally:
+            opening.cancel()
+            await asyncio.wait([opening])
         if database == self._maintenance:
             self._login_seconds = asyncio.get_running_loop().time() - begun
         return session
+
+    async def _open_up(self, database: str, found: list[Shutter]) -> None:
+        """While a login lasts, end the sessions that shut its database and may not."""
+        await asyncio.sleep(_SHUT_SECONDS)
+        usual = self._login_seconds
+        patience = _ELSEWHERE_SECONDS if usual is None else 2 * usual
+        # Whoever cannot look leaves the login to its limits.
+        with suppress(AccessError, psycopg.Error, ValueError, TypeError):
+            begun = asyncio.get_running_loop().time()
+            while asyncio.get_running_loop().time() - begun < patience:
+                async with self._any_idle() as session:
+                    if session is not None:
+                        found[:] = await open_up(session, database)
+                await asyncio.sleep(_LOOK_SECONDS)
+            elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
+            async with connect(self.endpoint, elsewhere) as session:
+                self.tally.logins += 1
+                while True:
+                    found[:] = await open_up(session, database)
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    @asynccontextmanager
+    async def _any_idle(self) -> AsyncIterator[Session | None]:
+        """A session of any database, if there is one with nothing to do."""
+        session = next((one for one in reversed(self._idle) if one is not self._asked), None)
+        if session is None:
+            yield None
+            return
+        database = self._idle.pop(session)
+        before = session.statements
+        try:
+            yield session
+        except BaseException:
+            await session.close()
+            raise
+        finally:
+            self.tally.statements += session.statements - before
+        self._idle[session] = database
 
     async def _who_fills_it(self, error: AccessError) -> AccessError:
         """The error, with the role that has most connections, where a session is left to ask."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres.database.connections.acting import acting_as, joining, leaving
 from fairlead.postgres.database.connections.session import BRIEF, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.errors import AccessError
 
 
@@ -276,33 +276,6 @@ async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor
     return [actor for actor in actors if actor.oid in oids]
 
 
-@asynccontextmanager
-async def acting_as(session: Session, name: str, *, superuser: bool) -> AsyncIterator[None]:
-    """Be a member of a role meanwhile, as only that lets a common administrator act for it.
-
-    The membership is taken back in the same transaction, so no other session ever sees it: the
-    role's groups may change how their members log in.
-    """
-    if superuser:
-        yield
-        return
-    async with session.savepoint():
-        await session.run(_joining(session, name))
-        yield
-        await session.run(_leaving(name))
-
-
-def _joining(session: Session, name: str) -> sql.Composed:
-    # Since PostgreSQL 16 a membership says for itself what comes with it.
-    newer = session.server_version >= GRANT_OPTIONS_VERSION
-    options = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if newer else "")
-    return sql.SQL("GRANT {} TO CURRENT_USER{}").format(sql.Identifier(name), options)
-
-
-def _leaving(name: str) -> sql.Composed:
-    return sql.SQL("REVOKE {} FROM CURRENT_USER").format(sql.Identifier(name))
-
-
 async def _roll_back(sessions: Sessions, actor: Actor, one: Blocker, *, superuser: bool) -> None:
     """Roll a prepared transaction back, in its database and as its owner.
 
@@ -315,10 +288,10 @@ async def _roll_back(sessions: Sessions, actor: Actor, one: Blocker, *, superuse
             if superuser:
                 await session.run(roll_back)
                 return
-            await session.run(_joining(session, actor.name))
+            await session.run(joining(session, actor.name))
             try:
                 await session.run(sql.SQL("SET ROLE {}").format(sql.Identifier(actor.name)))
                 await session.run(roll_back)
             finally:
                 await session.run(sql.SQL("RESET ROLE"))
-                await session.run(_leaving(actor.name))
+                await session.run(leaving(actor.name))

@@ -17,6 +17,7 @@ import structlog
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
@@ -53,7 +54,6 @@ from fairlead.postgres.database.reading.strangers import (
 from fairlead.postgres.database.work.blockers import (
     Actor,
     Blockers,
-    acting_as,
     end_sessions,
     end_starting,
     open_sessions,
