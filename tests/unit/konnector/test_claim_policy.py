@@ -108,7 +108,7 @@ def next_step(*, converged: bool = True, **given: Any) -> Step:
         "consumer": given.pop("consumer_claimed", True),
         "provider": given.pop("provider_claimed", True),
     }
-    for name in ("consumer_namespace", "others", "readable", "orphan"):
+    for name in ("consumer_namespace", "expected", "others", "readable", "orphan"):
         if name in given:
             state[name] = given.pop(name)
     pair = Pair(**{"key": KEY, "target": TARGET, **given})
@@ -125,6 +125,16 @@ def next_step(*, converged: bool = True, **given: Any) -> Step:
 def owner(side: Any, value: str | None) -> PatchMetadata:
     """The step that labels an original."""
     return PatchMetadata(side, {"labels": {LABEL: value}})
+
+
+def test_what_nobody_expects_in_a_namespace_does_not_come() -> None:
+    step = next_step(provider=provider("provider"), expected=False)
+    assert isinstance(step, Refuse)
+    assert step.reason == "ReservedNamespace"
+    # What is there already stays as it is kept.
+    assert next_step(consumer=copy(), provider=provider("provider"), expected=False) == next_step(
+        consumer=copy(), provider=provider("provider")
+    )
 
 
 UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.kubebind import FINALIZER_UNBIND, ClusterSecretKeyRef
@@ -73,6 +74,22 @@ def test_namespaces(
     found: ObjectMeta | None, namespace_found: bool, confirmed: bool, action: str
 ) -> None:
     assert live(found, namespace_found=namespace_found, confirmed=confirmed) == action
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "action"),
+    [
+        pytest.param("brand-new", 99, "create-namespace", id="the hundredth"),
+        pytest.param("brand-new", 100, "nothing", id="one more"),
+        pytest.param("kube-system", 0, "nothing", id="the cluster's own"),
+        pytest.param("not.a.namespace", 0, "nothing", id="no name of a namespace"),
+        pytest.param("x" * 64, 0, "nothing", id="too long a name"),
+    ],
+)
+def test_not_every_wish_of_a_provider_is_fulfilled(name: str, made: int, action: str) -> None:
+    wish = msgspec.structs.replace(meta("provider"), name=name)
+    assert live(wish, namespace_found=False, made=made) == action
+    assert live(wish, namespace_found=True, made=made) == "nothing"
 
 
 def test_a_namespace_that_the_provider_wished_for_says_so() -> None:

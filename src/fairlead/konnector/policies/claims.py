@@ -69,7 +69,8 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
     that side, ``others`` whether the object is another claim's instead, ``readable`` whether the
     objects that may refer to it are known. ``bindings`` are the uids of all bindings that use the
     same connection. ``consumer_namespace`` says whether objects can be created in the consumer's
-    namespace, ``orphan`` that copies on the provider stay when they are claimed no more.
+    namespace, ``expected`` whether one of the provider's may come there at all, ``orphan`` that
+    copies on the provider stay when they are claimed no more.
     """
 
     consumer: bool
@@ -78,6 +79,7 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
     others: bool = False
     readable: bool = True
     consumer_namespace: bool = True
+    expected: bool = True
     orphan: bool = False
 
 
@@ -218,6 +220,8 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         owner = binding_reference(self.binding_name, self.binding_uid)
         content = consumer_copy(provider)
         if consumer is None:
+            if not state.expected:
+                return _refuse_unexpected(pair, provider)
             if not state.consumer_namespace:
                 return Wait("consumer namespace")
             name, namespace = provider.meta.name, pair.key.namespace
@@ -312,6 +316,15 @@ def _refuse_taken(consumer: Object, provider: Object) -> Step:
         OWNER_UNKNOWN,
         f"{consumer.kind} {consumer.key} exists on both sides and is no copy of the other: "
         f"delete or rename this one, or ask the provider to remove {provider.key}",
+    )
+
+
+def _refuse_unexpected(pair: Pair, provider: Object) -> Step:
+    return Refuse(
+        "ReservedNamespace",
+        f"{provider.kind} {provider.key} of the provider is not brought into namespace "
+        f"{pair.key.namespace}, which is the cluster's own: what comes there has to be named with "
+        "its namespace by the claim, or by a bound object in it",
     )
 
 

@@ -124,6 +124,11 @@ def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
     return found != cluster_namespace
 
 
+def is_system(namespace: str) -> bool:
+    """Whether a namespace's name is one of those that Kubernetes keeps for itself."""
+    return namespace.startswith("kube-")
+
+
 def is_orphan(consumer: ObjectMeta) -> bool:
     """Whether the copy of an object shall stay when the object goes."""
     return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN

@@ -14,7 +14,7 @@ from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS, Resource
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.claimcopies import is_consumer_copy, owner_of
 from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
-from fairlead.konnector.policies.copies import is_orphan, is_ours
+from fairlead.konnector.policies.copies import is_orphan, is_ours, is_system
 from fairlead.konnector.policies.isolation import ServiceNamespaced
 from fairlead.konnector.policies.steps import Pair, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
@@ -224,6 +224,7 @@ class _Run:
             readable=claimed or not any(informer.error for informer in self._referring),
             bindings=self._provider.binding_uids() | {self._binding.uid},
             consumer_namespace=self._namespace_usable(namespace),
+            expected=self._expected(pair.provider, namespace),
             orphan=self._wanted.holding == "Keep" or (self._wanted.unbinding and self._orphan()),
         )
 
@@ -245,6 +246,12 @@ class _Run:
         if self._reserved.has(self._resource, Key(namespace, obj.meta.name)):
             return False
         return self._selection.claims(obj.meta, namespace)
+
+    def _expected(self, obj: Object | None, namespace: str) -> bool:
+        """Whether an object of the provider's may come into a namespace, whatever selects it."""
+        return (
+            obj is None or not is_system(namespace) or self._selection.names(obj.meta, namespace)
+        )
 
     def _namespace_usable(self, name: str) -> bool:
         found = self._consumer.namespaces.get("", name)

@@ -73,6 +73,23 @@ class Selection:
             referrers=lambda reference: self._referring(reference, meta.name),
         )
 
+    def names(self, meta: ObjectMeta, namespace: str) -> bool:
+        """Whether an object is claimed by its name in this very namespace, or from within it.
+
+        Labels are whatever the provider puts on its objects, and so may be what a reference finds
+        by its path to namespaces.
+        """
+        key = Key(namespace, meta.name)
+        selector = self._claim.selector
+        if any(Key(item.namespace, item.name) == key for item in selector.named_resources):
+            return True
+        return any(
+            key in reference_targets(reference, referrer).keys
+            for reference in selector.references
+            if not reference.json_path.namespace
+            for referrer in self._referring(reference, meta.name)
+        )
+
     def everywhere(self) -> bool:
         """Whether claimed objects may be in any namespace, at the moment."""
         selector = self._claim.selector

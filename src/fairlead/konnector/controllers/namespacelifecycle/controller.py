@@ -11,6 +11,8 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICENAMESPACES,
     DELETION_POLICY_ORPHAN,
+    LABEL_OWNER,
+    OWNER_PROVIDER,
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
@@ -62,7 +64,9 @@ class NamespaceLifecycleController:
             return
         there = self._consumer.namespaces.get("", request.name) is not None
         holding = self._provider.holding_of_namespaces()
-        action = reconcile(found.meta, namespace_found=there, holding=holding)
+        wished = not there and found.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
+        made = self._made() if wished else 0
+        action = reconcile(found.meta, namespace_found=there, holding=holding, made=made)
         if action == "confirm":
             there = await self._exists(request.name)
             action = reconcile(found.meta, namespace_found=there, confirmed=True)
@@ -75,6 +79,11 @@ class NamespaceLifecycleController:
                 await self._annotate(found, DELETION_POLICY_ORPHAN)
             case "take-up":
                 await self._annotate(found, None)
+
+    def _made(self) -> int:
+        """How many of the consumer's namespaces were made on a provider's word."""
+        every = self._consumer.namespaces.list()
+        return sum(one.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER for one in every)
 
     async def _annotate(self, found: Object, policy: str | None) -> None:
         annotations = {ANNOTATION_DELETION_POLICY: policy}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from fairlead.api.kubebind.names import LABEL_OWNER, OWNER_PROVIDER
 from fairlead.api.meta import JSON, ObjectMeta
-from fairlead.konnector.policies.copies import is_orphan
+from fairlead.konnector.policies.copies import is_orphan, is_system
 from fairlead.konnector.policies.holding import Holding
 
 
@@ -15,14 +16,22 @@ Action = Literal[
 ]
 
 
+MOST_MADE = 100
+"""So many namespaces are made on providers' word, those of all of them together."""
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
 def reconcile(
     service_namespace: ObjectMeta | None,
     *,
     namespace_found: bool,
     confirmed: bool = False,
     holding: Holding = "",
+    made: int = 0,
 ) -> Action:
     """What to do about one name.
+
+    ``made`` is how many of the consumer's namespaces were made on a provider's word.
 
     A namespace that is terminating is still there. With an APIServiceNamespace go all data in
     its provider namespace: so its absence is ``confirmed`` by the server itself before that, and
@@ -35,12 +44,21 @@ def reconcile(
     if namespace_found:
         return "take-up" if kept and not holding else "nothing"
     if service_namespace.labels.get(LABEL_OWNER) == OWNER_PROVIDER:
-        return "create-namespace"
+        return (
+            "create-namespace"
+            if made < MOST_MADE and _may_be_made(service_namespace.name)
+            else "nothing"
+        )
     if kept or holding == "Hold":
         return "nothing"
     if holding == "Keep":
         return "let-go"
     return "delete-service-namespace" if confirmed else "confirm"
+
+
+def _may_be_made(name: str) -> bool:
+    """Whether a provider may wish for a namespace of this name: not one of the cluster's own."""
+    return not is_system(name) and _LABEL.fullmatch(name) is not None
 
 
 def new_namespace(name: str) -> JSON:
