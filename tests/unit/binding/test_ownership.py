@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import pytest
-from tests.unit.binding.cluster import KINDS, FakeCluster
+from tests.unit.binding.cluster import KINDS, FakeCluster, content
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
@@ -632,3 +632,40 @@ def test_a_projection_that_is_not_whole_is_not_taken_for_ours() -> None:
     deleted(binding)
     cluster.reconcile(binding)
     assert web(cluster) == own
+
+
+def test_changed_content_is_rolled_out_though_its_digest_is_the_same() -> None:
+    """``ab: c`` and ``a: bc`` are the same to the digest, which has no bounds in between."""
+    cluster, binding = world(deployment(), secret(ab="c")), files(type="t")
+
+    def projected() -> str:
+        cluster.reconcile(binding)
+        assert conditions(binding)["Ready"] == BOUND
+        (volume,) = pod(web(cluster))["volumes"]
+        return str(volume["secret"]["secretName"])
+
+    first = projected()
+    assert content(cluster.get("secrets", first)) == {"ab": "c", "type": "t"}
+    cluster.set(secret(a="bc"))
+    second = projected()
+    assert second != first
+    assert content(cluster.get("secrets", second)) == {"a": "bc", "type": "t"}
+    # It has the name as long as it has the content, whatever becomes of the former Secret.
+    assert projected() == second
+    cluster.delete(cluster.get("secrets", first))
+    assert projected() == second
+    cluster.delete(cluster.get("secrets", second))
+    assert projected() == second
+    cluster.set(secret(ab="c"))
+    assert projected() == first
+
+
+def test_an_edited_secret_is_restored_under_its_name() -> None:
+    cluster, binding = world(deployment(), secret()), files(type="t")
+    cluster.reconcile(binding)
+    name = binding["status"]["binding"]["name"]
+    for data in ({"type": "eA=="}, {"type": "no base64"}, {}):
+        cluster.get("secrets", name)["data"] = data
+        cluster.reconcile(binding)
+        assert binding["status"]["binding"]["name"] == name
+        assert content(cluster.get("secrets", name)) == {"password": "pw", "type": "t"}

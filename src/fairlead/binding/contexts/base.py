@@ -35,7 +35,15 @@ from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, Need, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
-from fairlead.binding.services.items import Item, SecretSource, digest, merge, secret_name
+from fairlead.binding.services.items import (
+    Item,
+    SecretSource,
+    digest,
+    is_mistaken,
+    merge,
+    other_name,
+    secret_name,
+)
 from fairlead.binding.services.service import Service, ServiceReference, WorkloadReference
 from fairlead.binding.workloads.operations import Operations, Workloads
 from fairlead.binding.workloads.projection import Owner
@@ -293,8 +301,7 @@ class BaseContext:
         content = self.entries.content()
         if not content:
             return
-        self.secret = secret_name(self.meta.name, content)
-        self.reader.watch_secret(self.meta.namespace, self.secret)
+        self.secret = self._generated_name(content)
         owner = self.binding.owner_reference()
         self._wanted.secret = SecretWrite(
             namespace=self.meta.namespace,
@@ -303,6 +310,17 @@ class BaseContext:
             owner=msgspec.structs.replace(owner, block_owner_deletion=None),
             type=self.secret_type(content),
         )
+
+    def _generated_name(self, content: Mapping[str, bytes]) -> str:
+        """What changes with the content, so that a new one is rolled out."""
+        name, other = (make(self.meta.name, content) for make in (secret_name, other_name))
+        if self.former_secret == other:
+            name = other
+        there = self.reader.own_secret(name)
+        if there is not None and is_mistaken(there, content):
+            name = other
+            self.reader.own_secret(name)
+        return name
 
     def content(self) -> dict[str, bytes]:
         """What the Secret to project has, by the names of its entries."""

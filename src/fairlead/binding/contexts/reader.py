@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -144,10 +143,17 @@ class Reader:
         question = _review(*self._author, "update", workload.resource, meta.namespace, meta.name)
         return bool(self._author[0]) and self.snapshot.review(question)
 
-    def watch_secret(self, namespace: str, name: str) -> None:
-        """Have the pass repeated when a Secret that is the binding's own changes or goes."""
-        with contextlib.suppress(ReadError):
-            self.snapshot.get(Get(SECRETS, namespace, name))
+    def own_secret(self, name: str) -> JSON | None:
+        """A Secret that is the binding's own; None where it is not there, or another's.
+
+        The pass is repeated when it changes or goes.
+        """
+        read = Get(SECRETS, self.binding.namespace, name)
+        try:
+            found = self.snapshot.get(read)
+        except ReadError:
+            return None
+        return self.snapshot.body(read) if found.meta.owned_by(self.binding.uid) else None
 
     def config_map(self, namespace: str, name: str) -> JSON:
         """A ConfigMap; ReadError says what is wrong with it."""

@@ -132,6 +132,31 @@ def digest(content: Mapping[str, bytes]) -> str:
     return found.hexdigest()[:8]
 
 
+def other_name(binding: str, content: Mapping[str, bytes]) -> str:
+    """Another name for a content, for when :func:`secret_name` has that of another one.
+
+    The digest has no bounds between names and values, as that of the original operator, whose
+    Secrets keep their names: ``ab: c`` and ``a: bc`` are the same to it.
+    """
+    found = hashlib.sha256()
+    for name in sorted(content, key=str.encode):
+        for part in (name.encode(), content[name]):
+            found.update(len(part).to_bytes(8) + part)
+    return f"{binding}-{found.hexdigest()[:8]}"
+
+
+def is_mistaken(there: JSON, content: Mapping[str, bytes]) -> bool:
+    """Whether a Secret has another content that has the same name.
+
+    One whose content somebody has edited would have another name by it.
+    """
+    try:
+        data = decode_data(there)
+    except ValueError:
+        return False
+    return data != content and digest(data) == digest(content)
+
+
 def encode_data(content: Mapping[str, bytes]) -> dict[str, str]:
     """The ``data`` of a Secret with this content."""
     return {name: base64.b64encode(value).decode() for name, value in content.items()}
