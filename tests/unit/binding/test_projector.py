@@ -329,3 +329,14 @@ async def test_a_workload_that_is_bound_already_gets_nothing_more() -> None:
     after["spec"]["template"]["spec"]["containers"].append({"name": "sidecar"})
     again, _ = await world.ask(after)
     assert all(one["volumeMounts"] for one in again["spec"]["template"]["spec"]["containers"])
+
+
+async def test_others_have_their_turn_while_selectors_are_looked_at() -> None:
+    bindings = [spec(f"b{number}", selector=LABELLED) for number in range(20)]
+    asked = asyncio.create_task(World(*bindings).ask(job(app="other")))
+    turns = 0
+    while not asked.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert await asked == (job(app="other"), [])
+    assert turns >= len(bindings)

@@ -81,7 +81,7 @@ class Projector:
         if reason := self.not_ready():
             raise UnansweredError(reason)
         workload = _Created(request, request.object)
-        candidates = list(self._candidates(workload))
+        candidates = await self._candidates(workload)
         if not candidates:
             return ALLOWED
         try:
@@ -93,16 +93,22 @@ class Projector:
         except ClientError as error:
             raise UnansweredError(f"bindings of {workload} could not be read: {error}") from None
 
-    def _candidates(self, workload: _Created) -> Iterator[tuple[Api, Object]]:
+    async def _candidates(self, workload: _Created) -> list[tuple[Api, Object]]:
         """The bindings that select the workload, those that were created first before others."""
-        found = [
+        known = [
             (api, binding)
             for api, informer in self._bindings
             for key in workload.keys
             for binding in informer.by_index(_INDEX, key)
-            if not binding.meta.deleting and workload.is_selected_by(api, binding)
+            if not binding.meta.deleting
         ]
-        yield from sorted(found, key=lambda one: _rank(one[1]))
+        found: list[tuple[Api, Object]] = []
+        for api, binding in known:
+            if workload.is_selected_by(api, binding):
+                found.append((api, binding))
+            # A selector may be long, and a namespace have many: others have their turn.
+            await asyncio.sleep(0)
+        return sorted(found, key=lambda one: _rank(one[1]))
 
     async def _bound(self, workload: _Created, bindings: Sequence[tuple[Api, Object]]) -> Verdict:
         # One after the other: each sees what those before it have put there.
