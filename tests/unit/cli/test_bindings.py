@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from fairlead.cli.kubebind.bindings import BindingsTable, age, short, to_json
+from fairlead.cli.kubebind.bindings import BindingsTable, age, rows_json, short
 from fairlead.konnector.commands.overview.rows import Row
 
 
@@ -67,7 +67,7 @@ def test_texts_of_a_provider_cannot_steer_the_terminal() -> None:
 
 
 def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
-    document = json.loads(to_json([BEHIND, UNSEEN]))
+    document = json.loads(rows_json([BEHIND, UNSEEN]))
     assert document["bindings"][0] == {
         "binding": "widgets",
         "provider": "Factory",
@@ -79,7 +79,7 @@ def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
         "problem": BEHIND.problem,
     }
     assert document["bindings"][1]["inSync"] is None
-    assert json.loads(to_json([])) == {"bindings": []}
+    assert json.loads(rows_json([])) == {"bindings": []}
 
 
 @pytest.mark.parametrize(

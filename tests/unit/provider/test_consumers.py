@@ -217,6 +217,13 @@ def test_the_table_says_whose_konnector_is_not_ours() -> None:
     assert "v0.8.1 (not Fairlead's)" in line
 
 
+def test_a_version_without_end_hides_nobody() -> None:
+    endless = one(binding(manager="konnector", **BEATS | {"konnectorVersion": "v" * 100_000}))
+    line = shown(endless)[1]
+    assert f" {'v' * 80} (not Fairlead's)" in line
+    assert len(line) < 300
+
+
 @pytest.mark.parametrize(
     ("record", "templates", "told"),
     [

@@ -15,6 +15,7 @@ from fairlead.cli.options import (
     parse_duration,
     timeout_option,
 )
+from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.konnector.commands.accept import accept
 
@@ -46,7 +47,7 @@ def command(
                 client,
                 binding,
                 timeout=seconds,
-                progress=lambda line: click.echo(line, err=True),
+                progress=say,
                 namespace=namespace,
             )
             await process.cancel_on(stop, work)

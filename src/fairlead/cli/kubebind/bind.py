@@ -19,6 +19,7 @@ from fairlead.cli.options import (
     parse_duration,
     timeout_option,
 )
+from fairlead.cli.texts import printable, say
 from fairlead.client import Client
 from fairlead.konnector.commands.bind import bind, bind_bundle
 from fairlead.konnector.commands.copies import Copies
@@ -121,7 +122,7 @@ def command(
 
     options: dict[str, Any] = {
         "timeout": seconds,
-        "progress": lambda line: click.echo(line, err=True),
+        "progress": say,
         "namespace": namespace,
         "copies": _copies(keep=keep_copies, discard=discard_copies),
     }
@@ -137,7 +138,7 @@ def command(
             return [f"apiservicebindingbundle.kube-bind.io/{made} binds {what}"]
 
     for line in process.run(main):
-        click.echo(line)
+        click.echo(printable(line))
 
 
 def _copies(*, keep: bool, discard: bool) -> Copies:

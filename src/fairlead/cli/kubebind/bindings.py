@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-import msgspec
 from rich.console import (
     Console,
     ConsoleOptions,
@@ -26,6 +25,7 @@ from fairlead import process
 from fairlead.api.durations import rough_duration
 from fairlead.cli import completion
 from fairlead.cli.options import cluster_config, cluster_options, json_option
+from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
 from fairlead.konnector.commands.overview.objects import ObjectRow, object_rows
@@ -101,7 +101,7 @@ def command(
     if as_json or once or not console.is_terminal or console.is_dumb_terminal:
         rows, now = process.run(lambda stop: process.cancel_on(stop, _once(config, binding)))
         if as_json:
-            click.echo(to_json(rows))
+            click.echo(rows_json(rows))
         else:
             console.print(BindingsTable(rows, now))
         return
@@ -171,13 +171,13 @@ async def _pause(stop: asyncio.Event) -> None:
         await asyncio.wait_for(stop.wait(), REFRESH)
 
 
-def to_json(rows: Sequence[Row]) -> str:
+def rows_json(rows: Sequence[Row]) -> str:
     """One document with all rows."""
     return _json({"bindings": rows})
 
 
 def _json(document: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return to_json(document)
 
 
 class ObjectsTable:

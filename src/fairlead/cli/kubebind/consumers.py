@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Literal
 
 import click
-import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +16,7 @@ from fairlead import process
 from fairlead.api.kubebind.conditions import Condition
 from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
 from fairlead.provider.commands.overview import Row, age
 from fairlead.provider.commands.overview import consumers as census
@@ -29,6 +29,8 @@ _COLUMNS = (
 )
 _PIPE_WIDTH = 10_000
 """Columns where no terminal says how wide it is: a line for each consumer, for grep."""
+_LONG = 80
+"""So many characters of a version are shown: consumers write it, and as long as they like."""
 _NARROW = 100
 """Columns below which versions are left out."""
 
@@ -54,7 +56,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
 
     found = process.run(main)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        click.echo(to_json(found))
     elif found:
         console = Console()
         if not console.is_terminal:
@@ -99,11 +101,6 @@ def table(found: Sequence[Row], *, now: datetime, narrow: bool = False) -> Table
     return result
 
 
-def printable(text: str) -> str:
-    """The text without what moves a terminal's cursor: consumers write some of it."""
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
 def _templates(row: Row) -> Text:
     if row.templates is None:
         return Text("not recorded", style="yellow")
@@ -111,7 +108,7 @@ def _templates(row: Row) -> Text:
 
 
 def _konnector(row: Row) -> str:
-    version = printable(row.konnector_version) or "-"
+    version = printable(row.konnector_version[:_LONG]) or "-"
     return f"{version} (not Fairlead's)" if row.original_konnector else version
 
 

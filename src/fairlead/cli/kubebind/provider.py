@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from fairlead.cli.kubebind.revoke import revoke
 from fairlead.cli.kubebind.rotate import rotate
 from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
 from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.provider import app
 from fairlead.provider.invitation import invite as create_invitation
@@ -222,7 +222,7 @@ def invite(
                 identity=identity,
                 binding_name=binding,
                 options=options,
-                progress=partial(click.echo, err=True),
+                progress=say,
             )
             return await process.cancel_on(stop, invitation)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import suppress
-from functools import partial
 
 import click
 
@@ -19,6 +18,7 @@ from fairlead.cli.options import (
     timeout_option,
     yes_option,
 )
+from fairlead.cli.texts import plain, say
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
@@ -85,7 +85,7 @@ def revoke(
                 if yes:
                     # Nobody is asked, so that nothing has to be looked at before.
                     with suppress(RevokeError):
-                        await lock_out(client, consumer, partial(click.echo, err=True))
+                        await lock_out(client, consumer, say)
                 return await inventory(client, consumer)
 
             return await process.cancel_on(stop, found())
@@ -102,7 +102,7 @@ def revoke(
                     keep_data=keep_data,
                     force=force,
                     timeout=seconds,
-                    progress=partial(click.echo, err=True),
+                    progress=say,
                 )
 
             await process.cancel_on(stop, done())
@@ -117,5 +117,5 @@ def revoke(
     try:
         process.run(work)
     except UnlookedError as error:
-        raise Unfinished(str(error)) from None
+        raise Unfinished(plain(str(error))) from None
     click.echo(f"{about.identity} is revoked")

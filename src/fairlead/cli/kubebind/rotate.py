@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import click
@@ -12,6 +11,7 @@ from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.kubebind.reaching import Reaching, invite_options, reaching_options
 from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
+from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.rotation.work import rotate as rotate_credentials
@@ -59,7 +59,7 @@ def rotate(
                     options=options,
                     timeout=seconds,
                     finish=finish,
-                    progress=partial(click.echo, err=True),
+                    progress=say,
                 )
 
             await process.cancel_on(stop, work())

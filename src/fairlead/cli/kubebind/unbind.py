@@ -18,6 +18,7 @@ from fairlead.cli.options import (
     timeout_option,
     yes_option,
 )
+from fairlead.cli.texts import say
 from fairlead.client import Client, ClusterConfig, Forbidden
 from fairlead.konnector.commands.readiness import within
 from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, unbind
@@ -69,7 +70,7 @@ def command(
                 bundle=bundle,
                 orphan=orphan,
                 timeout=seconds,
-                progress=lambda line: click.echo(line, err=True),
+                progress=say,
                 namespace=namespace,
             )
             await process.cancel_on(stop, work)

@@ -17,7 +17,8 @@ from fairlead.cli.postgresaccess.shared import (
     roles_option,
     server_option,
 )
-from fairlead.cli.printing import console, note, plain, to_json
+from fairlead.cli.printing import console, note
+from fairlead.cli.texts import plain, to_json
 from fairlead.postgres.commands.audit import (
     EVERYBODY,
     AuditReport,

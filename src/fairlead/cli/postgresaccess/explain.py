@@ -14,7 +14,8 @@ from fairlead.cli.postgresaccess.shared import (
     operator_namespace_option,
     statements,
 )
-from fairlead.cli.printing import console, next_step, note, plain, steps, to_json, verdict
+from fairlead.cli.printing import console, next_step, note, steps, verdict
+from fairlead.cli.texts import plain, to_json
 from fairlead.postgres.commands.explain import Explanation, explain
 from fairlead.postgres.commands.surroundings import Surroundings
 

@@ -14,7 +14,8 @@ from fairlead.cli.postgresaccess.shared import (
     roles_option,
     server_option,
 )
-from fairlead.cli.printing import note, plain, to_json
+from fairlead.cli.printing import note
+from fairlead.cli.texts import plain, to_json
 from fairlead.postgres.commands.importing import Imported, ImportReport, import_roles
 from fairlead.postgres.commands.surroundings import Surroundings
 

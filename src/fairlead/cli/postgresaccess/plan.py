@@ -17,7 +17,8 @@ from fairlead.cli.postgresaccess.shared import (
     operator_namespace_option,
     statements,
 )
-from fairlead.cli.printing import console, note, plain, to_json
+from fairlead.cli.printing import console, note
+from fairlead.cli.texts import plain, to_json
 from fairlead.postgres.commands.accesses import (
     ManifestError,
     Manifests,

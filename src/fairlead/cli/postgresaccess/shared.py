@@ -12,7 +12,7 @@ from rich.text import Text
 from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.options import check_name, cluster_config
-from fairlead.cli.printing import plain
+from fairlead.cli.texts import plain
 from fairlead.client import Client, ClusterConfig
 from fairlead.postgres.commands.plan import DatabasePlan
 from fairlead.postgres.commands.surroundings import Surroundings

@@ -17,7 +17,8 @@ from fairlead.cli.options import (
     json_option,
     namespace_option,
 )
-from fairlead.cli.printing import console, next_step, note, steps, to_json, verdict
+from fairlead.cli.printing import console, next_step, note, steps, verdict
+from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClusterConfig
 
 

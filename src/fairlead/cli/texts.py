@@ -1,0 +1,38 @@
+"""Texts that steer no terminal: providers, consumers and tenants choose parts of them.
+
+It imports little, for every command needs it when it fails.
+"""
+
+from __future__ import annotations
+
+import click
+
+
+def printable(text: str) -> str:
+    """The text without what moves a terminal's cursor or the direction of its letters."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def plain(text: str) -> str:
+    """One printable line, with one blank between words."""
+    return " ".join(printable(" ".join(text.split())).split())
+
+
+def say(line: str) -> None:
+    """Tell how a command's work goes, on standard error."""
+    click.echo(printable(line), err=True)
+
+
+def to_json(document: object) -> str:
+    """The document as JSON that people can read too, with all that is not printable escaped."""
+    # Not before: the import takes its time.
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return "".join(char if char.isprintable() or char == "\n" else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    """A character of a JSON string by its UTF-16 code units."""
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
