@@ -9,12 +9,19 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 from psycopg import sql
-from tests.integration.postgres.tenants.test_neighbours import brief, database, holding, reason
+from tests.integration.postgres.tenants.test_neighbours import (
+    OTHERS,
+    brief,
+    database,
+    holding,
+    reason,
+)
 from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.errors import AccessError
 
@@ -69,6 +76,10 @@ async def test_a_login_shuts_no_database_that_is_not_its_own(
             grants = (grant("d", "USAGE"),)
             found = await brief(admin, role("neighbour", uid="u2", grants=grants))
             assert reason(found["neighbour"]) == ""
+            # Where nobody may read verifiers a login in the database of its grants tells.
+            admin.verifiers = Verifiers()
+            again = role("neighbour", uid="u2", grants=grants, attributes=OTHERS[0])
+            assert reason((await brief(admin, again))["neighbour"]) == ""
             assert await cleanup(
                 admin.sessions, "neighbour", role("neighbour", uid="u2").claim, "Restrict"
             )

@@ -167,15 +167,29 @@ class Sessions:
     async def _open(self, database: str) -> Session:
         limit = self.haste if database != self._maintenance else None
         begun = asyncio.get_running_loop().time()
+        try:
+            async with self.entering(database, limit):
+                session = await open_session(self.endpoint, database)
+        except ServerFullError as error:
+            raise await self._who_fills_it(error) from None
+        if database == self._maintenance:
+            self._login_seconds = asyncio.get_running_loop().time() - begun
+        return session
+
+    @asynccontextmanager
+    async def entering(self, database: str, limit: float | None) -> AsyncIterator[None]:
+        """While somebody logs in to a database, for so many seconds, see that it lets him in.
+
+        Raises:
+            AccessError: Locked, with who it is that keeps everybody out.
+        """
         found: list[Shutter] = []
         opening = asyncio.create_task(self._open_up(database, found))
         try:
             async with asyncio.timeout(limit):
-                session = await open_session(self.endpoint, database)
+                yield
         except TimeoutError:
             raise shut(database, told(found)) from None
-        except ServerFullError as error:
-            raise await self._who_fills_it(error) from None
         except AccessError as error:
             if found and error.reason == "ConnectionFailed":
                 raise shut(database, told(found)) from None
@@ -183,9 +197,6 @@ class Sessions:
         finally:
             opening.cancel()
             await asyncio.wait([opening])
-        if database == self._maintenance:
-            self._login_seconds = asyncio.get_running_loop().time() - begun
-        return session
 
     async def _open_up(self, database: str, found: list[Shutter]) -> None:
         """While a login lasts, end the sessions that shut its database and may not."""

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TypeVar
 
-from fairlead.postgres.database.connections.failures import shut
 from fairlead.postgres.database.connections.session import logs_in
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import password
@@ -218,11 +217,8 @@ async def _logs_in(sessions: Sessions, one: Wanted) -> bool | None:
     database = min((grant.database for grant in one.grants), default="")
     database = database or sessions.endpoint.maintenance
     sessions.tally.logins += 1
-    try:
-        async with asyncio.timeout(sessions.haste):
-            return await logs_in(sessions.endpoint, database, one.login, one.password)
-    except TimeoutError:
-        raise shut(database) from None
+    async with sessions.entering(database, sessions.haste):
+        return await logs_in(sessions.endpoint, database, one.login, one.password)
 
 
 async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
