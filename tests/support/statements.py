@@ -18,6 +18,7 @@ from fairlead.postgres.database.connections.session import Row, Session, Stateme
 
 SENT = frozenset(
     {
+        "AlterDatabaseStmt",
         "AlterDefaultPrivilegesStmt",
         "AlterOwnerStmt",
         "AlterRoleSetStmt",

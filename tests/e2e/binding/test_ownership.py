@@ -464,7 +464,8 @@ async def test_whoever_applies_the_workload_anew_finds_the_binding_on_it_again(
     team: Team, binding: None
 ) -> None:
     first = await team.deployment("web")
-    await team.create(SERVICEBINDINGS, "db", spec=spec(env=ENV))
+    # With a type the Secret is the binding's own, and so is whatever reads it.
+    await team.create(SERVICEBINDINGS, "db", spec=spec(env=ENV, type="mysql"))
     await team.says("db", "Ready", "True", "ApplicationsBound")
     bodies = first.to_dict()
     live = await team.admin.get(DEPLOYMENTS, "web", team.namespace)

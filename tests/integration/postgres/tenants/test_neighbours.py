@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from tests.integration.postgres.test_roles import Admin, role
-from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login, run
+from tests.integration.postgres.test_roles import Admin, groups, may_give, role
+from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login, privileges, run
 
-from fairlead.api.postgresaccess import Attributes
+from fairlead.api.postgresaccess import Attributes, CleanupPolicy
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, Wanted
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -289,3 +289,69 @@ async def test_two_installations_that_adopt_one_role_leave_it_to_the_first(admin
     found = await asyncio.gather(admin.sync(first), other.sync(second))
     await other.sessions.close()
     assert sorted(reason(one["legacy"]) for one in found) == ["", "UsernameConflict"]
+
+
+@pytest.mark.differs("version", "administrator")
+@pytest.mark.parametrize("policy", ["Restrict", "Retain"])
+async def test_a_login_that_was_starting_outlives_no_removal(
+    admin: Admin, policy: CleanupPolicy
+) -> None:
+    """Its role may log in by then, and no session tells of it: that takes as long as it likes."""
+    await database(admin)
+    await admin.one(role("tenant"))
+    await admin.one(role("neighbour", uid="u2"))
+    async with await psycopg.AsyncConnection.connect(admin.server.dsn("template1")) as holder:
+        # Whoever logs in to the database waits, and has shown its password.
+        await holder.execute("ALTER DATABASE d RENAME TO shut")
+        starting = [
+            asyncio.create_task(login(admin.server, who, PASSWORD, "d"))
+            for who in ("tenant", "neighbour", "tenant")
+        ]
+        while await fetch(admin.server, "postgres", STARTING) != [(3,)]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert await cleanup(admin.sessions, "tenant", role("tenant").claim, policy)
+        await holder.rollback()
+    first, beside, second = await asyncio.gather(*starting, return_exceptions=True)
+    assert [type(one) for one in (first, second)] == [psycopg.OperationalError] * 2
+    assert isinstance(beside, psycopg.AsyncConnection)
+    await beside.execute("SELECT 1")
+    await beside.close()
+
+
+STARTING = """
+SELECT count(*) FROM pg_locks l
+ WHERE l.classid = 'pg_database'::regclass AND l.mode = 'RowExclusiveLock' AND NOT l.granted
+"""
+
+
+@pytest.mark.differs("version", "administrator")
+async def test_who_closes_its_database_keeps_nobody_elses_role(admin: Admin) -> None:
+    await database(admin)
+    await may_give(admin, "team")
+    await admin.execute("CREATE DATABASE theirs OWNER team")
+    await brief(admin, role("hostile", member_of=groups("team")), role("neighbour", uid="u3"))
+    await admin.one(role("victim", uid="u2", grants=(grant("d", "CONNECT"),)))
+    async with await login(admin.server, "hostile", PASSWORD, "theirs") as session:
+        for statement in (
+            "SET ROLE team",
+            "GRANT TEMPORARY ON DATABASE theirs TO victim",
+            "CREATE SCHEMA x",
+            "GRANT USAGE ON SCHEMA x TO victim",
+        ):
+            await session.execute(statement)
+    await admin.execute("ALTER DATABASE theirs ALLOW_CONNECTIONS false")
+    claim = role("victim", uid="u2").claim
+    # What an administrator has closed stays closed, and who is no superuser cannot go on.
+    for owner in ("postgres",) if admin.superuser else ("postgres", "team"):
+        await admin.execute(f"ALTER DATABASE theirs OWNER TO {owner}")
+        with pytest.raises(AccessError, match=f"by the will of its owner {owner}; its") as closed:
+            await cleanup(admin.sessions, "victim", claim, "Restrict")
+        assert "role victim has privileges in theirs" in closed.value.message
+        assert not await can_login(admin.server, "victim", PASSWORD)
+        assert ("database d", "CONNECT") not in await privileges(admin.server, "d", "victim")
+    if admin.superuser:
+        await admin.execute("ALTER DATABASE theirs OWNER TO team")
+        assert await cleanup(admin.sessions, "victim", claim, "Restrict")
+        found = "SELECT datallowconn FROM pg_database WHERE datname = 'theirs'"
+        assert await fetch(admin.server, "postgres", found) == [(False,)]
+    assert await can_login(admin.server, "neighbour", PASSWORD)

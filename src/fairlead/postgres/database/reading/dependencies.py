@@ -123,6 +123,15 @@ SELECT o.rolname::text,
  WHERE d.datname = pg_catalog.current_database()
 """).format(POWERFUL)
 
+_OWNER = sql.SQL("""
+SELECT o.rolname::text,
+       EXISTS (SELECT FROM pg_catalog.pg_roles s
+                WHERE {} AND pg_catalog.pg_has_role(o.oid, s.oid, 'MEMBER'))
+  FROM pg_catalog.pg_database d
+  JOIN pg_catalog.pg_roles o ON o.oid = d.datdba
+ WHERE d.datname = %(database)s::text::pg_catalog.name
+""").format(POWERFUL)
+
 _POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
 _TAKEN = "is another PostgresAccess's, or a group"
 _SHOWN = 3
@@ -206,13 +215,30 @@ def check_shared(username: str, found: Dependencies, policy: CleanupPolicy) -> N
             f"role {username} owns {_some(found.shared)}, which no cleanupPolicy removes;"
             " give it another owner",
         )
-    closed = [one.database for one in found.databases if not one.connectable]
+    closed = [one.database for one in found.databases if not one.connectable and one.owned]
     if closed:
         raise AccessError(
             "OwnsObjects",
-            f"role {username} has objects or privileges in {_some(closed)}, which takes no"
+            f"role {username} has objects in {_some(closed)}, which takes no"
             f" connections; allow them, so that {policy} can be carried out",
         )
+
+
+async def read_owner(session: Session, database: str) -> tuple[str, bool] | None:
+    """Who owns a database, and whether that role has powers."""
+    for name, unsafe in await session.rows(_OWNER, {"database": database}):
+        return str(name), bool(unsafe)
+    return None
+
+
+def closed_database(username: str, database: str, owner: str) -> AccessError:
+    """Why privileges that a role has somewhere cannot be taken."""
+    return AccessError(
+        "OwnsObjects",
+        f"role {username} has privileges in {database}, which takes no connections by the will of"
+        f" its owner {owner}; its login is taken away, and so is what it has elsewhere; the owner"
+        f" or a superuser lets it go on with ALTER DATABASE {database} ALLOW_CONNECTIONS true",
+    )
 
 
 def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:

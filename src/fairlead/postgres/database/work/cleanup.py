@@ -35,11 +35,13 @@ from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.dependencies import (
     Dependent,
     check_shared,
+    closed_database,
     keeps_subscription,
     owns_objects,
     read_dependencies,
     read_heir,
     read_owned,
+    read_owner,
     read_subscriptions,
     runs_as_owner,
     strangers_grants,
@@ -380,16 +382,53 @@ class _Removal:
                 if one.subscriptions:
                     await self._unsubscribe(one.database, policy)
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
-        names = {self._sessions.endpoint.maintenance: 0} if not databases else {}
-        names |= {one.database: one.owned for one in databases}
+        names = {one.database: one.owned for one in databases if one.connectable}
+        names = names or {self._sessions.endpoint.maintenance: 0}
         left = {
             name: granted
             for name, owned in names.items()
             if (granted := await self._clean(name, policy, owned=owned))
         }
+        for one in databases:
+            if not one.connectable and (granted := await self._clean_closed(one.database, policy)):
+                left[one.database] = granted
         if left:
             raise strangers_grants(self.role.name, left)
         await self._drop()
+
+    async def _clean_closed(self, database: str, policy: CleanupPolicy) -> list[Left]:
+        """Clear a database that takes no connections, and takes them just for that.
+
+        Its owner grants there what it likes to whom it likes, and would keep any role for ever. A
+        superuser goes on all the same. Of an owner with powers it is an administrator's will that
+        nobody gets in.
+        """
+        found = await read_owner(self._session, database)
+        if found is None:
+            return []
+        owner, unsafe = found
+        closed = closed_database(self.role.name, database, owner)
+        if unsafe or not self.superuser:
+            raise closed
+        await self._allow(database, "true")
+        try:
+            return await self._clean(database, policy, owned=0)
+        except AccessError as error:
+            # It was closed again before we were in.
+            raise closed if error.reason == "DatabaseNotFound" else error from None
+        finally:
+            await self._allow(database, "false")
+
+    async def _allow(self, database: str, allowed: Literal["true", "false"]) -> None:
+        statement = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}").format(
+            sql.Identifier(database), sql.SQL(allowed)
+        )
+
+        async def allow() -> None:
+            async with self._session.transaction(self._patience):
+                await self._session.run(statement)
+
+        await retried(allow, f"open database {database} to clear it")
 
     async def _check(self, session: Session) -> None:
         if self._guard is not None:
