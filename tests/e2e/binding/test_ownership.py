@@ -466,14 +466,14 @@ async def test_whoever_applies_the_workload_anew_finds_the_binding_on_it_again(
     first = await team.deployment("web")
     # With a type the Secret is the binding's own, and so is whatever reads it.
     await team.create(SERVICEBINDINGS, "db", spec=spec(env=ENV, type="mysql"))
-    await team.says("db", "Ready", "True", "ApplicationsBound")
-    bodies = first.to_dict()
+    said = await team.says("db", "Ready", "True", "ApplicationsBound")
+    bodies, secret = first.to_dict(), said["status"]["binding"]["name"]
     live = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
     # As kubectl replace does it: annotations and projection go together.
     body = {**bodies, "metadata": {"name": "web", "namespace": team.namespace}}
     body["metadata"]["resourceVersion"] = live.meta.resource_version
     await team.admin.update(DEPLOYMENTS, body)
-    await bound(team)
+    await bound(team, secret=secret)
     # And as somebody does it who drops annotations alone.
     live = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
     dropped = {"metadata": {"annotations": dict.fromkeys(records(live.to_dict()))}}
