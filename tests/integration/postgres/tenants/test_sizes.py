@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import pytest
 from psycopg import sql
-from tests.integration.postgres.tenants.test_neighbours import brief, reason
+from tests.integration.postgres.tenants.test_neighbours import brief, database, reason
 from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
@@ -228,3 +228,30 @@ async def test_nobody_else_is_looked_for_among_the_rows_of_one(admin: Admin) -> 
             await session.rows(sql.SQL("SELECT pg_catalog.pg_stat_force_next_flush()"))
         after = await fetch(admin.server, "postgres", read + where)
     assert after == before
+
+
+@pytest.mark.differs("administrator")
+async def test_grants_that_take_long_are_taken_apart_alone(admin: Admin) -> None:
+    """Whose grants those are is given up at the first statement, for others wait meanwhile."""
+    owner = "postgres" if admin.superuser else "operator"
+    await database(
+        admin,
+        "CREATE SEQUENCE tried",
+        *[
+            statement
+            for number in range(4)
+            for statement in (
+                f"CREATE TABLE t{number} ()",
+                f"ALTER TABLE t{number} OWNER TO {owner}",
+            )
+        ],
+        """CREATE FUNCTION slow() RETURNS event_trigger LANGUAGE plpgsql SECURITY DEFINER AS
+           $$ BEGIN PERFORM pg_catalog.nextval('public.tried'); PERFORM pg_sleep(20); END $$""",
+        "CREATE EVENT TRIGGER slow ON ddl_command_start WHEN TAG IN ('GRANT')"
+        " EXECUTE FUNCTION slow()",
+    )
+    slow = role("slow", grants=(grant("d", "SELECT"),))
+    neighbour = role("neighbour", uid="u2")
+    found = await brief(admin, slow, neighbour)
+    assert (reason(found["slow"]), reason(found["neighbour"])) == ("TimedOut", "")
+    assert await fetch(admin.server, "d", "SELECT last_value FROM tried") == [(1,)]

@@ -63,6 +63,8 @@ _PATIENCE = 10
 """Batches that a look gives way to: there may always be somebody who tries again."""
 _QUICK_SECONDS = 15.0
 """Within which a server that works has said that something is too much for it."""
+_HELD_UP = frozenset({"Locked", "TimedOut", "OutOfMemory"})
+"""Reasons for which an access is worked on alone, where others would wait for it."""
 _TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
 """Reasons for which fewer accesses may well be served at once."""
 _REST_SECONDS = 30.0
@@ -569,7 +571,7 @@ async def _retire(sessions: Sessions, wanted: Wanted, answer: Answer, *, brief: 
 def _is_held_up(job: Job, answer: Answer) -> bool:
     """Whether a try that waits longer for others may do what a brief one could not."""
     if isinstance(answer, Synced):
-        return any(problem.reason == "Locked" for problem in answer.problems)
+        return any(problem.reason in _HELD_UP for problem in answer.problems)
     if not isinstance(answer, AccessError):
         return False
     return answer.reason == "Locked" or (isinstance(job, Drop) and answer.reason == "TimedOut")

@@ -19,6 +19,7 @@ from fairlead.postgres.database.connections.failures import LOCKED_STATE, explai
 from fairlead.postgres.database.connections.session import (
     BRIEF,
     PATIENT,
+    Patience,
     Session,
     StatementFailedError,
 )
@@ -45,8 +46,14 @@ _ROUNDS = 16
 """Writings of one transaction; more than one is needed where a revocation takes more with it."""
 _ISOLATING_SECONDS = 20.0
 """That finding out which object or which role is in the way may take."""
+_BRIEF_SECONDS = 1.0
+"""The same, and any one statement, in work for many."""
+_FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
 _TOLD = 3
 """Problems of one kind that one role is told of."""
+_HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
+"""SQLSTATEs for which a role is given up in work for many: a lock of somebody else's, too much to
+be done in time, or for the server's lock table. Who has that many objects is worked on alone."""
 _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs that roles are the cause of rather than objects: gone, or one too many."""
 
@@ -132,7 +139,8 @@ class _Settling:
 
     async def run(self) -> Reading:
         """Settle what can be settled; what is left is read at the end, before others may write."""
-        async with self._session.transaction(BRIEF if self._brief else PATIENT):
+        async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
+            begun = asyncio.get_running_loop().time()
             reading = await self._read()
             for _ in range(_ROUNDS):
                 if not reading.possible():
@@ -143,6 +151,10 @@ class _Settling:
                 # What failed would fail again, and what PostgreSQL left without a word it would
                 # leave again.
                 if self._failed or (not reading.cut and _same(before, reading)):
+                    break
+                # The rest follows in another pass, between those of others.
+                late = asyncio.get_running_loop().time() - begun > _BRIEF_SECONDS
+                if self._brief and reading.cut and late:
                     break
             return reading
 
@@ -156,7 +168,7 @@ class _Settling:
             if failed is None:
                 return
             number, error = failed
-            if not self._brief or error.sqlstate != LOCKED_STATE:
+            if not self._brief or error.sqlstate not in _HOLDS_UP:
                 break
             # What came before it went well, and is done again without it.
             before, after = left[:number], left[number + 1 :]
@@ -164,7 +176,8 @@ class _Settling:
                 after = [*before, *after]
             await self._fail(left[number], error)
             left = [one for change in after if (one := self._left(change)) is not None]
-        self._until = asyncio.get_running_loop().time() + _ISOLATING_SECONDS
+        limit = _BRIEF_SECONDS if self._brief else _ISOLATING_SECONDS
+        self._until = asyncio.get_running_loop().time() + limit
         for change in left:
             await self._isolate(change)
 
@@ -198,9 +211,10 @@ class _Settling:
             halves = change.halves(by_role=error.sqlstate in _ROLE_STATES)
             # Halving finds one culprit among n in log2(n) tries; after the limit a whole part is
             # told of.
-            given_up = self._brief and error.sqlstate == LOCKED_STATE
-            if not halves or given_up or self._late():
-                await self._fail(change, error)
+            given_up = self._brief and error.sqlstate in _HOLDS_UP
+            late = bool(halves) and self._late()
+            if not halves or given_up or late:
+                await self._fail(change, error, late=late)
                 return
             for half in halves:
                 await self._isolate(half)
@@ -210,9 +224,14 @@ class _Settling:
     def _late(self) -> bool:
         return self._until is not None and asyncio.get_running_loop().time() > self._until
 
-    async def _fail(self, change: PrivilegeChange, error: psycopg.Error) -> None:
+    async def _fail(
+        self, change: PrivilegeChange, error: psycopg.Error, *, late: bool = False
+    ) -> None:
         what = f"{change.what} in database {self._database}"
         problem = explain_statement(error, what, self._admin)
+        if self._brief and late:
+            # It is not known what stands in the way, and is found out alone.
+            problem = AccessError("TimedOut", problem.message)
         for username in change.usernames:
             self._failed.setdefault(username, []).append(problem)
         if error.sqlstate == LOCKED_STATE:
