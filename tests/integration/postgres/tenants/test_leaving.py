@@ -45,6 +45,24 @@ async def test_a_session_that_is_being_started_does_not_outlive_its_login(
     await (await others).close()
 
 
+@pytest.mark.differs("version", "administrator")
+async def test_a_login_whose_rights_another_has_starts_while_that_one_goes(admin: Admin) -> None:
+    """As the role of two logins does when it is its own login again, and they go."""
+    await database(admin)
+    await brief(admin, role("beside", uid="u2"), role("tenant"))
+    await admin.execute("GRANT beside TO tenant")
+    async with await psycopg.AsyncConnection.connect(admin.server.dsn("template1")) as holder:
+        await holder.execute("ALTER DATABASE d RENAME TO shut")
+        starting = asyncio.create_task(login(admin.server, "beside", PASSWORD, "d"))
+        async with admin.sessions.maintenance() as session, asyncio.timeout(30):
+            while not await session.rows(_STARTING):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert await cleanup(admin.sessions, "tenant", role("tenant").claim, "Retain")
+        await holder.rollback()
+    async with await starting as session:
+        await session.execute("SELECT 1")
+
+
 async def seen(admin: Admin, query: str) -> None:
     async with asyncio.timeout(30):
         while not await fetch(admin.server, "postgres", query):  # noqa: ASYNC110

@@ -75,6 +75,13 @@ SELECT l.pid
  WHERE l.locktype = 'virtualxid' AND l.granted AND l.pid IS NOT NULL AND a.usesysid IS NULL
  ORDER BY 1
 """)
+_OTHERS = sql.SQL("""
+SELECT EXISTS (
+       SELECT FROM pg_catalog.pg_roles r
+        WHERE r.oid <> %(role)s::oid
+          AND (r.rolcanlogin OR r.rolname = 'pg_signal_backend')
+          AND pg_catalog.pg_has_role(%(role)s::oid, r.oid, 'USAGE'))
+""")
 _END_ONE = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
 _END = sql.SQL("""
 SELECT pg_catalog.pg_terminate_backend(a.pid, %(wait)s)
@@ -252,10 +259,12 @@ async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> No
     """End the sessions of a role that are still being started, and may have passed its fence.
 
     A start takes as long as whoever logs in likes. Whose it is PostgreSQL knows and does not say,
-    but it has only the role itself end it; so we ask as the role, which has a login no more.
+    but it has only the role itself end it; so we ask as the role, which has a login no more. A
+    role with the rights of another login, as the two logins of one role may have them, would end
+    that one's too: then none is ended.
     """
     pids = [pid for (pid,) in await session.rows(_STARTING)]
-    if not pids:
+    if not pids or (await session.rows(_OTHERS, {"role": actor.oid}))[0][0]:
         return
     try:
         async with session.transaction(BRIEF), acting_as(session, actor.name, superuser=superuser):
