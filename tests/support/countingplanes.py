@@ -131,10 +131,17 @@ class Plane:
             if one.get("lastHeartbeatTime")
         }
 
-    async def unrest(self, before: dict[str, datetime]) -> tuple[int, list[RequestInfo]]:
-        """How many heartbeats fell due since ``before`` and came, and what else was written."""
+    async def unrest(
+        self, before: dict[str, datetime], *, entered: bool = False
+    ) -> tuple[int, list[RequestInfo]]:
+        """How many heartbeats fell due since ``before`` and came, and what else was written.
+
+        Konnectors that have ``entered`` since have written their names, each with a heartbeat.
+        """
         now = await self.heartbeats()
-        due = {name for name, beat in before.items() if now.get(name, beat) - beat >= BEAT}
+        due = {
+            name for name, beat in before.items() if entered or now.get(name, beat) - beat >= BEAT
+        }
         number = 0
         written = []
         for info in self.traffic.writing():

@@ -474,7 +474,9 @@ async def _written_at_start(world: World) -> list[str]:
         await runner.start()
     await eventually(lambda: _all_watched(planes, watched))
     await quiet(*planes, forget=False)
-    unrest = [await one.unrest(known) for one, known in zip(planes, beats, strict=True)]
+    unrest = [
+        await one.unrest(known, entered=True) for one, known in zip(planes, beats, strict=True)
+    ]
     return [
         text
         for one, (_, infos) in zip(planes, unrest, strict=True)
