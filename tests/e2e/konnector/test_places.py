@@ -12,12 +12,13 @@ from fairlead.client import NotFound
 
 
 @pytest.fixture
-async def world(provider_world: World) -> World:
-    await provider_world.konnector()
-    return provider_world
+async def at_work(world: World) -> World:
+    await world.konnector()
+    return world
 
 
-async def test_a_provider_brings_nothing_into_the_clusters_own_namespaces(world: World) -> None:
+async def test_a_provider_brings_nothing_into_the_clusters_own_namespaces(at_work: World) -> None:
+    world = at_work
     link = await world.bound()
     there: dict[str, str] = {}
     for name in ("kube-system", "kube-mine", "shop"):

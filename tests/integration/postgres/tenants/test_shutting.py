@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,6 +21,7 @@ from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
 from fairlead.postgres.database.connections import sessions as module
+from fairlead.postgres.database.connections.session import Session, open_session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
@@ -118,3 +120,32 @@ async def test_who_keeps_everybody_out_is_named(admin: Admin) -> None:
             async with admin.sessions.use("d"):
                 pass
         assert found.value.reason == "Locked"
+
+
+@pytest.mark.differs("administrator")
+async def test_whoever_is_cancelled_when_it_is_let_in_leaves_no_session(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The help for a login takes a moment to end, and the session is open by then."""
+    opened: list[Session] = []
+    ending = asyncio.Event()
+
+    async def noted(*about: Any) -> Session:
+        opened.append(await open_session(*about))
+        return opened[-1]
+
+    async def stubborn(*_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(module, "open_session", noted)
+    monkeypatch.setattr(Sessions, "_open_up", stubborn)
+    opening = asyncio.create_task(admin.sessions._open("postgres"))
+    await asyncio.wait_for(ending.wait(), 30)
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    assert [one.is_usable() for one in opened] == [False]

@@ -167,11 +167,17 @@ class Sessions:
     async def _open(self, database: str) -> Session:
         limit = self.haste if database != self._maintenance else None
         begun = asyncio.get_running_loop().time()
+        session: Session | None = None
         try:
             async with self.entering(database, limit):
                 session = await open_session(self.endpoint, database)
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
+        except BaseException:
+            # Whoever is cancelled, or too late, while help for the login ends has no use of it.
+            if session is not None:
+                await session.close()
+            raise
         if database == self._maintenance:
             self._login_seconds = asyncio.get_running_loop().time() - begun
         return session
