@@ -30,7 +30,10 @@ class Roles:
         self._names.update(job.names)
 
     def end(self, jobs: Iterable[Job]) -> None:
-        """Nobody is any more."""
+        """Nobody is any more; who waits looks again where that is news."""
+        jobs = list(jobs)
+        if not jobs:
+            return
         for job in jobs:
             self._names.difference_update(job.names)
         freed, self._freed = self._freed, asyncio.Event()

@@ -298,7 +298,10 @@ class _Server:
             async with self._slot or nullcontext():
                 batch = self._together.take(_BATCH)
                 try:
-                    await self._batch(batch)
+                    # Where all roles are busy nothing is awaited, or one that is freed meanwhile
+                    # would be missed.
+                    if batch:
+                        await self._batch(batch)
                 finally:
                     self._together.done(batch)
             if self._together.waits() and not batch:
