@@ -6,7 +6,7 @@ That is so because a real server can hardly be had to fail, to hang or to be slo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.support.waiting import idle
 
 from fairlead.postgres.controllers.servers import work as module
 from fairlead.postgres.controllers.servers.jobs import Answer, Check, Drop, Job, Look, Place, Sync
+from fairlead.postgres.controllers.servers.lines import Roles
 from fairlead.postgres.controllers.servers.work import Work, WorkCallbacks
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -216,6 +217,30 @@ async def test_one_username_is_worked_on_by_one_job_at_a_time(world: World) -> N
     assert max(names.count("same") for names in world.of("sync")) == 1
     assert world.of("drop") == [["same"]]
     assert world.twice == []
+
+
+async def test_a_role_that_is_freed_while_nothing_else_is_to_do_is_not_missed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = world.gates["same"] = asyncio.Event()
+    batch, freed = module._Server._batch, Roles.freed
+
+    async def late(server: module._Server, jobs: Mapping[Request, Job]) -> None:
+        if not jobs:
+            gate.set()
+            await world.answered(1)
+        await batch(server, jobs)
+
+    async def noted(roles: Roles) -> None:
+        gate.set()
+        await freed(roles)
+
+    monkeypatch.setattr(module._Server, "_batch", late)
+    monkeypatch.setattr(Roles, "freed", noted)
+    world.work.submit(place(), request("drop"), Drop("same", claim(), "Restrict"))
+    await world.until(lambda: world.of("drop"))
+    world.work.submit(place(), request("sync"), sync_job("same"))
+    await world.answered(2)
 
 
 async def test_jobs_that_may_want_the_same_login_are_done_one_after_the_other(
